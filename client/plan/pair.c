@@ -58,6 +58,14 @@ static bool puts_over(const struct tca_plan *plan, const struct pair *pair)
     return false;
 }
 
+bool pair_is_used(const struct tca *session, const struct pair *pair)
+{
+    for (const struct tca_plan *plan = session->plans; plan; plan = plan->next)
+        if (puts_over(plan, pair))
+            return true;
+    return false;
+}
+
 void pair_break_plans(struct tca *session, const struct pair *pair, bool lossy, const char *text)
 {
     for (struct tca_plan *plan = session->plans; plan; plan = plan->next) {
@@ -130,16 +138,27 @@ struct pair *pair_look_up(const struct tca *session, uint64_t id)
     return pair;
 }
 
-int pair_make(struct tca *session, uint64_t id, bool sends, struct pair **ret_pair)
+/* tcad has ended them, and the last plan that put over them is released. */
+static void remove_ended(struct tca *session)
+{
+    for (struct pair *pair = session->pairs->pairs, *next; pair; pair = next) {
+        next = pair->next;
+        if (pair->ended && !pair_is_used(session, pair))
+            pair_remove(session, pair);
+    }
+}
+
+int pair_make(struct tca *session, uint64_t id, struct pair **ret_pair)
 {
     int r = pairs_open(session);
     if (r < 0)
         return r;
+    remove_ended(session);
     struct pair *pair = calloc(1, sizeof *pair);
     if (!pair)
         return -ENOMEM;
     pair->id = id;
-    r = sends ? session->pairs->seat->peer_new(session->pairs->driver, &pair->peer) : 0;
+    r = session->pairs->seat->peer_new(session->pairs->driver, id, &pair->peer);
     if (r < 0) {
         free(pair);
         return r;
@@ -153,9 +172,7 @@ int pair_make(struct tca *session, uint64_t id, bool sends, struct pair **ret_pa
 int pair_find(struct tca *session, uint64_t id, struct pair **ret_pair)
 {
     struct pair *pair = pair_look_up(session, id);
-    int r = pair ? pair->error : pair_make(session, id, true, &pair);
-    if (r == 0 && !pair->peer)
-        r = -EPROTO;
+    int r = pair ? pair->error : pair_make(session, id, &pair);
     if (r == -ENODEV) /* seat_load() has said why */
         return r;
     if (r < 0)
@@ -189,30 +206,38 @@ void pairs_push(const struct tca *session)
     session->pairs->seat->push(session->pairs->driver);
 }
 
-static void drain(struct tca *session, struct pair *pair, uint64_t end_ns)
+/* How many have something that was not delivered, which they are asked for. */
+static unsigned drain(struct tca *session, const struct pair *one, bool give_up)
 {
-    struct driver *driver = session->pairs->driver;
-    while (!session->pairs->seat->delivered(driver, pair->peer) && clock_left(end_ns) > 0) {
-        session_drain(session);
-        if (driver->ops->progress(driver, PAIR_PIECES) == 0)
-            sched_yield();
+    unsigned late = 0;
+    for (struct pair *pair = session->pairs->pairs; pair; pair = pair->next) {
+        if (pair->error || (one && one != pair) ||
+            session->pairs->seat->delivered(session->pairs->driver, pair->peer))
+            continue;
+        late++;
+        if (give_up)
+            pair_abandon(session, pair, -ETIMEDOUT);
     }
-    if (!session->pairs->seat->delivered(driver, pair->peer))
-        pair_abandon(session, pair, -ETIMEDOUT);
+    return late;
 }
 
 void pairs_drain(struct tca *session, const struct pair *one, uint64_t end_ns)
 {
-    for (struct pair *pair = session->pairs ? session->pairs->pairs : NULL; pair; pair = pair->next)
-        if (pair->peer && !pair->error && (!one || one == pair))
-            drain(session, pair, end_ns);
+    if (!session->pairs)
+        return;
+    while (drain(session, one, false) > 0 && clock_left(end_ns) > 0) {
+        session_drain(session); /* may remove others */
+        if (session->pairs->driver->ops->progress(session->pairs->driver, PAIR_PIECES) == 0)
+            sched_yield();
+    }
+    drain(session, one, true);
 }
 
 void pair_abandon(struct tca *session, struct pair *pair, int error)
 {
     if (pair->error == 0)
         tell_lost(session, pair, error);
-    session->pairs->seat->abandon_link(session->pairs->driver, pair->peer, error);
+    session->pairs->seat->abandon(session->pairs->driver, pair->peer, error);
 }
 
 /* ---- ends ---- */
@@ -234,15 +259,12 @@ void pairs_forget_region(struct tca *session, struct mapped_region *region)
 
 void pairs_lose(struct tca *session, int error)
 {
-    for (struct pair *pair = session->pairs ? session->pairs->pairs : NULL, *next; pair;
-         pair = next) {
-        next = pair->next;
-        if (pair->peer && !pair->error) {
-            pair->error = error;
-            session->pairs->driver->ops->peer_fail(session->pairs->driver, pair->peer, error);
-        } else if (!pair->peer) {
-            session->pairs->seat->drop_source(session->pairs->driver, pair->id);
-        }
+    for (struct pair *pair = session->pairs ? session->pairs->pairs : NULL; pair;
+         pair = pair->next) {
+        if (pair->error)
+            continue;
+        pair->error = error;
+        session->pairs->driver->ops->peer_fail(session->pairs->driver, pair->peer, error);
     }
 }
 
@@ -255,10 +277,8 @@ void pairs_clear(struct tca *session)
         pair_free_landing(session, pairs->landings);
     while (pairs->pairs) {
         struct pair *pair = pairs->pairs;
-        if (pair->peer && session->control.pid != getpid()) /* its parent goes on with it */
-            pairs->seat->abandon_link(pairs->driver, pair->peer, -ECANCELED);
-        if (pair->peer)
-            pairs->driver->ops->peer_disconnect(pairs->driver, pair->peer);
+        if (session->control.pid != getpid()) /* its parent goes on with it */
+            pairs->seat->abandon(pairs->driver, pair->peer, -ECANCELED);
         pair_remove(session, pair);
     }
     for (struct mapped_region *region = session->mapped_regions; region; region = region->next) {

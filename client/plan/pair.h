@@ -1,10 +1,11 @@
 /*
- * Connections between this process and those of other nodes, over which they put by themselves
+ * Connections between this process and those of other nodes, over which both put by themselves
  * (drivers/tcp/adopt.h). tcad makes them, and tells of their landings, by events. This process reads
  * and writes them whenever it is in a call of the library.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "drivers/driver.h"
@@ -18,8 +19,9 @@ struct tca_plan;
 struct pair {
     struct pair *next;
     uint64_t id;
-    struct driver_peer *peer; /* that we put to; NULL: it puts to us */
-    int error;                /* it has ended with this */
+    struct driver_peer *peer;
+    int error;  /* it has ended with this */
+    bool ended; /* tcad has said so: it is removed with the last plan that puts over it */
 };
 
 struct driver *pairs_driver(const struct tca *session);

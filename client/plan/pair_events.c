@@ -8,11 +8,11 @@
 #include "client/memory/mapping.h"
 #include "client/plan/pair_internal.h"
 
-static void adopt(struct tca *session, struct pair *pair, int fd, const uint8_t *secret)
+static void adopt(struct tca *session, struct pair *pair, int fd, bool dialled,
+                  const uint8_t *secret)
 {
     struct driver *driver = session->pairs->driver;
-    int r = pair->peer ? session->pairs->seat->adopt_link(driver, pair->peer, fd, secret)
-                       : session->pairs->seat->adopt_source(driver, pair->id, fd, secret);
+    int r = session->pairs->seat->adopt(driver, pair->peer, fd, dialled, secret);
     if (r < 0) /* the other end finds it closed */
         pair->error = r;
 }
@@ -22,13 +22,13 @@ void pair_begin(struct tca *session, const Tca__Pair *event, struct frame *frame
     struct pair *pair = pair_look_up(session, event->id);
     const bool plain = event->secret.len == 0;
     int r = 0;
-    if (frame->fd_count != 1 || (!plain && event->secret.len != PAIR_SECRET_BYTES) ||
-        (pair && event->sends != (pair->peer != NULL))) {
+    if (frame->fd_count != 1 || event->id == 0 ||
+        (!plain && event->secret.len != PAIR_SECRET_BYTES)) {
         session_lose(session, -EPROTO);
         return;
     }
     if (!pair)
-        r = pair_make(session, event->id, event->sends, &pair);
+        r = pair_make(session, event->id, &pair);
     if (r == -ENODEV) /* without the driver: the sender finds the connection closed */
         return;
     if (r < 0) {
@@ -37,7 +37,7 @@ void pair_begin(struct tca *session, const Tca__Pair *event, struct frame *frame
     }
     const int fd = frame->fds[0];
     frame->fds[0] = -1;
-    adopt(session, pair, fd, plain ? NULL : event->secret.data);
+    adopt(session, pair, fd, event->dialled, plain ? NULL : event->secret.data);
 }
 
 static bool has_work(struct driver *driver)
@@ -73,19 +73,17 @@ void pair_remove(struct tca *session, struct pair *pair)
     while (*link != pair)
         link = &(*link)->next;
     *link = pair->next;
+    session->pairs->driver->ops->peer_disconnect(session->pairs->driver, pair->peer);
     free(pair);
 }
 
-static void end_receiving(struct tca *session, struct pair *pair)
+static void free_landings(struct tca *session, const struct pair *pair)
 {
-    pairs_take(session); /* it still counts */
-    session->pairs->seat->drop_source(session->pairs->driver, pair->id);
     for (struct landing *landing = session->pairs->landings, *next; landing; landing = next) {
         next = landing->next;
         if (landing->pair == pair->id)
             pair_free_landing(session, landing);
     }
-    pair_remove(session, pair);
 }
 
 void pair_end(struct tca *session, uint64_t id, int error, const char *text)
@@ -93,10 +91,9 @@ void pair_end(struct tca *session, uint64_t id, int error, const char *text)
     struct pair *pair = pair_look_up(session, id);
     if (!pair)
         return;
-    if (!pair->peer) {
-        end_receiving(session, pair);
-        return;
-    }
+    pairs_take(session); /* it still counts */
+    free_landings(session, pair);
+    pair->ended = true;
     pair->error = pair->error ? pair->error : error;
     session->pairs->driver->ops->peer_fail(session->pairs->driver, pair->peer, pair->error);
     pair_break_plans(session, pair, false, text);

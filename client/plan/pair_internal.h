@@ -37,8 +37,9 @@ int seat_load(const struct tcp_seat **ret_seat);
 int pairs_open(struct tca *session);
 /* NULL: none. */
 struct pair *pair_look_up(const struct tca *session, uint64_t id);
-int pair_make(struct tca *session, uint64_t id, bool sends, struct pair **ret_pair);
+int pair_make(struct tca *session, uint64_t id, struct pair **ret_pair);
 void pair_remove(struct tca *session, struct pair *pair);
+bool pair_is_used(const struct tca *session, const struct pair *pair);
 /* No plan that puts over it can be started any more. */
 void pair_break_plans(struct tca *session, const struct pair *pair, bool lossy, const char *text);
 void pair_free_landing(struct tca *session, struct landing *landing);

@@ -34,11 +34,13 @@ struct draft {
 static void draft_pair(Tca__BoundPut *put, const struct binding *binding)
 {
     struct pair *pair = pair_find(binding->tcad, binding->pair);
-    put->pair = binding->pair;
     put->landing = binding->place;
     put->generation = binding->generation;
-    if (pair)
-        put->secret = (ProtobufCBinaryData){sizeof pair->secret, pair->secret};
+    if (!pair)
+        return;
+    put->pair = pair->connection;
+    put->secret = (ProtobufCBinaryData){sizeof pair->secret, pair->secret};
+    put->receiver = pair->session;
 }
 
 static void draft_init(struct draft *draft, const struct request *request, struct binding *binding)

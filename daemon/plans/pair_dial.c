@@ -1,4 +1,4 @@
-/* Pairs of processes that send: their daemon dials. */
+/* Pairs as the sender's daemon gets to know them: it dials, unless the other one has to. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 struct dial {
     struct tcad *tcad;
-    uint64_t id;
+    uint64_t id, connection;
     struct driver *driver;
     uint8_t address[ADDRESS_MAX_BYTES], secret[PAIR_SECRET_BYTES];
     size_t address_bytes;
@@ -28,18 +28,21 @@ struct dial {
 static void dial_work(void *context)
 {
     struct dial *dial = context;
-    dial->fd = dial->driver->ops->pairs->dial(dial->driver, dial->address, dial->address_bytes,
-                                              dial->id, dial->secret, DIAL_NS, &dial->encrypts);
+    dial->fd =
+        dial->driver->ops->pairs->dial(dial->driver, dial->address, dial->address_bytes,
+                                       dial->connection, dial->secret, DIAL_NS, &dial->encrypts);
 }
 
 static void dialled(void *context)
 {
     struct dial *dial = context;
     struct pair *pair = pair_find(dial->tcad, dial->id);
-    if (pair && pair->sends && dial->fd >= 0) {
+    if (pair && pair->connection != dial->connection)
+        pair = NULL; /* it has got another one */
+    if (pair && dial->fd >= 0) {
         pair->encrypts = dial->encrypts;
         pair_event(pair, TCA__EVENT__KIND__PAIR, 0, dial->fd);
-    } else if (pair && pair->sends) {
+    } else if (pair) {
         log_warning(NULL,
                     "session %" PRIu64 ": no connection to session %" PRIu64 " of node %" PRIu32
                     ": %s",
@@ -65,7 +68,10 @@ static int dial_later(struct pair *pair)
         free(dial);
         return link ? -ENOMEM : -ENETDOWN;
     }
-    *dial = (struct dial){.tcad = pair->tcad, .id = pair->id, .address_bytes = link->address_bytes};
+    *dial = (struct dial){.tcad = pair->tcad,
+                          .id = pair->id,
+                          .connection = pair->connection,
+                          .address_bytes = link->address_bytes};
     dial->driver = engine_driver(pair->tcad->engine, pair->rail);
     memcpy(dial->address, link->address, link->address_bytes);
     memcpy(dial->secret, pair->secret, sizeof dial->secret);
@@ -75,40 +81,67 @@ static int dial_later(struct pair *pair)
     return r;
 }
 
-int pair_to(struct tcad *tcad, struct session *from, uint32_t node, unsigned rail,
-            const Tca__BoundPut *bound, char *text, size_t text_bytes)
+static int dial(struct pair *pair, char *text, size_t text_bytes)
 {
-    struct pair *pair = pair_find(tcad, bound->pair);
-    struct pair values = {.id = bound->pair,
-                          .sends = true,
-                          .node = node,
-                          .session = from->id,
-                          .other = bound->owner,
-                          .rail = rail};
-    if (pair && pair->sends && pair->node == node && pair->session == from->id)
-        return 0;
-    if (pair || bound->pair == 0 || bound->secret.len != PAIR_SECRET_BYTES) {
-        snprintf(text, text_bytes, "node %" PRIu32 " has named a pair that cannot be", node);
-        return -EPROTO;
-    }
-    memcpy(values.secret, bound->secret.data, PAIR_SECRET_BYTES);
-    int r = pair_new(tcad, &values, &pair, text, text_bytes);
-    if (r < 0)
-        return r;
-    r = dial_later(pair);
+    pair->dials = true;
+    int r = dial_later(pair);
     if (r < 0) {
-        snprintf(text, text_bytes, "no connection to node %" PRIu32 ": %s", node, strerror(-r));
+        snprintf(text, text_bytes, "no connection to node %" PRIu32 ": %s", pair->node,
+                 strerror(-r));
         pair_tell_other(pair, r);
-        pair_drop(pair);
+        pair_end(pair, r);
     }
     return r;
+}
+
+static int is_impossible(uint32_t node, char *text, size_t text_bytes)
+{
+    snprintf(text, text_bytes, "node %" PRIu32 " has named a pair that cannot be", node);
+    return -EPROTO;
+}
+
+/* Both nodes were asked first, and expect the other one to dial. */
+static int settle(struct pair *pair, const Tca__BoundPut *bound, char *text, size_t text_bytes)
+{
+    if (pair->tcad->node < pair->node)
+        return 0;
+    if (!pair->expected)
+        return is_impossible(pair->node, text, text_bytes);
+    pair_forget(pair);
+    pair->connection = bound->pair;
+    memcpy(pair->secret, bound->secret.data, PAIR_SECRET_BYTES);
+    return dial(pair, text, text_bytes);
+}
+
+int pair_to(struct tcad *tcad, const struct session *from, uint32_t node, unsigned rail,
+            const Tca__BoundPut *bound, struct pair **ret_pair, char *text, size_t text_bytes)
+{
+    struct pair *named = pair_of_connection(tcad, bound->pair),
+                *pair = pair_with(tcad, from->id, node, bound->receiver);
+    struct pair values = {.id = bound->pair,
+                          .connection = bound->pair,
+                          .node = node,
+                          .session = from->id,
+                          .other = bound->receiver,
+                          .rail = rail};
+    *ret_pair = pair;
+    if (pair && named == pair)
+        return 0;
+    if (named || bound->pair == 0 || bound->secret.len != PAIR_SECRET_BYTES ||
+        (!pair && pair_find(tcad, bound->pair)))
+        return is_impossible(node, text, text_bytes);
+    if (pair)
+        return settle(pair, bound, text, text_bytes);
+    memcpy(values.secret, bound->secret.data, PAIR_SECRET_BYTES);
+    int r = pair_new(tcad, &values, ret_pair, text, text_bytes);
+    return r < 0 ? r : dial(*ret_pair, text, text_bytes);
 }
 
 void pair_lost(struct session *session, uint64_t id)
 {
     struct pair *pair = pair_find(session->tcad, id);
-    if (!pair || !pair->sends || pair->session != session->id)
+    if (!pair || pair->session != session->id)
         return;
     pair_tell_other(pair, -ENETDOWN);
-    pair_drop(pair);
+    pair_end(pair, -ENETDOWN);
 }

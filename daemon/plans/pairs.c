@@ -101,12 +101,18 @@ int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pai
     return 0;
 }
 
-void pair_drop(struct pair *pair)
+void pair_forget(struct pair *pair)
 {
     struct driver *driver;
     const struct driver_pair_ops *ops = ops_of(pair->tcad, pair->rail, &driver);
     if (pair->expected && ops)
-        ops->forget(driver, pair->id);
+        ops->forget(driver, pair->connection);
+    pair->expected = false;
+}
+
+void pair_drop(struct pair *pair)
+{
+    pair_forget(pair);
     table_remove(&pair->tcad->pairs->ids, &pair->entry);
     free(pair);
 }
@@ -137,7 +143,7 @@ void pair_event(const struct pair *pair, Tca__Event__Kind kind, int status, int 
     if (!session)
         return;
     body.id = pair->id;
-    body.sends = pair->sends;
+    body.dialled = pair->dials;
     if (pair->encrypts && fd >= 0)
         body.secret = (ProtobufCBinaryData){sizeof pair->secret, (uint8_t *)pair->secret};
     event.kind = kind;
@@ -150,7 +156,7 @@ void pair_tell_other(const struct pair *pair, int status)
 {
     Tca__PeerPairGone gone = TCA__PEER_PAIR_GONE__INIT;
     Tca__Message message = TCA__MESSAGE__INIT;
-    gone.pair = pair->id;
+    gone.pair = pair->connection;
     gone.status = status_to_wire(status);
     message.body_case = TCA__MESSAGE__BODY_PEER_PAIR_GONE;
     message.peer_pair_gone = &gone;
@@ -163,43 +169,73 @@ void pair_end(struct pair *pair, int status)
     pair_drop(pair);
 }
 
-/* ---- the receiver's side ---- */
+/* ---- looking them up ---- */
 
 struct search {
-    uint32_t node;
-    uint64_t other, session;
+    struct pair wanted;
     struct pair *found;
 };
 
-static void search_one(void *context, void *owner)
+static void match_processes(void *context, void *owner)
 {
     struct search *search = context;
     struct pair *pair = owner;
-    if (!pair->sends && pair->node == search->node && pair->other == search->other &&
-        pair->session == search->session)
+    if (pair->session == search->wanted.session && pair->node == search->wanted.node &&
+        pair->other == search->wanted.other)
         search->found = pair;
+}
+
+struct pair *pair_with(const struct tcad *tcad, uint64_t session, uint32_t node, uint64_t other)
+{
+    struct search search = {.wanted = {.session = session, .node = node, .other = other}};
+    table_each(&tcad->pairs->ids, match_processes, &search);
+    return search.found;
+}
+
+static void match_connection(void *context, void *owner)
+{
+    struct search *search = context;
+    struct pair *pair = owner;
+    if (pair->connection == search->wanted.connection)
+        search->found = pair;
+}
+
+struct pair *pair_of_connection(const struct tcad *tcad, uint64_t connection)
+{
+    struct search search = {.wanted = {.connection = connection}};
+    table_each(&tcad->pairs->ids, match_connection, &search);
+    return search.found;
+}
+
+/* ---- the receiver's side ---- */
+
+/* Numbers of connections come from other nodes, too. */
+static int choose_number(struct tcad *tcad, struct pair *values)
+{
+    do
+        if (getrandom(&values->id, sizeof values->id, 0) != sizeof values->id)
+            return -EIO;
+    while (values->id == 0 || pair_find(tcad, values->id) || pair_of_connection(tcad, values->id));
+    values->connection = values->id;
+    return getrandom(values->secret, sizeof values->secret, 0) == sizeof values->secret ? 0 : -EIO;
 }
 
 int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct session *to,
               unsigned rail, struct pair **ret_pair, char *text, size_t text_bytes)
 {
-    struct search search = {.node = node, .other = other, .session = to->id};
+    struct pair *known = pair_with(tcad, to->id, node, other);
     struct pair values = {.node = node, .session = to->id, .other = other, .rail = rail};
     struct driver *driver;
-    table_each(&tcad->pairs->ids, search_one, &search);
-    if (search.found) {
-        *ret_pair = search.found;
+    if (known) {
+        *ret_pair = known;
         return 0;
     }
-    while (values.id == 0 || table_find(&tcad->pairs->ids, values.id))
-        if (getrandom(&values.id, sizeof values.id, 0) != sizeof values.id)
-            return -EIO;
-    if (getrandom(values.secret, sizeof values.secret, 0) != sizeof values.secret)
-        return -EIO;
-    int r = pair_new(tcad, &values, ret_pair, text, text_bytes);
+    int r = choose_number(tcad, &values);
+    if (r == 0)
+        r = pair_new(tcad, &values, ret_pair, text, text_bytes);
     if (r < 0)
         return r;
-    r = ops_of(tcad, rail, &driver)->expect(driver, values.id, values.secret);
+    r = ops_of(tcad, rail, &driver)->expect(driver, values.connection, values.secret);
     (*ret_pair)->expected = r == 0;
     if (r < 0) {
         snprintf(text, text_bytes, "no memory for a pair");
@@ -208,10 +244,10 @@ int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct ses
     return r;
 }
 
-void pairs_connected(struct tcad *tcad, uint64_t id, int fd, bool encrypts)
+void pairs_connected(struct tcad *tcad, uint64_t connection, int fd, bool encrypts)
 {
-    struct pair *pair = table_find(&tcad->pairs->ids, id);
-    if (pair && !pair->sends && pair->expected) {
+    struct pair *pair = pair_of_connection(tcad, connection);
+    if (pair && pair->expected) {
         pair->expected = false;
         pair->encrypts = encrypts;
         pair_event(pair, TCA__EVENT__KIND__PAIR, 0, fd);
@@ -274,7 +310,7 @@ void pair_unland(struct binding *binding)
 
 void pairs_gone(struct tcad *tcad, uint32_t node, const Tca__PeerPairGone *gone)
 {
-    struct pair *pair = table_find(&tcad->pairs->ids, gone->pair);
+    struct pair *pair = pair_of_connection(tcad, gone->pair);
     const int status = status_from_wire(gone->status);
     if (pair && pair->node == node)
         pair_end(pair, status < 0 ? status : -EPROTO);

@@ -1,10 +1,11 @@
 /*
- * Pairs: a process of this node and one of another, with a connection of their own over which the
- * first (the one that sends) puts into memory of the other. The daemons make it: the receiver's
- * chooses its number and a secret when it is first asked to bind puts for it, and expects the
- * connection at the rail's port; the sender's dials. Both hand their end to their process, with an
- * event, and are not involved any more. A pair ends with either process, with the other node, or
- * when the sender reports that the connection has broken; the next plan makes another one.
+ * Pairs: a process of this node and one of another, with a connection of their own over which each
+ * puts into memory of the other. The daemons make it: the one that is first asked to bind puts
+ * chooses its number and a secret, and expects the connection at the rail's port; the other dials.
+ * If both are asked at once, the choice of the node with the lower number counts. Both hand their end
+ * to their process, with an event, and are not involved any more. A pair ends with either process,
+ * with the other node, or when one of the two reports that the connection has broken; the next plan
+ * makes another one.
  */
 #pragma once
 
@@ -24,14 +25,15 @@ struct tcad;
 struct pair {
     struct table_entry entry;
     struct tcad *tcad;
-    uint64_t id;
-    bool sends;       /* our process does */
-    uint32_t node;    /* of the other process */
-    uint64_t session; /* ours */
-    uint64_t other;   /* theirs */
+    uint64_t id;         /* here */
+    uint64_t connection; /* between the daemons: at first the same */
+    uint32_t node;       /* of the other process */
+    uint64_t session;    /* ours */
+    uint64_t other;      /* theirs */
     unsigned rail;
     bool encrypts;
     bool expected; /* by the driver */
+    bool dials;    /* this node does */
     uint8_t secret[PAIR_SECRET_BYTES];
 };
 
@@ -46,19 +48,19 @@ unsigned pairs_count(const struct tcad *tcad, uint64_t session);
  * any. */
 unsigned pairs_rail(const struct tcad *tcad, uint32_t node, unsigned wanted);
 
-/* The receiver's side: the pair from that process, made unless it exists. -EDQUOT, -ENOMEM. */
+/* For the receiver: the pair with that process, made unless it exists. -EDQUOT, -ENOMEM. */
 int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct session *to,
               unsigned rail, struct pair **ret_pair, char *text, size_t text_bytes);
 /* Tells the process where puts over its pair land; and that they do not any more. -ENOSPC, -ENOMEM. */
 int pair_land(struct binding *binding);
 void pair_unland(struct binding *binding);
 /* The driver's event, on the loop: the connection that was expected. */
-void pairs_connected(struct tcad *tcad, uint64_t id, int fd, bool encrypts);
+void pairs_connected(struct tcad *tcad, uint64_t connection, int fd, bool encrypts);
 
-/* The sender's side: the pair that its node has named, made unless it is known. -EPROTO, -EDQUOT,
- * -ENOMEM. */
-int pair_to(struct tcad *tcad, struct session *from, uint32_t node, unsigned rail,
-            const Tca__BoundPut *bound, char *text, size_t text_bytes);
+/* For the sender: the pair with the process that its node has named, made unless it exists. -EPROTO,
+ * -EDQUOT, -ENOMEM. */
+int pair_to(struct tcad *tcad, const struct session *from, uint32_t node, unsigned rail,
+            const Tca__BoundPut *bound, struct pair **ret_pair, char *text, size_t text_bytes);
 /* A client's PairLost. */
 void pair_lost(struct session *session, uint64_t id);
 

@@ -6,6 +6,12 @@
 int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pair, char *text,
              size_t text_bytes);
 void pair_drop(struct pair *pair);
+/* With that process; NULL: none. */
+struct pair *pair_with(const struct tcad *tcad, uint64_t session, uint32_t node, uint64_t other);
+/* By the number of its connection. NULL: none. */
+struct pair *pair_of_connection(const struct tcad *tcad, uint64_t connection);
+/* It is not to be waited for any more. */
+void pair_forget(struct pair *pair);
 /* To its process; fd -1: without a descriptor. */
 void pair_event(const struct pair *pair, Tca__Event__Kind kind, int status, int fd);
 /* The other node's daemon hears that it has ended. */

@@ -61,11 +61,12 @@ int plan_choose_direct(struct plan *plan, struct plan_chain *chain)
 int plan_take_direct(struct plan *plan, struct plan_unit *unit, const Tca__BoundPut *bound)
 {
     char text[256];
+    struct pair *pair;
     int r = pair_to(plan->tcad, plan->session, unit->node, plan->chains[unit->chain].rail, bound,
-                    text, sizeof text);
+                    &pair, text, sizeof text);
     if (r < 0)
         return plan_fail_unit(plan, unit, r, text);
-    unit->pair = bound->pair;
+    unit->pair = pair->id;
     unit->landing = bound->landing;
     unit->generation = bound->generation;
     return 0;

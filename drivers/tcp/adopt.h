@@ -1,12 +1,13 @@
 /*
  * The tcp driver in a process: an instance without a port, whose connections were made and
- * authenticated elsewhere, and are handed to it in clear. Each leads from a peer (one that puts) to a
- * grant (who may put, and into which landings): a connection with grant 5 can write into landings
- * with driver_landing_args.grant 5, and into nothing else. An attempt ends the connection.
+ * authenticated elsewhere, and are handed to it in clear. Each joins two peers, and carries what both
+ * put: the counts of one direction travel with the data of the other. A peer has a grant: it can write
+ * into landings with the same driver_landing_args.grant, and into nothing else. An attempt ends the
+ * connection.
  *
  * When a connection breaks, what was put over it is kept for TCP_LOST_MS. With another connection
- * between the same peer and grant, it goes on, each piece once; without, the peer is lost
- * (-ENETDOWN). A process that does not look at its end for long only delays what is put to it.
+ * between the same peers, it goes on, each piece once; without, the peer is lost (-ENETDOWN). A
+ * process that does not look at its end for long only delays what is put to it.
  *
  * Landings can be numbered by somebody else, who tells the peer of them before they are made here: a
  * generation that is higher than any so far is of a landing that is to come, and its piece waits for
@@ -23,24 +24,21 @@
 
 int tcp_seat_open(const struct driver_events *events, struct driver **ret_driver);
 
-/* A peer without a connection. */
-int tcp_seat_peer(struct driver *driver, struct driver_peer **ret_peer);
+/* A peer without a connection. grant: not 0, of no other peer. -ENOBUFS: too many. */
+int tcp_seat_peer(struct driver *driver, uint64_t grant, struct driver_peer **ret_peer);
 
-/* These two consume the descriptor of a stream socket, also when they fail. The connection takes the
- * place of an earlier one. secret: NULL (the connection stays in clear), or TCP_SECRET_BYTES that
- * both ends know, for TLS. */
-int tcp_adopt_link(struct driver *driver, struct driver_peer *peer, int fd, const uint8_t *secret);
-/* As peer_fail(), at once: the puts in flight end before it returns. */
-void tcp_abandon_link(struct driver *driver, struct driver_peer *peer, int error);
+/* Consumes the descriptor of a stream socket, also when it fails. The connection takes the place of an
+ * earlier one. dialled: true at one end, false at the other. secret: NULL (the connection stays in
+ * clear), or TCP_SECRET_BYTES that both ends know, for TLS. */
+int tcp_adopt(struct driver *driver, struct driver_peer *peer, int fd, bool dialled,
+              const uint8_t *secret);
+/* As peer_fail(), at once: the puts in flight end before it returns, and nothing more is received. */
+void tcp_abandon(struct driver *driver, struct driver_peer *peer, int error);
 /* Writes what was put over all links, as far as their sockets take it, and reads nothing. */
 void tcp_push(struct driver *driver);
 /* Whether everything that was put over it has reached the other process's host at least, or never
  * will; asks that process for a count. */
-bool tcp_link_delivered(struct driver *driver, struct driver_peer *peer);
-/* grant: not 0. -ENOBUFS: too many. */
-int tcp_adopt_source(struct driver *driver, uint64_t grant, int fd, const uint8_t *secret);
-/* The grant has ended: so has its connection. */
-void tcp_drop_source(struct driver *driver, uint64_t grant);
+bool tcp_delivered(struct driver *driver, struct driver_peer *peer);
 
 /* The landing with this number, of args->grant. Generations only increase, by less than 2^31 each,
  * and the index is free: -EEXIST. */
@@ -54,14 +52,12 @@ size_t tcp_seat_blob(uint32_t index, uint32_t generation, uint64_t size_bytes,
 struct tcp_seat {
     uint32_t version; /* PROTO_VERSION, of the release that it belongs to */
     int (*open)(const struct driver_events *events, struct driver **ret_driver);
-    int (*peer_new)(struct driver *driver, struct driver_peer **ret_peer);
-    int (*adopt_link)(struct driver *driver, struct driver_peer *peer, int fd,
-                      const uint8_t *secret);
-    void (*abandon_link)(struct driver *driver, struct driver_peer *peer, int error);
+    int (*peer_new)(struct driver *driver, uint64_t grant, struct driver_peer **ret_peer);
+    int (*adopt)(struct driver *driver, struct driver_peer *peer, int fd, bool dialled,
+                 const uint8_t *secret);
+    void (*abandon)(struct driver *driver, struct driver_peer *peer, int error);
     void (*push)(struct driver *driver);
     bool (*delivered)(struct driver *driver, struct driver_peer *peer);
-    int (*adopt_source)(struct driver *driver, uint64_t grant, int fd, const uint8_t *secret);
-    void (*drop_source)(struct driver *driver, uint64_t grant);
     int (*landing_new)(struct driver *driver, const struct driver_landing_args *args,
                        uint32_t index, uint32_t generation, struct driver_landing **ret_landing);
     size_t (*blob)(uint32_t index, uint32_t generation, uint64_t size_bytes,

@@ -22,8 +22,14 @@ int tcp_address(struct driver *driver, void *ret_address);
  * it was closed). */
 int tcp_stream_init(struct tcp_driver *tcp, struct tcp_stream *stream, enum tcp_role role, int fd);
 void tcp_stream_close(struct tcp_stream *stream);
-/* The other's secret, or ours when we accept. */
-int tcp_stream_encrypt(struct tcp_driver *tcp, struct tcp_stream *stream, bool accept,
+enum tcp_end {
+    TCP_END_LINK,   /* connects, and sends most */
+    TCP_END_SOURCE, /* accepts, and receives most */
+    TCP_END_DIALS,  /* the same with data both ways */
+    TCP_END_LISTENS,
+};
+/* With the secret of the end that accepts. */
+int tcp_stream_encrypt(struct tcp_driver *tcp, struct tcp_stream *stream, enum tcp_end end,
                        const uint8_t secret[TCP_SECRET_BYTES]);
 /* 0, -EAGAIN, or why it failed. */
 int tcp_stream_handshake(struct tcp_stream *stream);
@@ -44,7 +50,7 @@ struct ssl_st *tcp_tls_session(struct ssl_ctx_st *context, bool accept,
 
 /* tcp_seal.c: TLS on a socket; results as those of streams. */
 int tcp_seal_method_new(struct bio_method_st **ret_method);
-int tcp_seal_new(const struct tcp_driver *tcp, int fd, bool accept,
+int tcp_seal_new(const struct tcp_driver *tcp, int fd, enum tcp_end end,
                  const uint8_t secret[TCP_SECRET_BYTES], struct tcp_seal **ret_seal);
 void tcp_seal_free(struct tcp_seal *seal);
 int tcp_seal_handshake(struct tcp_seal *seal);
@@ -109,9 +115,10 @@ void tcp_link_broken(struct tcp_peer *peer, uint64_t now_ns);
 struct tcp_piece *tcp_link_piece(struct tcp_link *link, uint32_t copy_bytes);
 void tcp_link_free(struct tcp_link *link);
 /* tcp_write.c: pieces, or why the connection has ended. */
-int tcp_link_write(struct tcp_link *link);
+int tcp_link_write(struct tcp_peer *peer);
 /* tcp_count.c: what comes back. */
 int tcp_link_read(struct tcp_peer *peer);
+int tcp_link_take(struct tcp_link *link, const struct tcp_head *head);
 
 /* tcp_put.c */
 int tcp_put_prepare(struct driver *driver, const struct driver_put_args *args,
@@ -142,8 +149,7 @@ int tcp_opening_pair(struct tcp_driver *tcp, struct tcp_opening *opening);
 int tcp_pair_dial(struct driver *driver, const void *address, size_t address_bytes, uint64_t pair,
                   const uint8_t secret[PAIR_SECRET_BYTES], uint64_t timeout_ns, bool *ret_encrypts);
 
-/* tcp_adopt.c: says the welcome of an adopted connection, after the TLS handshake. 0, -EAGAIN or why
- * not. */
+/* tcp_adopt.c: says the welcome of an adopted connection, after the TLS handshake. 0 or why not. */
 int tcp_source_greet(struct tcp_source *source);
 
 /* tcp_source.c */
@@ -156,13 +162,33 @@ struct tcp_source *tcp_source_open(struct tcp_driver *tcp, const struct tcp_hell
 void tcp_sources_resume(struct tcp_driver *tcp);
 /* How many pieces were received. */
 int tcp_source_read(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns);
-/* Tells the sender what is due. */
-void tcp_source_tell(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns);
+/* It is read in the next rounds, without an event. */
+void tcp_source_heat(struct tcp_driver *tcp, struct tcp_source *source);
 /* Its connection has ended; what it has received is remembered, for the next one. */
 void tcp_source_disconnect(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns);
+/* The same, without the time. */
+void tcp_source_reset(struct tcp_driver *tcp, struct tcp_source *source);
 void tcp_source_free(struct tcp_driver *tcp, struct tcp_source *source);
 void tcp_sources_drop(struct tcp_driver *tcp, struct tcp_id id);
 void tcp_sources_expire(struct tcp_driver *tcp, uint64_t now_ns);
+
+/* tcp_tell.c: what a source has to tell its sender. */
+int tcp_source_reply(struct tcp_source *source, enum tcp_kind kind, uint64_t number);
+/* How much was received; 0 or why the connection must end. */
+int tcp_source_count(struct tcp_source *source, uint64_t now_ns);
+/* The same, if it is due. */
+void tcp_source_tell(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns);
+/* Whether a source that shares its connection has something to tell, between two pieces of its link.
+ * NULL: no. */
+static inline bool tcp_source_unsent(const struct tcp_source *source)
+{
+    return source && (source->outbox_bytes > 0 || source->due);
+}
+/* Call before its outbox is written: adds a count that is due, or will be soon and would then cost a
+ * message of its own. */
+void tcp_source_join(struct tcp_source *source);
+/* So many bytes of the outbox were written. */
+void tcp_source_sent(struct tcp_source *source, size_t bytes);
 
 /* tcp_progress.c */
 int tcp_progress(struct driver *driver, unsigned budget);

@@ -1,5 +1,5 @@
-/* Connections that were made elsewhere. They open with a welcome alone, inside TLS if that is wanted:
- * whoever handed them over knows both ends. */
+/* Connections that were made elsewhere. They open with a welcome from each end, inside TLS if that is
+ * wanted: whoever handed them over knows both ends. */
 #include "drivers/tcp/adopt.h"
 
 #include <errno.h>
@@ -21,25 +21,35 @@ int tcp_seat_open(const struct driver_events *events, struct driver **ret_driver
     return r;
 }
 
-int tcp_seat_peer(struct driver *driver, struct driver_peer **ret_peer)
+int tcp_seat_peer(struct driver *driver, uint64_t grant, struct driver_peer **ret_peer)
 {
-    struct tcp_peer *peer = tcp_peer_new(tcp_of(driver));
-    if (!peer)
+    struct tcp_driver *tcp = tcp_of(driver);
+    assert(grant != 0);
+    struct tcp_source *source = tcp_source_new(tcp);
+    if (!source)
+        return -ENOBUFS;
+    struct tcp_peer *peer = tcp_peer_new(tcp);
+    if (!peer) {
+        tcp_source_free(tcp, source);
         return -ENOMEM;
-    peer->adopted = true;
+    }
+    source->grant = grant;
+    source->peer = peer;
+    peer->source = source;
+    peer->link.stream = &source->stream;
     tcp_link_broken(peer, clock_now_ns());
     *ret_peer = (struct driver_peer *)peer;
     return 0;
 }
 
-/* own_secret: where the stream finds it while it is open. */
-static int adopt(struct tcp_driver *tcp, struct tcp_stream *stream, enum tcp_role role, int fd,
-                 const uint8_t *secret, uint8_t own_secret[TCP_SECRET_BYTES])
+/* Takes over the descriptor. */
+static int open_stream(struct tcp_peer *peer, int fd, bool dialled, const uint8_t *secret)
 {
+    struct tcp_stream *stream = peer->link.stream;
     const int flags = fcntl(fd, F_GETFL);
     int r = flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
     if (r == 0)
-        r = tcp_stream_init(tcp, stream, role, fd);
+        r = tcp_stream_init(peer->driver, stream, TCP_SOURCE, fd);
     if (r < 0) {
         close(fd);
         stream->fd = -1;
@@ -47,12 +57,13 @@ static int adopt(struct tcp_driver *tcp, struct tcp_stream *stream, enum tcp_rol
     }
     if (!secret)
         return 0;
-    memcpy(own_secret, secret, TCP_SECRET_BYTES);
-    return tcp_stream_encrypt(tcp, stream, role == TCP_SOURCE, own_secret);
+    memcpy(peer->address.secret, secret, TCP_SECRET_BYTES);
+    return tcp_stream_encrypt(peer->driver, stream, dialled ? TCP_END_DIALS : TCP_END_LISTENS,
+                              peer->address.secret);
 }
 
-int tcp_adopt_link(struct driver *driver, struct driver_peer *driver_peer, int fd,
-                   const uint8_t *secret)
+int tcp_adopt(struct driver *driver, struct driver_peer *driver_peer, int fd, bool dialled,
+              const uint8_t *secret)
 {
     struct tcp_peer *peer = (struct tcp_peer *)driver_peer;
     struct tcp_link *link = &peer->link;
@@ -62,7 +73,7 @@ int tcp_adopt_link(struct driver *driver, struct driver_peer *driver_peer, int f
         return peer->error;
     }
     tcp_link_broken(peer, now_ns);
-    int r = adopt(tcp_of(driver), &link->stream, TCP_LINK, fd, secret, peer->address.secret);
+    int r = open_stream(peer, fd, dialled, secret);
     if (r < 0) {
         tcp_link_broken(peer, now_ns);
         return r;
@@ -72,7 +83,7 @@ int tcp_adopt_link(struct driver *driver, struct driver_peer *driver_peer, int f
     return 0;
 }
 
-void tcp_abandon_link(struct driver *driver, struct driver_peer *driver_peer, int error)
+void tcp_abandon(struct driver *driver, struct driver_peer *driver_peer, int error)
 {
     struct tcp_peer *peer = (struct tcp_peer *)driver_peer;
     peer->told = true;
@@ -85,11 +96,11 @@ void tcp_push(struct driver *driver)
         if (peer->failed < 0 || peer->link.state != TCP_LINK_UP)
             continue;
         tcp_puts_pump(peer, TCP_PUSH_PIECES);
-        tcp_link_write(&peer->link); /* an error comes again in the next round, which takes it */
+        tcp_link_write(peer); /* an error comes again in the next round, which takes it */
     }
 }
 
-bool tcp_link_delivered(struct driver *driver, struct driver_peer *driver_peer)
+bool tcp_delivered(struct driver *driver, struct driver_peer *driver_peer)
 {
     struct tcp_peer *peer = (struct tcp_peer *)driver_peer;
     struct tcp_link *link = &peer->link;
@@ -106,56 +117,14 @@ bool tcp_link_delivered(struct driver *driver, struct driver_peer *driver_peer)
         tcp_peer_activate(peer);
     }
     return link->state == TCP_LINK_UP && link->written == window->made &&
-           tcp_stream_flush(&link->stream) == 0 && ioctl(link->stream.fd, SIOCOUTQ, &unsent) == 0 &&
+           tcp_stream_flush(link->stream) == 0 && ioctl(link->stream->fd, SIOCOUTQ, &unsent) == 0 &&
            unsent == 0;
-}
-
-static struct tcp_source *source_of(const struct tcp_driver *tcp, uint64_t grant)
-{
-    struct tcp_source *source = tcp->sources;
-    while (source && source->grant != grant)
-        source = source->next;
-    return source;
-}
-
-void tcp_drop_source(struct driver *driver, uint64_t grant)
-{
-    struct tcp_source *source = source_of(tcp_of(driver), grant);
-    if (source)
-        tcp_source_free(tcp_of(driver), source);
-}
-
-int tcp_adopt_source(struct driver *driver, uint64_t grant, int fd, const uint8_t *secret)
-{
-    struct tcp_driver *tcp = tcp_of(driver);
-    struct tcp_source *source = source_of(tcp, grant);
-    const uint64_t now_ns = clock_now_ns();
-    assert(grant != 0);
-    const bool known = source != NULL;
-    if (!source && !(source = tcp_source_new(tcp))) {
-        close(fd);
-        return -ENOBUFS;
-    }
-    source->grant = grant;
-    tcp_source_disconnect(tcp, source, now_ns);
-    int r = adopt(tcp, &source->stream, TCP_SOURCE, fd, secret, source->secret);
-    if (r < 0) {
-        tcp_source_disconnect(tcp, source, now_ns);
-        return r;
-    }
-    source->broken_ns = 0;
-    source->greeting = true;
-    source->known = known;
-    return 0;
 }
 
 int tcp_source_greet(struct tcp_source *source)
 {
     const struct tcp_welcome welcome = {
         .magic = TCP_WELCOME_MAGIC, .known = source->known, .received = source->credits.counted};
-    int r = tcp_stream_handshake(&source->stream);
-    if (r == 0)
-        r = tcp_stream_say(&source->stream, &welcome, sizeof welcome);
-    source->greeting = r < 0;
-    return r;
+    source->known = true;
+    return tcp_stream_say(&source->stream, &welcome, sizeof welcome);
 }

@@ -72,21 +72,23 @@ static int connect_socket(struct tcp_peer *peer)
     int r =
         connect(fd, (const struct sockaddr *)&to, bytes) < 0 && errno != EINPROGRESS ? -errno : 0;
     if (r == 0)
-        r = tcp_stream_init(peer->driver, &peer->link.stream, TCP_LINK, fd);
+        r = tcp_stream_init(peer->driver, peer->link.stream, TCP_LINK, fd);
     if (r < 0) {
         close(fd);
-        peer->link.stream.fd = -1;
+        peer->link.stream->fd = -1;
         return r;
     }
     if (peer->address.encrypts)
-        r = tcp_stream_encrypt(peer->driver, &peer->link.stream, false, peer->address.secret);
+        r = tcp_stream_encrypt(peer->driver, peer->link.stream, TCP_END_LINK, peer->address.secret);
     return r;
 }
 
 void tcp_link_broken(struct tcp_peer *peer, uint64_t now_ns)
 {
     struct tcp_link *link = &peer->link;
-    tcp_stream_close(&link->stream);
+    if (peer->source)
+        tcp_source_reset(peer->driver, peer->source);
+    tcp_stream_close(link->stream);
     link->state = TCP_LINK_BROKEN;
     link->retry_ms = link->retry_ms == 0 ? TCP_RETRY_MS : link->retry_ms * 2;
     if (link->retry_ms > TCP_RETRY_MAX_MS)
@@ -94,7 +96,7 @@ void tcp_link_broken(struct tcp_peer *peer, uint64_t now_ns)
     link->retry_ns = now_ns + link->retry_ms * TCP_MS;
     if (link->broken_ns == 0)
         link->broken_ns = now_ns;
-    if (peer->adopted) /* nothing to try: it is lost, or given another connection before */
+    if (peer->source) /* nothing to try: it is lost, or given another connection before */
         link->retry_ns = link->broken_ns + (TCP_LOST_MS + 1) * TCP_MS;
     link->inbox_bytes = 0;
     tcp_peer_activate(peer);
@@ -106,7 +108,7 @@ static int take_challenge(struct tcp_peer *peer)
 {
     struct tcp_link *link = &peer->link;
     struct tcp_challenge challenge;
-    int r = tcp_stream_fill(&link->stream, link->inbox, &link->inbox_bytes, sizeof challenge);
+    int r = tcp_stream_fill(link->stream, link->inbox, &link->inbox_bytes, sizeof challenge);
     if (r < 0)
         return r;
     memcpy(&challenge, link->inbox, sizeof challenge);
@@ -130,7 +132,7 @@ static int take_challenge(struct tcp_peer *peer)
         tcp_sign_hello(peer->driver->address.secret, link->challenge, &hello);
     memcpy(hello.by_listener, listener.bytes, sizeof hello.by_listener);
     memcpy(hello.by_sender, own.bytes, sizeof hello.by_sender);
-    return tcp_stream_say(&link->stream, &hello, sizeof hello);
+    return tcp_stream_say(link->stream, &hello, sizeof hello);
 }
 
 /* -ENETRESET: what it had received before is not known there any more. */
@@ -138,7 +140,7 @@ static int take_welcome(struct tcp_peer *peer)
 {
     struct tcp_link *link = &peer->link;
     struct tcp_welcome welcome;
-    int r = tcp_stream_fill(&link->stream, link->inbox, &link->inbox_bytes, sizeof welcome);
+    int r = tcp_stream_fill(link->stream, link->inbox, &link->inbox_bytes, sizeof welcome);
     if (r < 0)
         return r;
     memcpy(&welcome, link->inbox, sizeof welcome);
@@ -146,7 +148,7 @@ static int take_welcome(struct tcp_peer *peer)
     const struct tcp_signature signature =
         tcp_sign_welcome(peer->address.secret, link->nonce, &welcome);
     if (welcome.magic != TCP_WELCOME_MAGIC ||
-        (!peer->adopted && !tcp_signed(welcome.by_listener, &signature)))
+        (!peer->source && !tcp_signed(welcome.by_listener, &signature)))
         return -EPROTO;
     if (link->known && !welcome.known)
         return -ENETRESET;
@@ -182,13 +184,16 @@ static int open_further(struct tcp_peer *peer)
         link->state = TCP_LINK_CONNECTING;
         return r;
     case TCP_LINK_CONNECTING:
-        if (!link->stream.writable)
+        if (!link->stream->writable)
             return -EAGAIN;
-        r = getsockopt(link->stream.fd, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0 ? -errno : -error;
+        r = getsockopt(link->stream->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0 ? -errno
+                                                                                   : -error;
         if (r == 0)
-            r = tcp_stream_handshake(&link->stream);
+            r = tcp_stream_handshake(link->stream);
         if (r == 0)
-            link->state = peer->adopted ? TCP_LINK_GREETING : TCP_LINK_CHALLENGED;
+            link->state = peer->source ? TCP_LINK_GREETING : TCP_LINK_CHALLENGED;
+        if (r == 0 && peer->source)
+            r = tcp_source_greet(peer->source);
         return r;
     case TCP_LINK_CHALLENGED:
         r = take_challenge(peer);
@@ -210,13 +215,13 @@ static void open_link(struct tcp_peer *peer, uint64_t now_ns)
 {
     struct tcp_link *link = &peer->link;
     int r = 0;
-    if (link->state == TCP_LINK_BROKEN && (peer->adopted || now_ns < link->retry_ns))
+    if (link->state == TCP_LINK_BROKEN && (peer->source || now_ns < link->retry_ns))
         return;
     if (link->state == TCP_LINK_IDLE || link->state == TCP_LINK_BROKEN) {
         link->retry_ns = now_ns + TCP_OPENING_MS * TCP_MS; /* of this attempt */
         if (link->broken_ns == 0)
             link->broken_ns = now_ns;
-    } else if (!peer->adopted && now_ns >= link->retry_ns) {
+    } else if (!peer->source && now_ns >= link->retry_ns) {
         r = -ETIMEDOUT;
     }
     while (r == 0 && link->state != TCP_LINK_UP)
@@ -244,7 +249,7 @@ static void ask(struct tcp_link *link)
 int tcp_link_work(struct tcp_peer *peer, uint64_t now_ns)
 {
     struct tcp_link *link = &peer->link;
-    if (!peer->adopted)
+    if (!peer->source)
         patience_look(&link->broken_ns, &link->looked_ns, now_ns);
     if (link->ask)
         ask(link);
@@ -256,7 +261,7 @@ int tcp_link_work(struct tcp_peer *peer, uint64_t now_ns)
     }
     if (link->state != TCP_LINK_UP)
         return 0;
-    int n = tcp_link_write(link);
+    int n = tcp_link_write(peer);
     int m = n < 0 ? 0 : tcp_link_read(peer);
     if (n < 0 || m < 0) {
         tcp_link_broken(peer, now_ns);

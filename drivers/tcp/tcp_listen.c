@@ -127,7 +127,7 @@ static void opening_new(struct tcp_driver *tcp, int fd, uint64_t now_ns)
     tcp->opening_count++;
     int r = tcp_stream_init(tcp, &opening->stream, TCP_OPENING, fd);
     if (r == 0 && tcp->address.encrypts)
-        r = tcp_stream_encrypt(tcp, &opening->stream, true, tcp->address.secret);
+        r = tcp_stream_encrypt(tcp, &opening->stream, TCP_END_SOURCE, tcp->address.secret);
     if (r < 0)
         tcp_opening_free(tcp, opening);
 }

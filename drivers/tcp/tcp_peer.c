@@ -21,7 +21,8 @@ struct tcp_peer *tcp_peer_new(struct tcp_driver *tcp)
     if (!peer)
         return NULL;
     peer->driver = tcp;
-    peer->link.stream = (struct tcp_stream){.role = TCP_LINK, .fd = -1};
+    peer->link.own = (struct tcp_stream){.role = TCP_LINK, .fd = -1};
+    peer->link.stream = &peer->link.own;
     peer->link.window = (struct window){
         .size = TCP_WINDOW,
         .piece_bytes = sizeof(struct tcp_piece),
@@ -75,14 +76,16 @@ void tcp_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)
     struct tcp_driver *tcp = tcp_of(driver);
     const struct tcp_head bye = {.kind = TCP_BYE, .number = peer->link.window.made};
     if (peer->link.state == TCP_LINK_UP && peer->link.written == peer->link.window.made &&
-        peer->link.written_bytes == 0)
-        tcp_stream_say(&peer->link.stream, &bye, sizeof bye); /* else its source expires */
-    if (peer->error < 0 && peer->told && !peer->adopted)
+        peer->link.written_bytes == 0 && (!peer->source || peer->source->outbox_bytes == 0))
+        tcp_stream_say(peer->link.stream, &bye, sizeof bye); /* else its source expires */
+    if (peer->error < 0 && peer->told && !peer->source)
         tcp_sources_drop(tcp, peer->address.id);
     tcp_peer_deactivate(peer);
-    tcp_stream_close(&peer->link.stream);
+    tcp_stream_close(peer->link.stream);
     tcp_link_free(&peer->link);
-    tcp_free_later(tcp, &peer->link.stream);
+    if (peer->source)
+        tcp_source_free(tcp, peer->source);
+    tcp_free_later(tcp, &peer->link.own);
 }
 
 /* ---- losing one ---- */
@@ -93,7 +96,9 @@ void tcp_peer_lose(struct tcp_peer *peer, int error)
     if (peer->error < 0)
         return;
     peer->error = error;
-    tcp_stream_close(&peer->link.stream);
+    if (peer->source)
+        tcp_source_reset(peer->driver, peer->source);
+    tcp_stream_close(peer->link.stream);
     peer->link.state = TCP_LINK_IDLE;
     window_fail(&peer->link.window, events, (struct driver_peer *)peer, peer->told, error);
     peer->link.written = peer->link.window.made;

@@ -27,14 +27,26 @@ static void free_dead(struct tcp_driver *tcp)
 
 /* ---- what has come ---- */
 
+static bool is_open(const struct tcp_source *source)
+{
+    return source->stream.fd >= 0 && (!source->peer || source->peer->link.state == TCP_LINK_UP);
+}
+
+/* For both directions of the connection. */
+static int take_pair_event(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
+{
+    if (source->stream.fd < 0)
+        return 0;
+    tcp_peer_activate(source->peer);
+    int moved = tcp_link_work(source->peer, now_ns);
+    return moved + (is_open(source) ? tcp_source_read(tcp, source, now_ns) : 0);
+}
+
 static int take_source_event(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
 {
     struct tcp_stream *stream = &source->stream;
-    int r = source->greeting ? tcp_source_greet(source) : 0;
-    if (r < 0 && r != -EAGAIN)
-        tcp_source_disconnect(tcp, source, now_ns);
-    if (r < 0)
-        return 0;
+    if (source->peer)
+        return take_pair_event(tcp, source, now_ns);
     if (source->outbox_bytes > 0 || tcp_stream_flush(stream) < 0)
         tcp_source_tell(tcp, source, now_ns);
     return stream->fd >= 0 ? tcp_source_read(tcp, source, now_ns) : 0;
@@ -111,7 +123,8 @@ static int work(struct tcp_driver *tcp, unsigned budget, uint64_t now_ns)
         const struct tcp_link *link = &peer->link;
         /* Counts that nobody waits for come as events. */
         if (link->state == TCP_LINK_UP && link->written == link->window.made && !link->ask &&
-            link->telling <= link->window.counted && !window_next_put(&link->window))
+            link->telling <= link->window.counted && !window_next_put(&link->window) &&
+            !tcp_source_unsent(peer->source))
             tcp_peer_deactivate(peer);
     }
     return moved;
@@ -148,7 +161,7 @@ static uint64_t due_ns(const struct tcp_driver *tcp)
         const struct tcp_link *link = &peer->link;
         if (link->state != TCP_LINK_UP)
             due = earlier(due, link->retry_ns);
-        if (link->broken_ns != 0 && !peer->adopted)
+        if (link->broken_ns != 0 && !peer->source)
             due = earlier(due, link->looked_ns + PATIENCE_LOOK_NS);
     }
     return due;
@@ -186,13 +199,13 @@ int tcp_arm(struct driver *driver)
     if (due != 0 && due <= now_ns)
         return -EAGAIN;
     for (const struct tcp_source *source = tcp->sources; source; source = source->next)
-        if (source->stream.fd >= 0 && source->stream.readable && !source->greeting && !source->held)
+        if (is_open(source) && source->stream.readable && !source->held)
             return -EAGAIN;
     for (const struct tcp_peer *peer = tcp->active; peer; peer = peer->next_active) {
         const struct tcp_link *link = &peer->link;
         if (peer->failed < 0 || link->state == TCP_LINK_IDLE ||
-            (link->state == TCP_LINK_UP && link->stream.writable &&
-             link->written < link->window.made))
+            (link->state == TCP_LINK_UP && link->stream->writable &&
+             (link->written < link->window.made || tcp_source_unsent(peer->source))))
             return -EAGAIN;
     }
     if (due == tcp->timer_ns)

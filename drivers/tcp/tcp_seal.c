@@ -139,17 +139,19 @@ static int buffer_new(struct buffer *buffer, size_t capacity)
     return buffer->bytes ? 0 : -ENOMEM;
 }
 
-int tcp_seal_new(const struct tcp_driver *tcp, int fd, bool accept,
+int tcp_seal_new(const struct tcp_driver *tcp, int fd, enum tcp_end end,
                  const uint8_t secret[TCP_SECRET_BYTES], struct tcp_seal **ret_seal)
 {
     struct tcp_seal *seal = calloc(1, sizeof *seal);
     if (!seal)
         return -ENOMEM;
     seal->fd = fd;
+    const bool accept = end == TCP_END_SOURCE || end == TCP_END_LISTENS;
     BIO *bio = BIO_new(tcp->seal_method);
     seal->ssl = tcp_tls_session(tcp->tls, accept, secret);
-    if (!bio || !seal->ssl || buffer_new(&seal->in, accept ? MANY_BYTES : FEW_BYTES) < 0 ||
-        buffer_new(&seal->out, accept ? FEW_BYTES : MANY_BYTES) < 0) {
+    if (!bio || !seal->ssl ||
+        buffer_new(&seal->in, end == TCP_END_LINK ? FEW_BYTES : MANY_BYTES) < 0 ||
+        buffer_new(&seal->out, end == TCP_END_SOURCE ? FEW_BYTES : MANY_BYTES) < 0) {
         BIO_free(bio);
         tcp_seal_free(seal);
         return -ENOMEM;

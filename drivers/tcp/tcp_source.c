@@ -45,17 +45,31 @@ static void set_hot(struct tcp_driver *tcp, struct tcp_source *source, unsigned 
     source->hot = rounds;
 }
 
-void tcp_source_disconnect(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
+void tcp_source_heat(struct tcp_driver *tcp, struct tcp_source *source)
+{
+    set_hot(tcp, source, TCP_HOT_ROUNDS);
+}
+
+void tcp_source_reset(struct tcp_driver *tcp, struct tcp_source *source)
 {
     tcp_stream_close(&source->stream);
     set_hot(tcp, source, 0);
-    source->broken_ns = now_ns;
     source->in_piece = source->long_piece = source->held = false;
     source->begin = source->end = 0;
     source->outbox_bytes = 0;
-    source->telling = false;
+    source->telling = source->due = false;
     source->tell_ns = 0;
     credits_reported(&source->credits); /* by the welcome */
+}
+
+void tcp_source_disconnect(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
+{
+    if (source->peer) {
+        tcp_link_broken(source->peer, now_ns);
+        return;
+    }
+    tcp_source_reset(tcp, source);
+    source->broken_ns = now_ns;
 }
 
 struct tcp_source *tcp_source_open(struct tcp_driver *tcp, const struct tcp_hello *hello,
@@ -103,55 +117,6 @@ void tcp_sources_expire(struct tcp_driver *tcp, uint64_t now_ns)
         if (source->broken_ns != 0 && now_ns - source->broken_ns > TCP_FORGET_MS * TCP_MS)
             tcp_source_free(tcp, source);
     }
-}
-
-/* ---- telling ---- */
-
-static int reply(struct tcp_source *source, enum tcp_kind kind, uint64_t number)
-{
-    const struct tcp_head head = {.kind = kind, .number = number};
-    if (TCP_OUTBOX_BYTES - source->outbox_bytes < sizeof head)
-        return -ENOBUFS; /* the sender reads nothing */
-    memcpy(source->outbox + source->outbox_bytes, &head, sizeof head);
-    source->outbox_bytes += sizeof head;
-    return 0;
-}
-
-static int flush(struct tcp_source *source)
-{
-    while (source->outbox_bytes > 0) {
-        const struct iovec part = {source->outbox, source->outbox_bytes};
-        ssize_t n = tcp_stream_write(&source->stream, &part, 1);
-        if (n < 0)
-            return n == -EAGAIN ? 0 : (int)n;
-        source->outbox_bytes -= (size_t)n;
-        memmove(source->outbox, source->outbox + n, source->outbox_bytes);
-    }
-    source->telling = false;
-    return 0;
-}
-
-static int tell(struct tcp_source *source, uint64_t now_ns)
-{
-    int r = source->telling ? flush(source) : 0;
-    if (r < 0)
-        return r;
-    if (source->telling) { /* the sender does not read: once more, with a later count */
-        source->tell_ns = now_ns + TCP_TELL_MS * TCP_MS;
-        return 0;
-    }
-    source->tell_ns = 0;
-    source->telling = true;
-    credits_reported(&source->credits);
-    r = reply(source, TCP_RECEIVED, source->credits.counted);
-    return r < 0 ? r : flush(source);
-}
-
-void tcp_source_tell(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
-{
-    if (source->stream.fd < 0 || tell(source, now_ns) == 0)
-        return;
-    tcp_source_disconnect(tcp, source, now_ns);
 }
 
 /* ---- receiving ---- */
@@ -211,11 +176,11 @@ static int piece_over(struct tcp_driver *tcp, struct tcp_source *source, uint64_
     int r = 0;
     source->in_piece = false;
     if (head->kind == TCP_PIECE && !landing)
-        r = reply(source, TCP_STALE, head->number);
+        r = tcp_source_reply(source, TCP_STALE, head->number);
     credits_count(&source->credits, head->length_bytes + sizeof *head);
     if (r == 0 &&
         (head->flags & TCP_TELL || credits_due(&source->credits, TCP_TELL_PIECES, TCP_TELL_BYTES)))
-        r = tell(source, now_ns);
+        r = tcp_source_count(source, now_ns);
     else if (source->tell_ns == 0)
         source->tell_ns = now_ns + TCP_TELL_MS * TCP_MS;
     if (head->kind == TCP_PIECE && landing && landing->notify && (head->flags & TCP_LAST))
@@ -235,6 +200,11 @@ static void put_bytes(struct tcp_driver *tcp, struct tcp_source *source, const u
     source->piece_bytes += count;
 }
 
+static bool is_back(const struct tcp_head *head)
+{
+    return head->kind == TCP_RECEIVED || head->kind == TCP_STALE;
+}
+
 /* What is in the buffer: how many pieces were completed, or why the connection must end. */
 static int digest(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
 {
@@ -244,9 +214,15 @@ static int digest(struct tcp_driver *tcp, struct tcp_source *source, uint64_t no
             if (source->end - source->begin < sizeof source->head)
                 return pieces;
             memcpy(&source->head, source->buffer + source->begin, sizeof source->head);
-            int r = check(tcp, source);
+            const bool back = source->peer && is_back(&source->head);
+            int r = back ? tcp_link_take(&source->peer->link, &source->head) : check(tcp, source);
             if (r < 0)
                 return r;
+            if (back) {
+                source->begin += sizeof source->head;
+                pieces++;
+                continue;
+            }
             source->held = is_ahead(tcp, source);
             if (source->held)
                 return pieces;
@@ -339,7 +315,7 @@ void tcp_sources_resume(struct tcp_driver *tcp)
         if (!source->held)
             continue;
         source->stream.readable = true;
-        set_hot(tcp, source, TCP_HOT_ROUNDS);
+        tcp_source_heat(tcp, source);
     }
 }
 
@@ -352,14 +328,14 @@ int tcp_source_read(struct tcp_driver *tcp, struct tcp_source *source, uint64_t 
         if (source->stream.fd < 0)
             return pieces; /* by somebody who was notified */
         if (r >= 0)
-            set_hot(tcp, source, TCP_HOT_ROUNDS);
+            tcp_source_heat(tcp, source);
         pieces += r > 0 ? r : 0;
         if (!source->stream.readable)
             break;
     }
     if (r == -EAGAIN || r >= 0)
         return pieces;
-    if (r == -ESHUTDOWN) {
+    if (r == -ESHUTDOWN && !source->peer) {
         tcp_source_free(tcp, source);
         return pieces;
     }

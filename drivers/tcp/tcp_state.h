@@ -68,15 +68,16 @@ struct tcp_piece {
 
 enum tcp_link_state {
     TCP_LINK_IDLE,       /* was never needed */
-    TCP_LINK_CONNECTING, /* TCP unless it was adopted, then TLS */
+    TCP_LINK_CONNECTING, /* TCP unless it was adopted, then TLS; adopted: then says its welcome */
     TCP_LINK_CHALLENGED, /* waits for the challenge */
-    TCP_LINK_GREETING,   /* has said hello, waits for the welcome */
+    TCP_LINK_GREETING,   /* waits for the welcome */
     TCP_LINK_UP,
     TCP_LINK_BROKEN, /* until retry_ns, or until it is given another connection */
 };
 
 struct tcp_link {
-    struct tcp_stream stream; /* first */
+    struct tcp_stream own;     /* first */
+    struct tcp_stream *stream; /* own, or that of the peer's source */
     enum tcp_link_state state;
     uint64_t number; /* random */
     bool known;      /* was welcomed */
@@ -102,11 +103,12 @@ struct tcp_link {
 struct tcp_peer {
     struct tcp_link link; /* first */
     struct tcp_driver *driver;
-    struct tcp_address address; /* adopted: the secret alone, of its connection */
-    bool adopted;               /* its connections are given to it (adopt.h) */
-    int error;                  /* it is lost */
-    int failed;                 /* by its owner, who has not seen its puts end yet */
-    bool told;                  /* peer_down() was called, or the owner has failed it */
+    struct tcp_address address; /* with a source: the secret alone, of their connection */
+    /* NULL, or what the peer puts to us: both share connections that are given to them (adopt.h) */
+    struct tcp_source *source;
+    int error;  /* it is lost */
+    int failed; /* by its owner, who has not seen its puts end yet */
+    bool told;  /* peer_down() was called, or the owner has failed it */
     struct tcp_peer *next_active, *previous_active; /* has something to do */
     bool active;
 };
@@ -130,10 +132,9 @@ struct tcp_source {
     struct tcp_id id;         /* of the sender */
     bool proven;              /* by the sender's own secret */
     uint64_t link;            /* of it */
-    uint64_t grant; /* 0: of a peer; else it was adopted (adopt.h), and id and link are 0 */
-    bool greeting;  /* adopted: has not said its welcome yet */
-    bool known;     /* what the welcome says */
-    uint8_t secret[TCP_SECRET_BYTES]; /* of an adopted connection */
+    struct tcp_peer *peer;    /* that it shares connections with; else NULL, and grant is 0 */
+    uint64_t grant;
+    bool known; /* has said its welcome to that peer */
     struct tcp_source *next, *previous;
     struct credits credits; /* of pieces; bytes: of the sender's copies */
     uint64_t tell_ns;       /* not later; 0: nothing is to be told */
@@ -149,6 +150,7 @@ struct tcp_source {
     uint8_t *outbox;      /* [TCP_OUTBOX_BYTES], heads on their way back */
     size_t outbox_bytes;
     bool telling; /* a count is among them */
+    bool due;     /* a count is to be added */
 };
 
 /* An instance that may connect; under the lock. */

@@ -26,13 +26,13 @@ void tcp_stream_close(struct tcp_stream *stream)
     *stream = (struct tcp_stream){.role = stream->role, .fd = -1};
 }
 
-int tcp_stream_encrypt(struct tcp_driver *tcp, struct tcp_stream *stream, bool accept,
+int tcp_stream_encrypt(struct tcp_driver *tcp, struct tcp_stream *stream, enum tcp_end end,
                        const uint8_t secret[TCP_SECRET_BYTES])
 {
     int r = tcp->tls ? 0 : tcp_tls_new(&tcp->tls);
     if (r == 0 && !tcp->seal_method)
         r = tcp_seal_method_new(&tcp->seal_method);
-    return r < 0 ? r : tcp_seal_new(tcp, stream->fd, accept, secret, &stream->seal);
+    return r < 0 ? r : tcp_seal_new(tcp, stream->fd, end, secret, &stream->seal);
 }
 
 int tcp_stream_handshake(struct tcp_stream *stream)

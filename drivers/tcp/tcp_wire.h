@@ -12,6 +12,9 @@
  * across connections. Back come heads alone, with the number of pieces that have been received.
  * After a new connection the welcome says how many were, and the link sends the rest again: every
  * piece is written to its target once or, if its connection broke within it, from its beginning.
+ *
+ * A connection between two processes (adopt.h) is link and source at both ends: both say a welcome,
+ * and heads that come back stand between the pieces of the other direction.
  */
 #pragma once
 

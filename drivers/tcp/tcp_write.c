@@ -45,7 +45,7 @@ static size_t add_straight(const struct tcp_link *link, const struct tcp_put *pu
                            const struct tcp_piece *piece, size_t at, struct parts *parts)
 {
     size_t bytes = 0;
-    if (put->source.program && link->stream.seal)
+    if (put->source.program && link->stream->seal)
         return 0;
     unsigned count =
         packed_parts(&put->source, source_position(put, piece) + at, piece->head.length_bytes - at,
@@ -99,6 +99,16 @@ static void written(struct tcp_link *link, size_t bytes)
     }
 }
 
+/* What is to be told of the other direction goes before a piece. */
+static size_t add_heads(const struct tcp_link *link, struct tcp_source *source, struct parts *parts)
+{
+    if (!source || link->written_bytes > 0)
+        return 0;
+    tcp_source_join(source);
+    add(parts, source->outbox, source->outbox_bytes);
+    return source->outbox_bytes;
+}
+
 /* One write: bytes, or why not. */
 static ssize_t write_pieces(struct tcp_link *link, struct parts *parts)
 {
@@ -109,20 +119,24 @@ static ssize_t write_pieces(struct tcp_link *link, struct parts *parts)
         more = add_piece(link, tcp_piece(link, n), skip, n == link->written, parts);
         skip = 0;
     }
-    return tcp_stream_write(&link->stream, parts->all, parts->count);
+    return tcp_stream_write(link->stream, parts->all, parts->count);
 }
 
-int tcp_link_write(struct tcp_link *link)
+int tcp_link_write(struct tcp_peer *peer)
 {
+    struct tcp_link *link = &peer->link;
+    struct tcp_source *source = peer->source;
     const uint64_t before = link->written;
     bool staged = false;
-    int r = link->stream.writable ? tcp_stream_flush(&link->stream) : 0;
+    int r = link->stream->writable ? tcp_stream_flush(link->stream) : 0;
     if (r < 0 && r != -EAGAIN)
         return r;
-    while (link->written < link->window.made && link->stream.writable) {
+    while ((link->written < link->window.made || tcp_source_unsent(source)) &&
+           link->stream->writable) {
         struct parts parts; /* 4 KiB: an initialiser would clear them for each write */
         parts.count = 0;
         parts.staged = staged;
+        const size_t heads = add_heads(link, source, &parts);
         ssize_t n = write_pieces(link, &parts);
         if (n == -EFAULT && !staged) { /* pages that the source's process has taken away */
             staged = true;
@@ -133,7 +147,10 @@ int tcp_link_write(struct tcp_link *link)
         if (n < 0)
             return (int)n;
         staged = false;
-        written(link, (size_t)n);
+        const size_t back = (size_t)n < heads ? (size_t)n : heads;
+        if (back > 0)
+            tcp_source_sent(source, back);
+        written(link, (size_t)n - back);
     }
     return (int)(link->written - before);
 }

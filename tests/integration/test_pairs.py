@@ -81,6 +81,75 @@ class Pairs(harness.Case):
             self.assertEqual(bytes.fromhex(receiver.ask(f"read {target} 0 4096")[0]), bytes([number]) * 4096)
         self.assertEqual(end_all(sender, finish), 1)
 
+    def connections(self, actor):
+        return sum(own.family == socket.AF_INET for own in sockets_of(actor.process.pid))
+
+    def test_one_connection(self):
+        """What two processes put to each other goes over one."""
+        for security in ("plain", "tls"):
+            with self.subTest(security=security):
+                cluster = self.pair(security)
+                stream = Stream(*cluster.group([0, 1]), **LONG)
+                self.assertEqual(stream.run(5), 5)
+                for actor in (stream.sender, stream.receiver):
+                    self.assertEqual(self.connections(actor), 1)
+                for node in cluster.nodes:
+                    self.assertEqual([session["pairs"] for session in node.tcactl("sessions")["sessions"]], [1])
+
+    @staticmethod
+    def both_ways(actors, size):
+        """A plan of each for the other, not committed."""
+        regions = [actor.alloc(2 * size)[0] for actor in actors]
+        handles = [actor.handle(region) for actor, region in zip(actors, regions)]
+        plans = [int(actor.ask("plan both tcp client 0")[0]) for actor in actors]
+        for own, (actor, plan) in enumerate(zip(actors, plans)):
+            actor.ask(f"fill {regions[own]} 0 {size} {own}")
+            actor.ask(f"put {plan} {regions[own]} 0 {size} {handles[1 - own]} {size} {size}")
+            actor.ask(f"notify {plan} {1 - own} 0")
+        return plans, regions
+
+    def exchange(self, actors, plans, regions, size):
+        for actor, plan in zip(actors, plans):
+            actor.ask(f"start {plan}")
+        for own, (actor, plan) in enumerate(zip(actors, plans)):  # in its waits each moves both directions
+            actor.tell(f"wait {plan} -1")
+            actor.tell(f"notified_wait {1 - own} 0 -1")
+        for actor in actors:
+            actor.answer()
+            actor.answer()
+        for own, actor in enumerate(actors):
+            actor.ask(f"check {regions[own]} {size} {size} {1 - own}")
+            self.assertEqual(self.connections(actor), 1)
+
+    def test_both_ask(self):
+        """Processes that commit plans to each other at the same time settle on one connection."""
+        cluster = self.pair()
+        for turn in range(harness.rounds(8)):
+            actors = cluster.group([0, 1], name=f"job{turn}")
+            plans, regions = self.both_ways(actors, 4096)
+            for node in cluster.nodes:
+                node.pause()
+            for actor, plan in zip(actors, plans):
+                actor.tell(f"commit {plan} -1")
+            for node in cluster.nodes[::1 if turn % 2 else -1]:
+                node.resume()
+            for actor in actors:
+                actor.answer()
+            self.exchange(actors, plans, regions, 4096)
+            cluster.kill_actors(actors)
+
+    def test_full_both_ways(self):
+        """Puts that are longer than sockets hold, both ways at once."""
+        size = 16 << 20
+        for security in ("plain", "tls"):
+            with self.subTest(security=security):
+                actors = self.pair(security).group([0, 1])
+                plans, regions = self.both_ways(actors, size)
+                for actor, plan in zip(actors, plans):
+                    actor.ask(f"commit {plan} -1")
+                for _ in range(3):
+                    self.exchange(actors, plans, regions, size)
+
     def test_landed(self):
         """Remote completion of several puts; only another plan notifies."""
         for security in ("plain", "tls"):

@@ -20,7 +20,7 @@ class Pairs(hostile.HostileCase):
     def nodes(self, count):
         return self.cluster(count, options=OPTIONS)
 
-    def false_node(self, cluster, number, answer=None, port=1):
+    def false_node(self, cluster, number, answer=None, port=1, real=0):
         """With an address of the rail tcp; connections to it would be encrypted, so that the connecting side sends first."""
         plane = next(rail["plane"] for rail in cluster[0].tcactl("status")["rails"] if rail["driver"] == "tcp")
         address = struct.pack("<IHHBB6x4s12xQQ", 0x41504354, 1, port, 4, 1, socket.inet_aton(harness.ADDRESS), number, 0)
@@ -29,17 +29,20 @@ class Pairs(hostile.HostileCase):
         node = FalseNode(cluster, number, answer, rail)
         node.tcp_plane = plane
         self.addCleanup(node.close)
-        until(lambda: cluster[0].ping(cluster[number]), "the false node is up")
+        until(lambda: cluster[real].ping(cluster[number]), "the false node is up")
         return node
 
     # ---- a daemon that asks
 
     @staticmethod
-    def bind(node, handle, session):
-        """Requests a landing in the session's process: (status, text), or the pair and its secret."""
+    def bind_request(node, handle, session):
         rail = wire.blob(13, wire.blob(1, "tcp") + wire.blob(2, node.tcp_plane))
         put = wire.blob(12, wire.blob(1, handle) + wire.blob(3, wire.contiguous(8)))
-        kind, body = node.ask(wire.blob(wire.PEER_BIND, wire.number(2, session) + wire.blob(3, "") + rail + put + wire.number(14, 1)), 7)
+        return wire.blob(wire.PEER_BIND, wire.number(2, session) + wire.blob(3, "") + rail + put + wire.number(14, 1))
+
+    def bind(self, node, handle, session):
+        """Requests a landing in the session's process: (status, text), or the pair and its secret."""
+        kind, body = node.ask(self.bind_request(node, handle, session), 7)
         assert kind == wire.PEER_BOUND, kind
         if 7 in body:
             failure = wire.fields(body[7][0])
@@ -106,7 +109,7 @@ class Pairs(hostile.HostileCase):
 
     @staticmethod
     def bound(pair, secret=bytes(32), owner=5):
-        return wire.number(3, owner) + wire.fixed(6, pair) + wire.blob(7, secret) + wire.number(9, 1)
+        return wire.number(3, owner) + wire.fixed(6, pair) + wire.blob(7, secret) + wire.number(9, 1) + wire.number(10, owner)
 
     def test_pairs_that_cannot_be(self):
         """Bindings without a number, without a secret, and with another process's number."""
@@ -122,6 +125,53 @@ class Pairs(hostile.HostileCase):
         self.assertEqual(len(answers), 1)
         commit(first)
         self.assert_well(cluster[0])
+
+    def crossing(self, real):
+        """A node is asked for a pair while it waits for the same from the other one, which dials nothing. Returns the other's door, the
+        pair that the client puts over, the one that the node has answered with, and how to commit once more."""
+        cluster = self.nodes(2)
+        handle = self.open(cluster[1 - real]).alloc(4096)[2]
+        self.assertTrue(cluster[real].ping(cluster[1 - real]))
+        client = self.open(cluster[real])
+        source, _, own = client.alloc(4096)[:3]
+        door = socket.create_server((harness.ADDRESS, 0))
+        self.addCleanup(door.close)
+
+        def answer(node, number, count):
+            if number == 0:
+                node.send(self.bind_request(node, own, 5), 7)
+            return node.bind(count, self.bound(77))
+        node = self.false_node(cluster, 1 - real, answer, door.getsockname()[1], real)
+
+        def commit():
+            body = client.ask(wire.commit([wire.put(source, handle, wire.contiguous(8), wire.contiguous(8))], rail="tcp", seat=CLIENT_SEAT))[1]
+            return wire.fields(wire.fields(body[2][0])[4][0])[19][0]
+        pair = commit()
+        with node.changed:
+            self.assertTrue(node.changed.wait_for(lambda: 7 in node.answers, 60))
+        answered = wire.fields(node.answers.pop(7)[1][6][0])[6][0]
+        self.addCleanup(self.assert_well, cluster[real])
+        return door, pair, answered, commit
+
+    def test_both_ask_the_lower(self):
+        """Its own choice counts."""
+        door, pair, answered, commit = self.crossing(0)
+        self.assertEqual(pair, answered)
+        self.assertEqual(commit(), pair)
+        door.settimeout(0.2)
+        with self.assertRaises(TimeoutError):
+            door.accept()
+
+    def test_both_ask_the_higher(self):
+        """It dials what the other one has chosen, and its process notices nothing."""
+        door, pair, answered, commit = self.crossing(1)
+        self.assertIn(answered, (pair, 77))  # before or after it has heard the other's choice
+        self.assertNotEqual(pair, 77)        # the name here stays
+        connection, _ = door.accept()
+        self.addCleanup(connection.close)
+        magic, _, _, number = struct.unpack("<IHHQ", connection.recv(48, socket.MSG_WAITALL)[:16])
+        self.assertEqual((magic, number), (0x50504354, 77))
+        self.assertEqual(commit(), pair)
 
     def test_nobody_at_the_door(self):
         """The process is notified that its connection cannot be made."""
@@ -144,9 +194,9 @@ class Pairs(hostile.HostileCase):
     # ---- clients
 
     def test_lost_by_others(self):
-        """Only its sender can end a connection."""
+        """Only the two processes can end their connection."""
         cluster = self.nodes(2)
-        sender, receiver, other = self.open(cluster[0]), self.open(cluster[1]), self.open(cluster[0])
+        sender, receiver, other, far = self.open(cluster[0]), self.open(cluster[1]), self.open(cluster[0]), self.open(cluster[1])
         handle = receiver.alloc(4096)[2]
         put = wire.put(sender.alloc(4096)[0], handle, wire.contiguous(8), wire.contiguous(8))
         self.assertTrue(cluster[0].ping(cluster[1]))
@@ -159,12 +209,15 @@ class Pairs(hostile.HostileCase):
             client.send(wire.blob(wire.PAIR_LOST, wire.fixed(1, number)))
             client.alloc(4096)  # it was heard
         number = pair()
-        for client, which in ((other, number), (receiver, number), (sender, 0), (sender, number + 1)):
+        for client, which in ((other, number), (far, number), (sender, 0), (sender, number + 1)):
             lost(client, which)
         self.assertEqual(pair(), number)
         lost(sender, number)
         lost(sender, number)
-        self.assertNotEqual(pair(), number)
+        again = pair()
+        self.assertNotEqual(again, number)
+        lost(receiver, again)
+        until(lambda: pair() != again, "the sender's node has heard it")
         for node in cluster.nodes:
             self.assert_well(node)
 

@@ -195,13 +195,13 @@ void op_init(struct op *op)
     *op = (struct op){.op.done = op_done, .status = 1};
 }
 
-void side_join(struct side *from, struct driver_peer *peer, struct side *to, uint64_t grant,
-               const uint8_t *secret)
+void side_join(struct side *a, struct driver_peer *peer_a, struct side *b,
+               struct driver_peer *peer_b, const uint8_t *secret)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0 ||
-        tcp_adopt_link(from->driver, peer, ends[0], secret) < 0 ||
-        tcp_adopt_source(to->driver, grant, ends[1], secret) < 0)
+        tcp_adopt(a->driver, peer_a, ends[0], true, secret) < 0 ||
+        tcp_adopt(b->driver, peer_b, ends[1], false, secret) < 0)
         abort();
 }
 

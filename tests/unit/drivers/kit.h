@@ -61,8 +61,8 @@ const void *side_config(const char *name);
 int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_t bytes);
 /* The name of tcp's instances without a port, and a new connection between two of them. */
 #define TCP_SEAT "tcp seat"
-void side_join(struct side *from, struct driver_peer *peer, struct side *to, uint64_t grant,
-               const uint8_t *secret);
+void side_join(struct side *a, struct driver_peer *peer_a, struct side *b,
+               struct driver_peer *peer_b, const uint8_t *secret);
 void side_close(struct side *side);
 /* peer_connect() of a driver whose peers need no answer. */
 int connect_to(struct driver *driver, const void *address, size_t address_bytes,

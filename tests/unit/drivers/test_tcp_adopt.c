@@ -27,11 +27,12 @@ static const uint8_t right[TCP_SECRET_BYTES] = "known to both", wrong[TCP_SECRET
 
 static struct side sender, receiver;
 
-/* A peer of the sender, and landings of the receiver with its grant. Each kind has its part of the
- * regions. */
+/* One direction between two peers: landings of one with its grant, puts of the other. Each kind has
+ * its part of the regions, each direction a half. */
 struct pair {
-    struct driver_peer *peer;
-    uint64_t grant;
+    struct side *from, *to;
+    struct driver_peer *peer, *back;
+    uint64_t offset_bytes;
     struct layout *layouts[KINDS];
     struct driver_landing *landings[KINDS];
     struct tcp_blob blobs[KINDS];
@@ -39,54 +40,78 @@ struct pair {
     struct op ops[KINDS];
 };
 
-static void pair_open(struct pair *pair, uint64_t grant)
+static void direction_open(struct pair *pair, uint64_t grant)
 {
-    const struct driver_ops *ops = sender.driver->ops;
-    *pair = (struct pair){.grant = grant};
-    cr_assert(tcp_seat_peer(sender.driver, &pair->peer) == 0);
+    const struct driver_ops *ops = pair->from->driver->ops;
     for (unsigned i = 0; i < KINDS; i++) {
         struct driver_put_info info;
         size_t bytes;
         pair->layouts[i] = shape_layout(&shapes[i]);
-        const struct driver_landing_args target = {.region = receiver.region,
-                                                   .offset_bytes = i * PART,
+        const uint64_t at = pair->offset_bytes + i * PART;
+        const struct driver_landing_args target = {.region = pair->to->region,
+                                                   .offset_bytes = at,
                                                    .layout = pair->layouts[i],
                                                    .notify = true,
                                                    .token = grant,
                                                    .grant = grant};
-        cr_assert(ops->landing_new(receiver.driver, &target, &pair->landings[i], &pair->blobs[i],
+        cr_assert(ops->landing_new(pair->to->driver, &target, &pair->landings[i], &pair->blobs[i],
                                    &bytes) == 0);
         const struct driver_put_args source = {.peer = pair->peer,
-                                               .region = sender.region,
-                                               .offset_bytes = i * PART,
+                                               .region = pair->from->region,
+                                               .offset_bytes = at,
                                                .layout = pair->layouts[i],
                                                .landing = &pair->blobs[i],
                                                .landing_bytes = bytes,
                                                .target_layout = pair->layouts[i]};
-        cr_assert(ops->put_prepare(sender.driver, &source, &pair->puts[i], &info) == 0);
+        cr_assert(ops->put_prepare(pair->from->driver, &source, &pair->puts[i], &info) == 0);
+    }
+}
+
+static void pair_open(struct pair *pair, uint64_t grant)
+{
+    *pair = (struct pair){.from = &sender, .to = &receiver};
+    cr_assert(tcp_seat_peer(sender.driver, grant, &pair->peer) == 0);
+    cr_assert(tcp_seat_peer(receiver.driver, grant, &pair->back) == 0);
+    direction_open(pair, grant);
+}
+
+/* The other direction, between the same peers. */
+static void pair_open_back(struct pair *back, const struct pair *forth, uint64_t grant)
+{
+    *back = (struct pair){.from = forth->to,
+                          .to = forth->from,
+                          .peer = forth->back,
+                          .back = forth->peer,
+                          .offset_bytes = REGION / 2};
+    direction_open(back, grant);
+}
+
+static void direction_close(struct pair *pair)
+{
+    for (unsigned i = 0; i < KINDS; i++) {
+        pair->from->driver->ops->put_release(pair->from->driver, pair->puts[i]);
+        pair->to->driver->ops->landing_free(pair->to->driver, pair->landings[i]);
+        free(pair->layouts[i]);
     }
 }
 
 static void pair_close(struct pair *pair)
 {
-    for (unsigned i = 0; i < KINDS; i++) {
-        sender.driver->ops->put_release(sender.driver, pair->puts[i]);
-        receiver.driver->ops->landing_free(receiver.driver, pair->landings[i]);
-        free(pair->layouts[i]);
-    }
-    sender.driver->ops->peer_disconnect(sender.driver, pair->peer);
+    direction_close(pair);
+    pair->from->driver->ops->peer_disconnect(pair->from->driver, pair->peer);
+    pair->to->driver->ops->peer_disconnect(pair->to->driver, pair->back);
 }
 
 static void join(struct pair *pair, const uint8_t *secret)
 {
-    side_join(&sender, pair->peer, &receiver, pair->grant, secret);
+    side_join(&sender, pair->peer, &receiver, pair->back, secret);
 }
 
 static void begin(struct pair *pair)
 {
     for (unsigned i = 0; i < KINDS; i++) {
         op_init(&pair->ops[i]);
-        cr_assert(post(&sender, &receiver, pair->puts[i], &pair->ops[i]) == 0);
+        cr_assert(post(pair->from, pair->to, pair->puts[i], &pair->ops[i]) == 0);
     }
 }
 
@@ -98,26 +123,32 @@ static void end(struct pair *pair, int status)
     }
 }
 
-static void check_arrived(void)
+/* All kinds, and each notification once. */
+static void check_arrived(const struct pair *pair)
 {
+    cr_assert(pump_until(&sender, &receiver, &pair->to->notified_count, KINDS));
+    pump_rounds(&sender, &receiver, 100);
+    cr_assert(pair->to->notified_count == KINDS);
     for (unsigned i = 0; i < KINDS; i++)
         for (uint64_t n = 0; n < shape_bytes(&shapes[i]); n++) {
-            const int64_t at = i * PART + shape_place(&shapes[i], n);
-            cr_assert(receiver.memory[at] == sender.memory[at]);
+            const uint64_t at =
+                pair->offset_bytes + i * PART + (uint64_t)shape_place(&shapes[i], n);
+            cr_assert(pair->to->memory[at] == pair->from->memory[at]);
         }
 }
 
-/* All kinds once, and each notification once. */
+static void refill(struct pair *pair, uint32_t seed)
+{
+    fill(pair->from->memory + pair->offset_bytes, REGION / 2, seed);
+    pair->to->notified_count = 0;
+}
+
 static void run(struct pair *pair, uint32_t seed)
 {
-    fill(sender.memory, REGION, seed);
-    receiver.notified_count = 0;
+    refill(pair, seed);
     begin(pair);
     end(pair, 0);
-    cr_assert(pump_until(&sender, &receiver, &receiver.notified_count, KINDS));
-    pump_rounds(&sender, &receiver, 100);
-    cr_assert(receiver.notified_count == KINDS);
-    check_arrived();
+    check_arrived(pair);
 }
 
 static void setup(void)
@@ -136,28 +167,31 @@ TestSuite(tcp_adopt, .init = setup, .fini = teardown, .timeout = 120);
 
 /* ---- cuts ---- */
 
-/* At any byte: after each cut there is another connection, and nothing is missing or comes twice. */
+/* At any byte, with data both ways: after each cut there is another connection, and nothing is
+ * missing or comes twice. */
 static void check_cuts(const uint8_t *secret)
 {
-    struct pair pair;
+    struct pair pair, back;
     pair_open(&pair, 1);
+    pair_open_back(&back, &pair, 1);
     join(&pair, secret);
     for (uint32_t seed = 1; seed <= 40; seed++) {
         const struct tcp_link *link = &((struct tcp_peer *)pair.peer)->link;
-        fill(sender.memory, REGION, seed);
-        receiver.notified_count = 0;
+        refill(&pair, seed);
+        refill(&back, seed + 100);
         begin(&pair);
+        begin(&back);
         pump_rounds(&sender, &receiver, seed);
-        if (link->stream.fd >= 0)
-            shutdown(link->stream.fd, seed % 2 ? SHUT_RDWR : SHUT_WR);
+        if (link->stream->fd >= 0)
+            shutdown(link->stream->fd, seed % 2 ? SHUT_RDWR : SHUT_WR);
         pump_rounds(&sender, &receiver, seed % 7);
         join(&pair, secret);
         end(&pair, 0);
-        cr_assert(pump_until(&sender, &receiver, &receiver.notified_count, KINDS));
-        pump_rounds(&sender, &receiver, 100);
-        cr_assert(receiver.notified_count == KINDS);
-        check_arrived();
+        end(&back, 0);
+        check_arrived(&pair);
+        check_arrived(&back);
     }
+    direction_close(&back);
     pair_close(&pair);
 }
 
@@ -178,7 +212,7 @@ Test(tcp_adopt, no_other_connection)
     pair_open(&pair, 1);
     join(&pair, NULL);
     run(&pair, 1);
-    shutdown(((struct tcp_peer *)pair.peer)->link.stream.fd, SHUT_RDWR);
+    shutdown(((struct tcp_peer *)pair.peer)->link.stream->fd, SHUT_RDWR);
     begin(&pair);
     cr_assert(pump_until(&sender, &receiver, &pair.ops[2].done, 1));
     cr_assert(pair.ops[2].status == -ENETDOWN);
@@ -195,10 +229,12 @@ Test(tcp_adopt, another_receiver)
     pair_open(&pair, 1);
     join(&pair, NULL);
     run(&pair, 1);
-    pair.grant = 2;
-    join(&pair, NULL);
+    struct driver_peer *other;
+    cr_assert(tcp_seat_peer(receiver.driver, 2, &other) == 0);
+    side_join(&sender, pair.peer, &receiver, other, NULL);
     cr_assert(pump_until(&sender, &receiver, &sender.downs, 1));
     cr_assert(sender.down_error == -ENETDOWN);
+    receiver.driver->ops->peer_disconnect(receiver.driver, other);
     pair_close(&pair);
 }
 
@@ -208,8 +244,8 @@ Test(tcp_adopt, another_secret)
     int ends[2];
     pair_open(&pair, 1);
     cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-    cr_assert(tcp_adopt_link(sender.driver, pair.peer, ends[0], wrong) == 0);
-    cr_assert(tcp_adopt_source(receiver.driver, 1, ends[1], right) == 0);
+    cr_assert(tcp_adopt(sender.driver, pair.peer, ends[0], true, wrong) == 0);
+    cr_assert(tcp_adopt(receiver.driver, pair.back, ends[1], false, right) == 0);
     begin(&pair);
     while (((struct tcp_peer *)pair.peer)->link.state != TCP_LINK_BROKEN)
         pump_rounds(&sender, &receiver, 1);
@@ -217,6 +253,65 @@ Test(tcp_adopt, another_secret)
     join(&pair, right);
     end(&pair, 0);
     run(&pair, 2);
+    pair_close(&pair);
+}
+
+/* ---- both ways ---- */
+
+/* Sockets that are full both ways, by puts longer than they hold: each end goes on reading. */
+static void check_full(const uint8_t *secret)
+{
+    struct pair pair, back;
+    pair_open(&pair, 1);
+    pair_open_back(&back, &pair, 1);
+    join(&pair, secret);
+    for (uint32_t seed = 1; seed <= 4; seed++) {
+        refill(&pair, seed);
+        refill(&back, seed + 100);
+        begin(&pair);
+        pump_rounds(&sender, NULL, 100); /* until its socket is full */
+        begin(&back);
+        pump_rounds(&receiver, NULL, 100);
+        end(&pair, 0);
+        end(&back, 0);
+        check_arrived(&pair);
+        check_arrived(&back);
+    }
+    direction_close(&back);
+    pair_close(&pair);
+}
+
+Test(tcp_adopt, full_both_ways_in_clear)
+{
+    check_full(NULL);
+}
+
+Test(tcp_adopt, full_both_ways_in_tls)
+{
+    check_full(right);
+}
+
+/* Before a count would be a message of its own, it goes with data of the other direction. */
+Test(tcp_adopt, counts_travel_with_data)
+{
+    enum { ROUNDS = 4 * TCP_TELL_PIECES };
+    struct pair pair, back;
+    pair_open(&pair, 1);
+    pair_open_back(&back, &pair, 1);
+    join(&pair, NULL);
+    run(&pair, 1);
+    run(&back, 2);
+    const struct credits *credits = &((struct tcp_peer *)pair.back)->source->credits;
+    for (unsigned i = 1; i <= ROUNDS; i++) {
+        op_init(&pair.ops[0]);
+        cr_assert(post(&sender, &receiver, pair.puts[0], &pair.ops[0]) == 0);
+        cr_assert(pump_until(&sender, &receiver, &receiver.notified_count, KINDS + i));
+        op_init(&back.ops[0]);
+        cr_assert(post(&receiver, &sender, back.puts[0], &back.ops[0]) == 0);
+        cr_assert(pump_until(&sender, &receiver, &sender.notified_count, KINDS + i));
+        cr_assert(credits->counted - credits->reported < TCP_TELL_PIECES / 2);
+    }
+    direction_close(&back);
     pair_close(&pair);
 }
 
@@ -239,8 +334,8 @@ Test(tcp_adopt, silence)
     cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends + 2) == 0);
     pump_rounds(&sender, &receiver, 10);
     cr_assert(may_sleep(&sender) && may_sleep(&receiver)); /* without a connection */
-    cr_assert(tcp_adopt_link(sender.driver, pair.peer, ends[0], right) == 0);
-    cr_assert(tcp_adopt_source(receiver.driver, 1, ends[2], right) == 0);
+    cr_assert(tcp_adopt(sender.driver, pair.peer, ends[0], true, right) == 0);
+    cr_assert(tcp_adopt(receiver.driver, pair.back, ends[2], false, right) == 0);
     const struct tcp_link *link = &((struct tcp_peer *)pair.peer)->link;
     cr_assert(link->broken_ns == 0 && link->retry_ns == 0); /* nothing will end it but the socket */
     cr_assert(write(ends[3], "\x16\x03\x01", 3) == 3);      /* a record that begins */
@@ -257,15 +352,18 @@ Test(tcp_adopt, silence)
 /* ---- who means harm ---- */
 
 /* The victim's end goes to it; the other one is returned. */
-static int enter(uint64_t grant)
+static int enter(uint64_t grant, struct driver_peer **ret_victim)
 {
     struct tcp_welcome welcome;
     int ends[2];
     cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-    cr_assert(tcp_adopt_source(receiver.driver, grant, ends[0], NULL) == 0);
+    cr_assert(tcp_seat_peer(receiver.driver, grant, ret_victim) == 0);
+    cr_assert(tcp_adopt(receiver.driver, *ret_victim, ends[0], false, NULL) == 0);
     pump_rounds(&receiver, NULL, 200); /* it looks for events in some of them */
     cr_assert(recv(ends[1], &welcome, sizeof welcome, MSG_DONTWAIT) == sizeof welcome);
     cr_assert(welcome.magic == TCP_WELCOME_MAGIC);
+    welcome = (struct tcp_welcome){.magic = TCP_WELCOME_MAGIC};
+    cr_assert(write(ends[1], &welcome, sizeof welcome) == sizeof welcome);
     return ends[1];
 }
 
@@ -303,9 +401,11 @@ Test(tcp_adopt, another_grant)
                             .length_bytes = 8,
                             .landing = blob->landing,
                             .generation = blob->generation}};
-        int fd = enter(2 + what);
+        struct driver_peer *victim;
+        int fd = enter(2 + what, &victim);
         cr_assert(write(fd, &piece, sizeof piece) == sizeof piece);
         cr_assert(is_closed(fd), "case %u", what);
+        receiver.driver->ops->peer_disconnect(receiver.driver, victim);
         close(fd);
     }
     cr_assert(receiver.notified_count == 0);
@@ -332,9 +432,9 @@ Test(tcp_adopt, garbage_in_return)
             memcpy(words, &welcome, sizeof welcome);
         cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
         cr_assert(write(ends[1], words, sizeof words) == sizeof words);
-        cr_assert(tcp_seat_peer(sender.driver, &victim) == 0);
-        cr_assert(tcp_adopt_link(sender.driver, victim, ends[0], NULL) == 0);
-        while (((struct tcp_peer *)victim)->link.stream.fd >= 0)
+        cr_assert(tcp_seat_peer(sender.driver, 2, &victim) == 0);
+        cr_assert(tcp_adopt(sender.driver, victim, ends[0], true, NULL) == 0);
+        while (((struct tcp_peer *)victim)->link.stream->fd >= 0)
             pump_rounds(&sender, &receiver, 1);
         sender.driver->ops->peer_disconnect(sender.driver, victim);
         close(ends[1]);

@@ -110,7 +110,7 @@ static void check_refused(int fd, uint64_t refused)
 /* ---- a put over it ---- */
 
 struct way {
-    struct driver_peer *peer;
+    struct driver_peer *peer, *back;
     struct driver_landing *landing;
     struct driver_put *put;
     struct layout *layout;
@@ -122,7 +122,8 @@ static void way_open(struct way *way, uint32_t index, uint32_t generation)
     uint8_t blob[LANDING_MAX_BYTES];
     struct driver_put_info info;
     *way = (struct way){.layout = shape_layout(&shape)};
-    cr_assert(tcp_seat_peer(sender.driver, &way->peer) == 0);
+    cr_assert(tcp_seat_peer(sender.driver, PAIR, &way->peer) == 0);
+    cr_assert(tcp_seat_peer(receiver.driver, PAIR, &way->back) == 0);
     const struct driver_put_args args = {
         .peer = way->peer,
         .region = sender.region,
@@ -164,6 +165,7 @@ static void way_close(struct way *way)
 {
     sender.driver->ops->put_release(sender.driver, way->put);
     sender.driver->ops->peer_disconnect(sender.driver, way->peer);
+    receiver.driver->ops->peer_disconnect(receiver.driver, way->back);
     if (way->landing)
         receiver.driver->ops->landing_free(receiver.driver, way->landing);
     free(way->layout);
@@ -180,8 +182,8 @@ static void check_whole_way(void)
     cr_assert(pump_until(&door, NULL, &door.paired_count, 1));
     cr_assert(door.paired == PAIR && door.paired_encrypts == address.encrypts);
     const uint8_t *secret = address.encrypts ? right : NULL;
-    cr_assert(tcp_adopt_link(sender.driver, way.peer, fd, secret) == 0);
-    cr_assert(tcp_adopt_source(receiver.driver, PAIR, door.paired_fd, secret) == 0);
+    cr_assert(tcp_adopt(sender.driver, way.peer, fd, true, secret) == 0);
+    cr_assert(tcp_adopt(receiver.driver, way.back, door.paired_fd, false, secret) == 0);
     way_post(&way);
     way_end(&way);
     cr_assert(forged() == 0);
@@ -259,7 +261,7 @@ Test(tcp_pair, ahead_of_its_landing)
 {
     struct way way;
     way_open(&way, 0, 7);
-    side_join(&sender, way.peer, &receiver, PAIR, NULL);
+    side_join(&sender, way.peer, &receiver, way.back, NULL);
     way_post(&way);
     for (unsigned i = 0; i < 100 && !((struct tcp_peer *)way.peer)->link.written; i++)
         pump_rounds(&sender, &receiver, 100);
@@ -277,7 +279,7 @@ Test(tcp_pair, behind_its_landing)
     struct way old, new;
     struct op again;
     way_open(&old, 0, 7);
-    side_join(&sender, old.peer, &receiver, PAIR, NULL);
+    side_join(&sender, old.peer, &receiver, old.back, NULL);
     cr_assert(way_land(&old, 0, 7) == 0);
     way_post(&old);
     way_end(&old);
@@ -306,11 +308,10 @@ Test(tcp_pair, dropped)
 {
     struct way way;
     way_open(&way, 0, 1);
-    side_join(&sender, way.peer, &receiver, PAIR, NULL);
+    side_join(&sender, way.peer, &receiver, way.back, NULL);
     way_post(&way);
-    tcp_drop_source(receiver.driver, PAIR);
-    tcp_drop_source(receiver.driver, PAIR + 1); /* no such */
-    while (((struct tcp_peer *)way.peer)->link.stream.fd >= 0)
+    receiver.driver->ops->peer_fail(receiver.driver, way.back, -EOWNERDEAD);
+    while (((struct tcp_peer *)way.peer)->link.stream->fd >= 0)
         pump_rounds(&sender, &receiver, 1);
     sender.driver->ops->peer_fail(sender.driver, way.peer, -EOWNERDEAD);
     cr_assert(pump_until(&sender, &receiver, &way.op.done, 1));

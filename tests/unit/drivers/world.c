@@ -9,15 +9,16 @@
 #define ADOPTED 0
 #endif
 #define INSTANCE (ADOPTED ? TCP_SEAT : DRIVER)
-enum { GRANT = ADOPTED };
+enum { GRANT = ADOPTED, GRANT_BACK };
 
 struct world world;
 
 static void join(void)
 {
     static const uint8_t secret[TCP_SECRET_BYTES] = "known to both";
-    cr_assert(tcp_seat_peer(world.from->driver, &world.peer) == 0);
-    side_join(world.from, world.peer, world.to, GRANT, secret);
+    cr_assert(tcp_seat_peer(world.from->driver, GRANT_BACK, &world.peer) == 0);
+    cr_assert(tcp_seat_peer(world.to->driver, GRANT, &world.back) == 0);
+    side_join(world.from, world.peer, world.to, world.back, secret);
 }
 
 void open_world(uint64_t segment_bytes, size_t region_bytes)
