@@ -454,10 +454,11 @@ enum tca_seat {
      *
      * To another node, only over the rail tcp and only on request (TCA_SEAT_ANY never selects it):
      * the processes at both ends have a connection of their own, and read and write it in each call
-     * that tests, waits or makes a request. No tcad takes part in a start, so the latency is lower.
-     * But nothing moves while one of the two calls no such function: a start of more than the
-     * sockets hold completes when the receiver has taken it, and notifications arrive when the
-     * receiver tests or waits for one. Each chain puts to and notifies one process; attached memory
+     * that tests, waits or makes a request. A start writes, too; short starts that follow it
+     * without such a call in between may be left to the next one, which writes them together. No
+     * tcad takes part in a start, so the latency is lower. But nothing else moves while one of the
+     * two calls no such function: a start of more than the sockets hold completes when the receiver
+     * has taken it, and notifications arrive when the receiver tests or waits for one. Each chain puts to and notifies one process; attached memory
      * and reductions need tcad (-EOPNOTSUPP). Starts of plans in different seats are not ordered. */
     TCA_SEAT_CLIENT = 1,
     TCA_SEAT_DAEMON = 2, /* the daemon transfers the data while this process computes */

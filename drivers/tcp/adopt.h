@@ -34,7 +34,8 @@ int tcp_adopt(struct driver *driver, struct driver_peer *peer, int fd, bool dial
               const uint8_t *secret);
 /* As peer_fail(), at once: the puts in flight end before it returns, and nothing more is received. */
 void tcp_abandon(struct driver *driver, struct driver_peer *peer, int error);
-/* Writes what was put over all links, as far as their sockets take it, and reads nothing. */
+/* Call after puts: writes them, as far as the sockets take them, and reads nothing. Short puts that
+ * follow others closely are left to progress(), which writes them together. */
 void tcp_push(struct driver *driver);
 /* Whether everything that was put over it has reached the other process's host at least, or never
  * will; asks that process for a count. */

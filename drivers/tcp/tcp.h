@@ -151,6 +151,8 @@ int tcp_pair_dial(struct driver *driver, const void *address, size_t address_byt
 
 /* tcp_adopt.c: says the welcome of an adopted connection, after the TLS handshake. 0 or why not. */
 int tcp_source_greet(struct tcp_source *source);
+/* A round is about to write what tcp_push() has kept. */
+void tcp_burst_over(struct tcp_link *link, uint64_t now_ns);
 
 /* tcp_source.c */
 /* Without a connection. NULL: too many, or no memory. */

@@ -90,13 +90,41 @@ void tcp_abandon(struct driver *driver, struct driver_peer *driver_peer, int err
     tcp_peer_lose(peer, error);
 }
 
+/* The first piece after a round is written at once. Short ones that follow it gather: one write for
+ * many, in the next round. If that comes late, because the process computes, they would have done
+ * better without. */
+static bool gathers(const struct tcp_link *link)
+{
+    const uint64_t kept = link->window.made - link->written;
+    return link->pushed && link->hurry == 0 && kept > 0 && kept < TCP_GATHER_PIECES &&
+           link->unwritten == 0 &&
+           tcp_piece(link, link->window.made - 1)->head.length_bytes <= TCP_GATHER_BYTES;
+}
+
+void tcp_burst_over(struct tcp_link *link, uint64_t now_ns)
+{
+    if (link->kept_ns != 0 && now_ns - link->kept_ns > TCP_GATHER_US * UINT64_C(1000))
+        link->hurry = TCP_HURRY_BURSTS;
+    else if (link->hurry > 0 && link->pushed)
+        link->hurry--;
+    link->pushed = false;
+    link->kept_ns = 0;
+}
+
 void tcp_push(struct driver *driver)
 {
     for (struct tcp_peer *peer = tcp_of(driver)->active; peer; peer = peer->next_active) {
         if (peer->failed < 0 || peer->link.state != TCP_LINK_UP)
             continue;
+        struct tcp_link *link = &peer->link;
         tcp_puts_pump(peer, TCP_PUSH_PIECES);
-        tcp_link_write(peer); /* an error comes again in the next round, which takes it */
+        if (gathers(link)) {
+            link->kept_ns = link->kept_ns ? link->kept_ns : clock_now_ns();
+            continue;
+        }
+        /* an error comes again in the next round, which takes it */
+        link->pushed |= tcp_link_write(peer) > 0;
+        link->kept_ns = 0;
     }
 }
 

@@ -20,6 +20,11 @@ enum {
     TCP_READ_IOVECS = 128,
 
     TCP_PUSH_PIECES = 16, /* made by tcp_push() of a link */
+    /* tcp_push() keeps fewer pieces than this, each of at most so many bytes, for the next round */
+    TCP_GATHER_PIECES = 16,
+    TCP_GATHER_BYTES = 4 << 10,
+    TCP_GATHER_US = 50,    /* a round that comes later than this was too late: the next so many */
+    TCP_HURRY_BURSTS = 64, /* bursts are not kept */
 
     TCP_TELL_PIECES = 64,       /* a source tells of so many, or */
     TCP_TELL_BYTES = 128 << 10, /* of copies that take so much, or */

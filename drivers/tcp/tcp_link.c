@@ -261,6 +261,8 @@ int tcp_link_work(struct tcp_peer *peer, uint64_t now_ns)
     }
     if (link->state != TCP_LINK_UP)
         return 0;
+    if (peer->source)
+        tcp_burst_over(link, now_ns);
     int n = tcp_link_write(peer);
     int m = n < 0 ? 0 : tcp_link_read(peer);
     if (n < 0 || m < 0) {

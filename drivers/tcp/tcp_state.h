@@ -95,6 +95,9 @@ struct tcp_link {
     unsigned unwritten;              /* pieces that are read from their source, not yet written */
     uint64_t telling;                /* a piece made has TCP_TELL: a count up to here comes */
     bool ask;                        /* a count of all that was made is wanted */
+    bool pushed;                     /* tcp_push() has written since the last round */
+    uint64_t kept_ns;                /* since then it keeps pieces; 0: it does not */
+    unsigned hurry;                  /* bursts that it is not to keep */
     uint8_t *copies;                 /* [TCP_COPIES_BYTES], a ring */
     uint8_t *staging;                /* packed bytes of piece `written` */
     uint64_t staged_from, staged_to; /* which of its bytes */
