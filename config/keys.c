@@ -175,6 +175,10 @@ const struct config_key config_keys[] = {
     {KEY(rails, segment, segment_bytes), .type = CONFIG_BYTES, .min = 4 * KIB, .max = 16 * MIB,
      .multiple = 4 * KIB, .initial = "128K",
      .help = "The size of the segments in which gathered data travels."},
+    {KEY(rails, stripe, stripe_bytes), .type = CONFIG_BYTES, .max = TIB, .initial = "1M",
+     .reloadable = true,
+     .help = "The size from which a put is divided among the rails of one driver that lead to its "
+             "node; 0: never."},
     {KEY(rails, return_after, return_after_ns), .type = CONFIG_DURATION, .max = 3600 * S,
      .initial = "2s", .reloadable = true,
      .help = "How long a lost rail must lead to a node again before plans return to it; "

@@ -100,6 +100,7 @@ struct tcad_conf {
         uint32_t calibration;     /* enum conf_calibration */
         char *calibration_file;   /* never NULL; may not exist yet */
         uint64_t segment_bytes;
+        uint64_t stripe_bytes;    /* 0: never */
         uint64_t return_after_ns; /* 0: never */
     } rails;
     struct {

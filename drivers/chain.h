@@ -56,9 +56,9 @@ struct chain_step {
 
 struct chain;
 
-/* The steps of a plan, plus up to eight calls and flushes for each
- * (daemon/plans/plan_prepare.c). */
-enum { CHAIN_STEPS_MAX = 9 * PLAN_STEPS_MAX };
+/* The steps of a plan, plus up to eight calls and flushes for each, and seven stripes and their
+ * flushes (daemon/plans/plan_chain.c). */
+enum { CHAIN_STEPS_MAX = 23 * PLAN_STEPS_MAX };
 
 /* Makes a chain with a copy of the steps. The caller owns the puts, which must outlive it. Returns
  * 0, -E2BIG or -ENOMEM. */

@@ -500,7 +500,8 @@ struct tca_plan_args {
      * this holds up to the first wait step: a waiting start delays no other, and the steps after
      * the wait are not ordered with later starts. Posting order is data order only among puts to
      * one node: a start that needs the data of another start waits for its completion or its
-     * notification. */
+     * notification. A large put that tcad divides among several rails (tcad.conf(5), stripe) may
+     * overtake puts of earlier starts that are still in flight; nothing overtakes it. */
     uint32_t channel;
     uint32_t flags;
     const char *rail_name; /* instead of `rail`: a rail or a driver of this node; NULL: not used */

@@ -13,7 +13,7 @@
 #include "daemon/offload/offload.h"
 #include "daemon/peers/peer.h"
 #include "daemon/plans/pairs.h"
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_stripe.h"
 #include "daemon/rails/exposure.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/client.h"
@@ -38,8 +38,10 @@ static void tally_plan(void *context, const struct plan *plan)
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         const struct plan_chain *chain = &plan->chains[i];
         tally->rail_starts[chain->rail][chain->seat] += starts - plan->counted_starts;
-        tally->rail_bytes[chain->rail][chain->seat] +=
-            (starts - plan->counted_starts) * chain->bytes;
+        uint64_t bytes[RAIL_SLOTS] = {0};
+        plan_add_bytes(plan, chain, starts - plan->counted_starts, bytes);
+        for (unsigned rail = 0; rail < RAIL_SLOTS; rail++)
+            tally->rail_bytes[rail][chain->seat] += bytes[rail];
     }
 }
 
@@ -159,12 +161,12 @@ static void rail_families(const struct tcad *tcad, json_t *families, const struc
     for (unsigned rail = 1; rail <= tcad->rails->count; rail++) {
         for (int seat = 1; seat < SEAT_COUNT; seat++) {
             const struct rail_total *past = &tcad->past[rail][seat];
-            if (!tally->rail_starts[rail][seat] && !past->starts)
+            const uint64_t start_count = past->starts + tally->rail_starts[rail][seat],
+                           byte_count = past->bytes + tally->rail_bytes[rail][seat];
+            if (start_count == 0 && byte_count == 0)
                 continue;
-            sample(starts, rail_labels(tcad, rail, seat),
-                   (double)(past->starts + tally->rail_starts[rail][seat]));
-            sample(bytes, rail_labels(tcad, rail, seat),
-                   (double)(past->bytes + tally->rail_bytes[rail][seat]));
+            sample(starts, rail_labels(tcad, rail, seat), (double)start_count);
+            sample(bytes, rail_labels(tcad, rail, seat), (double)byte_count);
         }
     }
 }

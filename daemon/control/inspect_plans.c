@@ -6,7 +6,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/peers/peer.h"
 #include "daemon/plans/order.h"
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_stripe.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
@@ -195,11 +195,31 @@ static json_t *describe_step(const struct plan *plan, uint32_t chain, uint32_t i
         "parts", unit->parts);
 }
 
+/* What each rail moves of a put that is divided; null: it is not. */
+static json_t *stripes(const struct plan *plan, const struct plan_step *step)
+{
+    const struct plan_unit *unit = step->is_wait ? NULL : &plan->units[step->unit];
+    if (!unit || unit->part_bytes == 0)
+        return json_null();
+    json_t *list =
+        json_pack("[{s:s, s:I}]", "rail", rail_name(plan->tcad, plan->chains[unit->chain].rail),
+                  "bytes", (json_int_t)unit->part_bytes);
+    for (uint32_t i = 0; i < plan_stripe_count(plan, unit); i++) {
+        const struct plan_unit *stripe = plan_stripe(plan, unit, i);
+        json_array_append_new(list,
+                              json_pack("{s:s, s:I}", "rail", rail_name(plan->tcad, stripe->rail),
+                                        "bytes", (json_int_t)stripe->part_bytes));
+    }
+    return list;
+}
+
 json_t *inspect_plan_step(const struct plan *plan, uint32_t chain, uint32_t index)
 {
     json_t *step = describe_step(plan, chain, index);
-    if (step)
-        json_object_set_new(step, "flush", json_boolean(plan->chains[chain].steps[index].flush));
+    if (!step)
+        return NULL;
+    json_object_set_new(step, "flush", json_boolean(plan->chains[chain].steps[index].flush));
+    json_object_set_new(step, "stripes", stripes(plan, &plan->chains[chain].steps[index]));
     return step;
 }
 

@@ -66,7 +66,8 @@ void plans_each(const struct session *session, void (*each)(void *context, const
 
 struct landing_blob *plan_blob(const struct plan *plan, const struct plan_unit *unit, unsigned rail)
 {
-    return &plan->blobs[(size_t)(unit - plan->units) * plan->tcad->rails->last + rail - 1];
+    const struct plan_unit *bound = unit->of ? unit->of : unit;
+    return &plan->blobs[(size_t)(bound - plan->units) * plan->tcad->rails->last + rail - 1];
 }
 
 void plan_unit_free(struct plan_unit *unit)
@@ -75,9 +76,11 @@ void plan_unit_free(struct plan_unit *unit)
         unit->source->puts_from--;
     region_unref(unit->source);
     region_unref(unit->region);
-    if (unit->target_layout != unit->source_layout)
-        free(unit->target_layout);
-    free(unit->source_layout);
+    if (!unit->of) {
+        if (unit->target_layout != unit->source_layout)
+            free(unit->target_layout);
+        free(unit->source_layout);
+    }
     unit->has_target = false;
     unit->source = unit->region = NULL;
     unit->source_layout = unit->target_layout = NULL;

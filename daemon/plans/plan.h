@@ -32,7 +32,8 @@
  * An error during a commit leads to LEAVING, in READY or a move to BREAKING; the request to release the plan leads to
  * LEAVING from every state. Neither interrupts what is pending.
  *
- * A *unit* is one operation of a driver: a put, a put and the notification that follows it, or a notification alone.
+ * A *unit* is one operation of a driver: a put, a put and the notification that follows it, a notification alone, or a
+ * share of a put (plan_stripe.h).
  */
 #pragma once
 
@@ -143,6 +144,11 @@ struct plan_unit {
     unsigned rails;               /* rails that can carry it, one bit each */
     unsigned lost;                /* of these: lost, or unreachable at the commit */
     unsigned back;                /* of those: available again */
+    /* of a put that is divided among rails (plan_stripe.h) */
+    uint32_t stripes, stripe_room; /* its further stripes: index of the first, and how many */
+    uint64_t part_at, part_bytes;  /* of the packed bytes: what its own rail moves; 0: all */
+    struct plan_unit *of; /* is a stripe: of this put, which has its layouts and landings */
+    unsigned rail;        /* of a stripe */
     /* once a rail is chosen (daemon seat) */
     struct link *link;
     struct held *held; /* for link_hold(); of a put */

@@ -8,6 +8,7 @@
 #include "daemon/plans/order.h"
 #include "daemon/plans/plan_internal.h"
 #include "daemon/plans/plan_preparing.h"
+#include "daemon/plans/plan_stripe.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
@@ -31,12 +32,17 @@ static int prepare_unit(struct plan_preparing *preparing, struct plan_unit *unit
         .target_layout = unit->target_layout,
         .combine = unit->combine,
         .type = unit->type,
-        .parts = unit->parts,
+        .parts = unit->parts || unit->part_bytes > 0,
     };
     int r = unit->driver->ops->put_prepare(unit->driver, &args, &unit->put, &unit->info);
     if (r < 0)
         return plan_fail(plan, r, "rail %s cannot carry a put to node %" PRIu32 ": %s",
                          rail_name(plan->tcad, rail), unit->node, strerror(-r));
+    if (unit->part_bytes > 0)
+        unit->driver->ops->put_part(unit->driver, unit->put,
+                                    &(struct driver_part){.source_at_bytes = unit->part_at,
+                                                          .target_at_bytes = unit->part_at,
+                                                          .bytes = unit->part_bytes});
     plan->run.descriptors += unit->info.descriptors;
     plan->prepared_bytes += unit->info.memory_bytes;
     return 0;
@@ -71,8 +77,8 @@ static void add_step(struct plan_preparing *preparing, const struct chain_step *
 
 /* Adds a flush of this unit's link after all steps so far. The flushes since `first` run together,
  * one for each link. */
-static void add_flush(struct plan_preparing *preparing, uint32_t first,
-                      const struct plan_unit *unit)
+static void add_flush_of(struct plan_preparing *preparing, uint32_t first,
+                         const struct plan_unit *unit)
 {
     for (uint32_t i = first; i < preparing->count; i++)
         if (preparing->steps[i].flush.peer == unit->link->peer)
@@ -80,6 +86,15 @@ static void add_flush(struct plan_preparing *preparing, uint32_t first,
     add_step(preparing, &(struct chain_step){.kind = CHAIN_FLUSH,
                                              .fence = preparing->count == first,
                                              .flush = {unit->driver, unit->link->peer}});
+}
+
+/* The same, with the links of its stripes. */
+static void add_flush(struct plan_preparing *preparing, uint32_t first,
+                      const struct plan_unit *unit)
+{
+    add_flush_of(preparing, first, unit);
+    for (uint32_t k = 0; k < plan_stripe_count(preparing->plan, unit); k++)
+        add_flush_of(preparing, first, plan_stripe(preparing->plan, unit, k));
 }
 
 /* Flushes the links of steps `from` to `to`: all, or those with puts that an ordered one may overtake, which are
@@ -101,7 +116,7 @@ static void note_loose(struct loose *loose, const struct plan_unit *unit)
 {
     if (!unit->has_target)
         return;
-    loose->several |= loose->link && loose->link != unit->link;
+    loose->several |= (loose->link && loose->link != unit->link) || unit->part_bytes > 0;
     loose->link = unit->link;
     loose->gathered |= unit->info.gathered;
 }
@@ -188,7 +203,7 @@ static void fetch(struct plan_preparing *preparing, uint32_t step)
     preparing->fetched = i;
 }
 
-/* ---- chains: a step ---- */
+/* ---- chains: what precedes a step ---- */
 
 /* Makes the step wait until the data that it reads or overwrites is complete at the target. */
 static void follow(struct plan_preparing *preparing, uint32_t step, const struct plan_unit *unit)
@@ -245,6 +260,57 @@ static void note_own(struct plan_preparing *preparing, const struct plan_unit *u
         preparing->own = unit;
 }
 
+/* ---- chains: stripes ---- */
+
+/* What a notification or an ordered put makes visible may be on several rails. */
+static bool needs_stripes(const struct plan_preparing *preparing, const struct plan_unit *unit)
+{
+    return (preparing->striped || unit->part_bytes > 0) && (unit->notify || unit->ordered);
+}
+
+static int prepare_stripes(struct plan_preparing *preparing, const struct plan_unit *unit)
+{
+    struct plan *plan = preparing->plan;
+    int r = 0;
+    for (uint32_t k = 0; r == 0 && k < plan_stripe_count(plan, unit); k++)
+        r = prepare_unit(preparing, plan_stripe(plan, unit, k));
+    preparing->striped |= unit->part_bytes > 0;
+    return r;
+}
+
+static void add_put(struct plan_preparing *preparing, const struct plan_unit *unit, bool fence)
+{
+    add_step(preparing, &(struct chain_step){.kind = CHAIN_PUT,
+                                             .fence = fence,
+                                             .gone = &unit->gone,
+                                             .put = {unit->driver, unit->put}});
+}
+
+static void add_puts(struct plan_preparing *preparing, const struct plan_unit *unit)
+{
+    const struct plan *plan = preparing->plan;
+    add_put(preparing, unit, unit->fence);
+    for (uint32_t k = 0; k < plan_stripe_count(plan, unit); k++)
+        add_put(preparing, plan_stripe(plan, unit, k), false);
+}
+
+static int end_at_once(void *context, struct driver_op *op)
+{
+    op->done(op, 0);
+    return 0;
+}
+
+/* Later starts of the channel are posted behind the last step, whose fence waits until the flushes
+ * are complete: their notifications do not overtake a stripe. */
+static void settle_stripes(struct plan_preparing *preparing)
+{
+    flush(preparing, preparing->from->step_count);
+    add_step(preparing, &(struct chain_step){
+                            .kind = CHAIN_CALL, .fence = true, .call = {.post = end_at_once}});
+}
+
+/* ---- chains: a step, and the end ---- */
+
 int plan_prepare_step(struct plan_preparing *preparing, uint32_t i)
 {
     struct plan *plan = preparing->plan;
@@ -259,14 +325,16 @@ int plan_prepare_step(struct plan_preparing *preparing, uint32_t i)
     int r = prepare_unit(preparing, unit);
     if (r < 0)
         return r;
+    if (needs_stripes(preparing, unit))
+        flush(preparing, i);
+    r = prepare_stripes(preparing, unit);
+    if (r < 0)
+        return r;
     prepare_order(preparing, i, unit);
     note_uncopied(preparing, unit);
     note_loose(&preparing->loose, unit);
     note_own(preparing, unit);
-    add_step(preparing, &(struct chain_step){.kind = CHAIN_PUT,
-                                             .fence = unit->fence,
-                                             .gone = &unit->gone,
-                                             .put = {unit->driver, unit->put}});
+    add_puts(preparing, unit);
     if (step->flush)
         flush(preparing, i + 1);
     return 0;
@@ -274,6 +342,8 @@ int plan_prepare_step(struct plan_preparing *preparing, uint32_t i)
 
 void plan_prepare_end(struct plan_preparing *preparing)
 {
+    if (preparing->striped)
+        settle_stripes(preparing);
     if (preparing->own && preparing->from->rail != RAIL_SHM)
         add_flush(preparing, preparing->count, preparing->own);
 }

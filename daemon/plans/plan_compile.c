@@ -25,7 +25,7 @@ static void compile(void *context)
         const struct driver_put_args args = {.layout = unit->source_layout,
                                              .target_layout = unit->target_layout,
                                              .combine = unit->combine,
-                                             .parts = unit->parts};
+                                             .parts = unit->parts || unit->part_bytes > 0};
         if (unit->driver->ops->put_compile(&args, &preparing->programs[i]) < 0)
             return;
     }

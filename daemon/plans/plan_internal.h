@@ -102,8 +102,12 @@ void plan_reply_free(struct plan *plan);
 
 /* plan_route.c: chooses rail and seat of a chain: of a local one before its bindings are made, of others afterwards. */
 int plan_route(struct plan *plan, struct plan_chain *chain);
-/* Takes the chosen rail's links for the units of a daemon-seat chain. */
+/* Takes the links of the chosen rail, and those of its stripes, for the units of a daemon-seat chain. */
 int plan_take_links(struct plan *plan, const struct plan_chain *chain);
+int plan_take_link(struct plan *plan, struct plan_unit *unit, unsigned rail);
+/* What the cost model needs to know of a unit. */
+struct cost_transfer plan_transfer(const struct plan *plan, const struct plan_unit *unit,
+                                   unsigned rail);
 /* The rail that carries a unit if its chain is on `rail`. */
 unsigned plan_unit_rail(const struct plan_unit *unit, unsigned rail);
 /* The rail that plan_route() would choose now, and the one if none were lost. */
@@ -116,6 +120,7 @@ static inline bool plan_demands_one(const struct plan *plan)
 }
 static inline void plan_lose_rail(struct plan_unit *unit, unsigned rail)
 {
+    unit = unit->of ? unit->of : unit;
     unit->lost |= 1u << rail;
     unit->back &= ~(1u << rail);
 }

@@ -9,7 +9,8 @@
 #include "daemon/sessions/region.h"
 #include "daemon/tcad.h"
 
-#define ROUTE_OF_REDUCTIONS UINT64_MAX /* on shm, in a chain on another rail */
+#define ROUTE_OF_REDUCTIONS UINT64_MAX          /* on shm, in a chain on another rail */
+#define ROUTES_OF_STRIPED   (UINT64_C(1) << 32) /* behind those to nodes: one for each such put */
 
 enum { STEPS_AT_ONCE = 2048 }; /* ordered on the loop: some 10 ms at worst */
 
@@ -47,10 +48,13 @@ static void in_daemons_seat(const struct plan *plan, const struct plan_chain *ch
     const unsigned rail = plan_unit_rail(unit, chain->rail);
     const struct driver_caps *caps = engine_driver_caps(plan->tcad->engine, rail);
     const bool ordered = caps->ordered;
-    const bool plain =
-        unit->has_target && !unit->parts && unit->source_layout->size_bytes > caps->inline_bytes &&
-        layout_is_contiguous(unit->source_layout) && layout_is_contiguous(unit->target_layout);
-    step->route = rail == chain->rail ? unit->node : ROUTE_OF_REDUCTIONS;
+    const bool plain = unit->has_target && !unit->parts && unit->stripe_room == 0 &&
+                       unit->source_layout->size_bytes > caps->inline_bytes &&
+                       layout_is_contiguous(unit->source_layout) &&
+                       layout_is_contiguous(unit->target_layout);
+    step->route = unit->stripe_room > 0 ? ROUTES_OF_STRIPED + unit->step
+                  : rail == chain->rail ? unit->node
+                                        : ROUTE_OF_REDUCTIONS;
     step->ahead = unit->source && unit->source->attached;
     step->needs_copy = unit->attached;
     step->lands = !unit->attached && (rail == RAIL_SHM || (!ordered && plain));
@@ -91,7 +95,7 @@ static int order_chain(struct plan *plan, const struct plan_chain *chain)
         if (chain->steps[i].is_wait)
             continue;
         add_step(plan, chain, &plan->units[chain->steps[i].unit], &steps[i]);
-        rules.crossing |= steps[i].route == ROUTE_OF_REDUCTIONS;
+        rules.crossing |= steps[i].route >= ROUTES_OF_STRIPED;
     }
     int r = steps ? order_steps(&rules, steps, chain->step_count) : -ENOMEM;
     for (uint32_t i = 0; r == 0 && i < chain->step_count; i++)

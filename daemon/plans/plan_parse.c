@@ -6,6 +6,7 @@
 
 #include "daemon/base/loop.h"
 #include "daemon/plans/plan_parse.h"
+#include "daemon/plans/plan_stripe.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/client_request.h"
 #include "daemon/sessions/session.h"
@@ -141,7 +142,7 @@ static int begin(struct plan *plan, const Tca__PlanCommit *commit)
 static void end(struct parser *parser)
 {
     struct plan *plan = parser->plan;
-    if (plan->error == 0) {
+    if (plan->error == 0 && plan_add_stripes(plan) == 0) {
         plan->session->step_count -= plan->held_steps - plan->step_count;
         plan->held_steps = plan->step_count;
         charge(plan, plan->memory_bytes - parser->plain_bytes);

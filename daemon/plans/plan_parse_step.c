@@ -5,6 +5,7 @@
 
 #include "daemon/plans/parts.h"
 #include "daemon/plans/plan_parse.h"
+#include "daemon/plans/plan_stripe.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -141,7 +142,8 @@ static int parse_notify(struct plan *plan, uint32_t step, const Tca__Notify *not
     if (r < 0)
         return r;
     const struct session_member *member = &plan->session->members[notify->rank];
-    const bool joins = notify_joins_put(before, before ? before->node : 0, member->node);
+    const bool joins =
+        before && before->stripe_room == 0 && notify_joins_put(true, before->node, member->node);
     struct plan_unit *unit = joins ? before : fresh;
     unit->notify = true;
     unit->rank = notify->rank;
@@ -170,6 +172,8 @@ int plan_parse_step(struct parser *parser, const Tca__Step *step)
     case TCA__STEP__STEP_PUT:
         plan->unit_count++; /* from here on plan_free() frees it */
         r = parse_put(plan, number, step->put, unit);
+        unit->stripe_room = r < 0 ? 0 : plan_stripe_room(plan, unit);
+        r = r < 0 ? r : plan_hold_bytes(plan, (uint64_t)unit->stripe_room * PLAN_STRIPE_BYTES);
         chain->bytes += r < 0 ? 0 : unit->source_layout->size_bytes;
         chain->unshared |= unit->ordered;
         out->unit = plan->unit_count - 1;

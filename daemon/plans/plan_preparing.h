@@ -42,6 +42,7 @@ struct plan_preparing {
     bool fetching;    /* and no put has awaited them yet */
     uint32_t flushed; /* step of the chain; earlier puts are complete remotely */
     bool flushing;    /* once the flushes are, which no put has awaited yet */
+    bool striped;     /* some puts go over several rails (plan_stripe.h) */
 };
 
 /* plan_compile.c: compiles puts between long layouts on the worker, because that cannot be done in slices, and

@@ -9,27 +9,42 @@
 #include <stdio.h>
 
 #include "daemon/base/log.h"
-#include "daemon/plans/plan_internal.h"
+#include "daemon/plans/plan_stripe.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 
-bool plan_is_on_dead_link(const struct plan *plan, const struct plan_chain *chain)
+static bool is_dead(const struct plan_unit *unit)
+{
+    return unit->link && unit->link->state == LINK_FAILED;
+}
+
+/* A rail of the chain that was lost, or RAIL_NONE. */
+static unsigned lost_rail(const struct plan *plan, const struct plan_chain *chain)
 {
     for (uint32_t i = 0; i < chain->step_count; i++) {
-        const struct plan_unit *unit =
-            chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
-        if (unit && unit->link && unit->link->state == LINK_FAILED)
-            return true;
+        if (chain->steps[i].is_wait)
+            continue;
+        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        if (is_dead(unit))
+            return unit->link->rail;
+        for (uint32_t k = 0; k < plan_stripe_count(plan, unit); k++)
+            if (is_dead(plan_stripe(plan, unit, k)))
+                return plan_stripe(plan, unit, k)->rail;
     }
-    return false;
+    return RAIL_NONE;
+}
+
+bool plan_is_on_dead_link(const struct plan *plan, const struct plan_chain *chain)
+{
+    return lost_rail(plan, chain) != RAIL_NONE;
 }
 
 bool plan_has_dead_link(const struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->unit_count; i++)
-        if (plan->units[i].link && plan->units[i].link->state == LINK_FAILED)
+        if (is_dead(&plan->units[i]))
             return true;
     return false;
 }
@@ -40,7 +55,8 @@ bool plan_mark_moving(struct plan *plan)
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         struct plan_chain *chain = &plan->chains[i];
         chain->moving = chain->seat == SEAT_DAEMON && (plan_is_on_dead_link(plan, chain) ||
-                                                       plan_best_rail(plan, chain) != chain->rail);
+                                                       plan_best_rail(plan, chain) != chain->rail ||
+                                                       plan_stripes_differ(plan, chain));
         any |= chain->moving;
     }
     return any;
@@ -79,6 +95,18 @@ void plan_do_strip_moving(struct plan *plan)
 
 /* ---- MOVE_REGISTERING ---- */
 
+static void drop_link(struct plan_unit *unit)
+{
+    if (unit->link && unit->source)
+        link_hold(unit->link, unit->held, unit->source);
+    unit->held = NULL;
+    link_unref(unit->link);
+    unit->link = NULL;
+    unit->driver = NULL;
+    unit->lost &= ~unit->back;
+    unit->back = 0;
+}
+
 static void drop_links(struct plan *plan, const struct plan_chain *chain)
 {
     for (uint32_t i = 0; i < chain->step_count; i++) {
@@ -86,14 +114,9 @@ static void drop_links(struct plan *plan, const struct plan_chain *chain)
             chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
         if (!unit)
             continue;
-        if (unit->link && unit->source)
-            link_hold(unit->link, unit->held, unit->source);
-        unit->held = NULL;
-        link_unref(unit->link);
-        unit->link = NULL;
-        unit->driver = NULL;
-        unit->lost &= ~unit->back;
-        unit->back = 0;
+        drop_link(unit);
+        for (uint32_t k = 0; k < plan_stripe_count(plan, unit); k++)
+            drop_link(plan_stripe(plan, unit, k));
     }
 }
 
@@ -108,12 +131,13 @@ int plan_reroute(struct plan *plan, struct plan_chain *chain)
 
 static int move_chain(struct plan *plan, struct plan_chain *chain)
 {
-    const unsigned before = chain->rail;
-    char why[64];
+    const unsigned before = chain->rail, lost = lost_rail(plan, chain);
+    char why[80];
     snprintf(why, sizeof why,
-             plan_is_on_dead_link(plan, chain) ? "rail %s was lost"
-                                               : "a better rail than %s is back",
-             rail_name(plan->tcad, before));
+             lost                                    ? "rail %s was lost"
+             : plan_best_rail(plan, chain) == before ? "a rail to share puts with %s is back"
+                                                     : "a better rail than %s is back",
+             rail_name(plan->tcad, lost ? lost : before));
     int r = plan_reroute(plan, chain);
     if (r == -ENETDOWN) {
         plan->error = 0; /* the loss says more than a rail that was never there */

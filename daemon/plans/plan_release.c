@@ -8,7 +8,7 @@
 #include "daemon/peers/peer.h"
 #include "daemon/plans/binding.h"
 #include "daemon/plans/lane.h"
-#include "daemon/plans/plan_internal.h"
+#include "daemon/plans/plan_stripe.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -182,9 +182,11 @@ void plan_count_starts(struct plan *plan)
     plan->counted_starts += starts;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         const struct plan_chain *chain = &plan->chains[i];
-        struct rail_total *past = &plan->tcad->past[chain->rail][chain->seat];
-        past->starts += starts;
-        past->bytes += starts * chain->bytes;
+        uint64_t bytes[RAIL_SLOTS] = {0};
+        plan_add_bytes(plan, chain, starts, bytes);
+        plan->tcad->past[chain->rail][chain->seat].starts += starts;
+        for (unsigned rail = 0; rail < RAIL_SLOTS; rail++)
+            plan->tcad->past[rail][chain->seat].bytes += bytes[rail];
     }
 }
 

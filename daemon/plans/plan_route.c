@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "daemon/plans/plan_internal.h"
+#include "daemon/plans/plan_stripe.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
@@ -42,6 +42,18 @@ static uint64_t add_bounces(const struct plan *plan, const struct plan_unit *uni
     return cost == UINT64_MAX || copy == UINT64_MAX ? cost : cost + bounces * copy;
 }
 
+struct cost_transfer plan_transfer(const struct plan *plan, const struct plan_unit *unit,
+                                   unsigned rail)
+{
+    struct cost_transfer transfer = {.hops = fabric_hops(plan->tcad, rail, unit->node)};
+    if (unit->has_target) {
+        const struct layout *a = unit->source_layout, *b = unit->target_layout;
+        transfer.bytes = a->size_bytes;
+        transfer.blocks = a->block_count > b->block_count ? a->block_count : b->block_count;
+    }
+    return transfer;
+}
+
 static uint64_t predict(const struct plan *plan, const struct plan_chain *chain, struct route route)
 {
     uint64_t total = 0;
@@ -50,12 +62,7 @@ static uint64_t predict(const struct plan *plan, const struct plan_chain *chain,
             continue;
         const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
         const unsigned rail = plan_unit_rail(unit, route.rail);
-        struct cost_transfer transfer = {.hops = fabric_hops(plan->tcad, rail, unit->node)};
-        if (unit->has_target) {
-            const struct layout *a = unit->source_layout, *b = unit->target_layout;
-            transfer.bytes = a->size_bytes;
-            transfer.blocks = a->block_count > b->block_count ? a->block_count : b->block_count;
-        }
+        const struct cost_transfer transfer = plan_transfer(plan, unit, rail);
         uint64_t cost = cost_predict(&plan->tcad->costs.rails[rail].at[route.seat], &transfer);
         if (route.seat == SEAT_DAEMON)
             cost = add_bounces(plan, unit, &transfer, cost);
@@ -244,22 +251,30 @@ int plan_route(struct plan *plan, struct plan_chain *chain)
     return 0;
 }
 
+int plan_take_link(struct plan *plan, struct plan_unit *unit, unsigned rail)
+{
+    unit->link = link_get(plan->tcad->links, unit->node, rail);
+    if (!unit->link)
+        return plan_fail(plan, -ENETDOWN, "node %" PRIu32 " is no longer on rail %s", unit->node,
+                         rail_name(plan->tcad, rail));
+    unit->held = unit->source ? link_held_new() : NULL;
+    if (unit->source && !unit->held)
+        return plan_fail(plan, -ENOMEM, "no memory for the puts of chain %" PRIu32, unit->chain);
+    unit->driver = engine_driver(plan->tcad->engine, rail);
+    return 0;
+}
+
 int plan_take_links(struct plan *plan, const struct plan_chain *chain)
 {
     for (uint32_t i = 0; i < chain->step_count; i++) {
         if (chain->steps[i].is_wait)
             continue;
         struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        const unsigned rail = plan_unit_rail(unit, chain->rail);
-        unit->link = link_get(plan->tcad->links, unit->node, rail);
-        if (!unit->link)
-            return plan_fail(plan, -ENETDOWN, "node %" PRIu32 " is no longer on rail %s",
-                             unit->node, rail_name(plan->tcad, rail));
-        unit->held = unit->source ? link_held_new() : NULL;
-        if (unit->source && !unit->held)
-            return plan_fail(plan, -ENOMEM, "no memory for the puts of chain %u",
-                             (unsigned)(chain - plan->chains));
-        unit->driver = engine_driver(plan->tcad->engine, rail);
+        int r = plan_take_link(plan, unit, plan_unit_rail(unit, chain->rail));
+        if (r == 0)
+            r = plan_take_stripes(plan, unit);
+        if (r < 0)
+            return r;
     }
     return 0;
 }

@@ -1,5 +1,6 @@
 """Connections of other processes, which a test cuts."""
 
+import contextlib
 import ctypes
 import os
 import socket
@@ -89,3 +90,34 @@ def connections_of(node, ports):
             continue  # it is listening, or has ended meanwhile
         if any(end[1] in ports for end in ends):
             yield each
+
+
+@contextlib.contextmanager
+def cut_off(nodes, rail):
+    """Nobody reaches the rail on any of the nodes."""
+    ports = {rail_port(node, rail) for node in nodes}
+    doors = [kept(each) for node in nodes for port in ports for each in listeners_of(node, port)]
+    assert doors
+    for door in doors:
+        unreachable(door)
+    for node in nodes:
+        for each in connections_of(node, ports):
+            with contextlib.suppress(OSError):
+                finish(each)
+    yield
+    for door in doors:
+        unreachable(door, until_now=True)
+        door.close()
+
+
+@contextlib.contextmanager
+def stalled(node, rail):
+    """What others send to the node over the rail arrives when this ends."""
+    connections = [kept(each) for each in connections_of(node, {rail_port(node, rail)})]
+    assert connections
+    for each in connections:
+        swallow(each)
+    yield
+    for each in connections:
+        each.setsockopt(socket.SOL_SOCKET, SO_DETACH_FILTER, 0)
+        each.close()

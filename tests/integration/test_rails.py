@@ -5,7 +5,7 @@ import contextlib
 
 import harness
 from actors import Failed
-from connections import connections_of, finish, kept, listeners_of, rail_port, unreachable
+from connections import cut_off
 from harness import until
 
 SIZE = 1 << 16  # larger than puts that complete once they are copied: a lost rail breaks no plan
@@ -33,23 +33,6 @@ class Rails(harness.Case):
         receiver.ask(f"set {target} 0 {SIZE} 0")
         return sender.receipt(plan)["name"]
 
-    @contextlib.contextmanager
-    def cut_off(self, nodes, rail):
-        """Cuts the rail off on both nodes."""
-        ports = {rail_port(node, rail) for node in nodes}
-        doors = [kept(each) for node in nodes for port in ports for each in listeners_of(node, port)]
-        self.assertTrue(doors)
-        for door in doors:
-            unreachable(door)
-        for node in nodes:
-            for each in connections_of(node, ports):
-                with contextlib.suppress(OSError):
-                    finish(each)
-        yield
-        for door in doors:
-            unreachable(door, until_now=True)
-            door.close()
-
     def check(self, driver, options):
         cluster = self.cluster(2, options={"rails.return_after": "200ms", **options})
         nodes = cluster.nodes
@@ -66,7 +49,7 @@ class Rails(harness.Case):
         rows = {plan["rail"] for plan in nodes[0].plans()}
         self.assertEqual(rows, {one, other})
 
-        with self.cut_off(nodes, other):
+        with cut_off(nodes, other):
             def lost():
                 with contextlib.suppress(Failed):
                     pair[0].ask(f"start {wish[0]}")

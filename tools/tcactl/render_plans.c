@@ -131,6 +131,19 @@ static void broken_link(const json_t *step, long long node, const struct screen 
     fputs(screen_end(screen, COLOR_BAD), screen->to);
 }
 
+static void stripes(const json_t *step, const struct screen *screen)
+{
+    const size_t count = doc_count(step, "stripes");
+    for (size_t i = 0; i < count; i++) {
+        const json_t *stripe = doc_at(step, "stripes", i);
+        fprintf(screen->to, "%s%s over ", i == 0 ? "         divided: " : ", ",
+                units_bytes(doc_number(stripe, "bytes")).text);
+        screen_text(screen, doc_text(stripe, "rail"));
+    }
+    if (count > 0)
+        fputc('\n', screen->to);
+}
+
 static void step(const json_t *step, const struct screen *screen)
 {
     const char *kind = doc_text(step, "kind");
@@ -145,6 +158,7 @@ static void step(const json_t *step, const struct screen *screen)
         if (json_is_object(doc_get(step, "reduce")))
             fprintf(screen->to, "         combined with the target: %s of %s\n",
                     doc_text(step, "reduce.operator"), doc_text(step, "reduce.type"));
+        stripes(step, screen);
         if (doc_true(step, "parts"))
             fputs("         at most: each start chooses the part that it moves\n", screen->to);
         fputs("         from ", screen->to);

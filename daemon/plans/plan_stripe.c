@@ -1,0 +1,199 @@
+#include "daemon/plans/plan_stripe.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/rails/fabric.h"
+#include "daemon/rails/link.h"
+#include "daemon/rails/rails.h"
+#include "daemon/sessions/region.h"
+#include "daemon/tcad.h"
+
+/* ---- PARSING ---- */
+
+/* Whether the plan may use the rail to that node, as far as this node knows. */
+static bool may_use(const struct plan *plan, unsigned rail, uint32_t node)
+{
+    const unsigned wanted = plan->wanted_rails | plan->preferred_rails;
+    return (!wanted || wanted & 1u << rail) && links_possible(plan->tcad, rail, node);
+}
+
+/* The rails of this driver that the plan may use. */
+static unsigned count_rails(const struct plan *plan, enum driver_id driver, uint32_t node)
+{
+    unsigned count = 0;
+    for (unsigned rail = 1; rail <= plan->tcad->rails->last; rail++)
+        count += rail_at(plan->tcad, rail)->driver == driver && may_use(plan, rail, node);
+    return count;
+}
+
+uint32_t plan_stripe_room(const struct plan *plan, const struct plan_unit *unit)
+{
+    const uint64_t least = plan->tcad->conf->rails.stripe_bytes;
+    unsigned most = 1;
+    if (least == 0 || unit->source_layout->size_bytes < least || unit->combine || unit->parts ||
+        unit->source->attached || unit->node == plan->tcad->node ||
+        plan->wanted_seat == SEAT_CLIENT)
+        return 0;
+    for (unsigned rail = 1; rail <= plan->tcad->rails->last; rail++) {
+        const unsigned count = count_rails(plan, rail_at(plan->tcad, rail)->driver, unit->node);
+        most = count > most ? count : most;
+    }
+    return (most < STRIPES_MAX ? most : STRIPES_MAX) - 1;
+}
+
+int plan_add_stripes(struct plan *plan)
+{
+    const uint32_t parsed = plan->unit_count;
+    uint32_t room = 0;
+    for (uint32_t i = 0; i < parsed; i++)
+        room += plan->units[i].stripe_room;
+    if (room == 0)
+        return 0;
+    struct plan_unit *units = reallocarray(plan->units, parsed + room, sizeof *units);
+    if (!units)
+        return plan_fail(plan, -ENOMEM, "out of memory for %u stripes of large puts", room);
+    plan->units = units;
+    for (uint32_t i = 0; i < parsed; i++) {
+        units[i].stripes = plan->unit_count;
+        for (uint32_t k = 0; k < units[i].stripe_room; k++) {
+            struct plan_unit *stripe = &units[plan->unit_count++];
+            *stripe = units[i];
+            stripe->of = &units[i];
+            stripe->stripe_room = 0;
+            region_ref(stripe->source);
+            stripe->source->puts_from++;
+        }
+    }
+    return 0;
+}
+
+/* ---- routing ---- */
+
+/* A put's own rail and those that it may be divided among. */
+struct division {
+    unsigned count;
+    unsigned rails[STRIPES_MAX];
+    struct stripe stripes[STRIPES_MAX];
+};
+
+static bool is_free(const struct plan *plan, const struct plan_unit *unit, unsigned own,
+                    unsigned rail)
+{
+    const struct tcad *tcad = plan->tcad;
+    return rail != own && rail_at(tcad, rail)->driver == rail_at(tcad, own)->driver &&
+           may_use(plan, rail, unit->node) && unit->rails & 1u << rail &&
+           !(unit->lost & ~unit->back & 1u << rail) && !engine_driver_error(tcad->engine, rail) &&
+           links_exists(tcad->links, unit->node, rail) && fabric_reaches(tcad, rail, unit->node);
+}
+
+/* Latency and rate of the rail for such a put; false: it was not calibrated. */
+static bool predict(const struct plan *plan, const struct plan_unit *unit, unsigned rail,
+                    struct stripe *ret_stripe)
+{
+    const struct cost_parameters *costs = &plan->tcad->costs.rails[rail].at[SEAT_DAEMON];
+    const struct cost_transfer whole = plan_transfer(plan, unit, rail),
+                               nothing = {.hops = whole.hops};
+    if (!costs->valid)
+        return false;
+    const double latency_ns = (double)cost_predict(costs, &nothing),
+                 transfer_ns = (double)cost_predict(costs, &whole) - latency_ns;
+    *ret_stripe = (struct stripe){
+        .latency_ns = latency_ns,
+        .bytes_per_ns = (double)whole.bytes / (transfer_ns > 1 ? transfer_ns : 1),
+    };
+    return true;
+}
+
+static void add(const struct plan *plan, const struct plan_unit *unit, unsigned rail,
+                bool calibrated, struct division *division)
+{
+    struct stripe *stripe = &division->stripes[division->count];
+    *stripe = (struct stripe){.bytes_per_ns = 1};
+    if (calibrated && !predict(plan, unit, rail, stripe))
+        return;
+    division->rails[division->count++] = rail;
+}
+
+/* If the put's own rail was not calibrated, all count as equal. */
+static void divide(const struct plan *plan, const struct plan_unit *unit, unsigned own,
+                   struct division *ret_division)
+{
+    const bool calibrated = plan->tcad->costs.rails[own].at[SEAT_DAEMON].valid;
+    *ret_division = (struct division){0};
+    add(plan, unit, own, calibrated, ret_division);
+    for (unsigned rail = 1; rail <= plan->tcad->rails->last && !unit->attached &&
+                            ret_division->count <= unit->stripe_room;
+         rail++)
+        if (is_free(plan, unit, own, rail))
+            add(plan, unit, rail, calibrated, ret_division);
+    stripes_divide(ret_division->stripes, ret_division->count, unit->source_layout->size_bytes);
+}
+
+int plan_take_stripes(struct plan *plan, struct plan_unit *unit)
+{
+    struct division division;
+    uint32_t taken = 0;
+    if (unit->stripe_room == 0)
+        return 0;
+    divide(plan, unit, unit->link->rail, &division);
+    uint64_t at = division.stripes[0].bytes;
+    for (unsigned i = 1; i < division.count; i++) {
+        if (division.stripes[i].bytes == 0)
+            continue;
+        struct plan_unit *stripe = plan_stripe(plan, unit, taken++);
+        stripe->owner = unit->owner;
+        stripe->rail = division.rails[i];
+        stripe->part_at = at;
+        stripe->part_bytes = division.stripes[i].bytes;
+        at += stripe->part_bytes;
+        int r = plan_take_link(plan, stripe, stripe->rail);
+        if (r < 0)
+            return r;
+    }
+    for (uint32_t i = taken; i < unit->stripe_room; i++)
+        plan_stripe(plan, unit, i)->part_bytes = 0;
+    unit->part_bytes = taken > 0 ? division.stripes[0].bytes : 0;
+    return 0;
+}
+
+static bool unit_differs(const struct plan *plan, const struct plan_unit *unit, unsigned own)
+{
+    struct division division;
+    unsigned wanted = 0, bound = 0;
+    if (unit->stripe_room == 0)
+        return false;
+    divide(plan, unit, own, &division);
+    for (unsigned i = 1; i < division.count; i++)
+        wanted |= division.stripes[i].bytes > 0 ? 1u << division.rails[i] : 0;
+    for (uint32_t i = 0; i < plan_stripe_count(plan, unit); i++)
+        bound |= 1u << plan_stripe(plan, unit, i)->rail;
+    return wanted != bound;
+}
+
+bool plan_stripes_differ(const struct plan *plan, const struct plan_chain *chain)
+{
+    for (uint32_t i = 0; i < chain->step_count; i++)
+        if (!chain->steps[i].is_wait &&
+            unit_differs(plan, &plan->units[chain->steps[i].unit], chain->rail))
+            return true;
+    return false;
+}
+
+/* ---- totals ---- */
+
+void plan_add_bytes(const struct plan *plan, const struct plan_chain *chain, uint64_t starts,
+                    uint64_t bytes[static RAIL_SLOTS])
+{
+    bytes[chain->rail] += starts * chain->bytes;
+    for (uint32_t i = 0; i < chain->step_count; i++) {
+        if (chain->steps[i].is_wait)
+            continue;
+        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        for (uint32_t k = 0; k < plan_stripe_count(plan, unit); k++) {
+            const struct plan_unit *stripe = plan_stripe(plan, unit, k);
+            bytes[stripe->rail] += starts * stripe->part_bytes;
+            bytes[chain->rail] -= starts * stripe->part_bytes;
+        }
+    }
+}

@@ -1,0 +1,44 @@
+/*
+ * Stripes: a large put to another node moves over several rails of one driver at once, a share over
+ * each (stripes.h). The shares are parts of one put: they have the landings of one binding, which
+ * exist on every rail, so the target's node need not know. A notification is a step of its own,
+ * behind a flush of all these rails (plan_chain.c).
+ *
+ * A stripe is a unit that no step names, behind those of the steps in plan->units. Its put has room
+ * for as many as it can ever have (unit->stripe_room); those in use have a share (part_bytes).
+ */
+#pragma once
+
+#include "daemon/plans/plan_internal.h"
+#include "daemon/plans/stripes.h"
+
+/* What a stripe is charged with. */
+enum { PLAN_STRIPE_BYTES = sizeof(struct plan_unit) + DRIVER_PUT_BYTES + 256 };
+
+/* PARSING: how many stripes a put may have besides its own share; 0: it stays whole. */
+uint32_t plan_stripe_room(const struct plan *plan, const struct plan_unit *unit);
+/* All units are parsed: adds the stripes. -ENOMEM. */
+int plan_add_stripes(struct plan *plan);
+
+/* The put has the link of its chain's rail: divides it, and takes the links of its stripes. */
+int plan_take_stripes(struct plan *plan, struct plan_unit *unit);
+/* Whether some put of the chain, on its rail, would now be divided among other rails. */
+bool plan_stripes_differ(const struct plan *plan, const struct plan_chain *chain);
+
+/* The stripes of a put, those in use first. */
+static inline struct plan_unit *plan_stripe(const struct plan *plan, const struct plan_unit *unit,
+                                            uint32_t index)
+{
+    return &plan->units[unit->stripes + index];
+}
+static inline uint32_t plan_stripe_count(const struct plan *plan, const struct plan_unit *unit)
+{
+    uint32_t count = 0;
+    while (count < unit->stripe_room && plan_stripe(plan, unit, count)->part_bytes > 0)
+        count++;
+    return count;
+}
+
+/* Adds what so many starts of a chain put on each rail. */
+void plan_add_bytes(const struct plan *plan, const struct plan_chain *chain, uint64_t starts,
+                    uint64_t bytes[static RAIL_SLOTS]);
