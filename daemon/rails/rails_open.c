@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/engine/engine.h"
@@ -39,7 +40,9 @@ static uint32_t count_boards(const struct tcad *tcad)
     return boards;
 }
 
-static void configure(const struct tcad *tcad, const struct conf_rail *conf, struct rail *rail)
+/* nth: of the adapters' active ports, if [rails] makes a rail of each. */
+static void configure(const struct tcad *tcad, const struct conf_rail *conf, unsigned nth,
+                      struct rail *rail)
 {
     rail->config =
         (struct driver_config){.segment_bytes = tcad->conf->rails.segment_bytes, .guarded = true};
@@ -54,7 +57,7 @@ static void configure(const struct tcad *tcad, const struct conf_rail *conf, str
                                             .unprotected = conf->unprotected};
     else if (rail->driver == DRIVER_HCA)
         rail->own.hca = (struct hca_config){
-            .device = conf->device, .port = conf->port, .address = conf->address};
+            .device = conf->device, .port = conf->port, .address = conf->address, .nth = nth};
     else if (rail->driver == DRIVER_PEACH2)
         rail->own.peach2 = (struct peach2_config){
             .board = conf->board, .nodes = count_boards(tcad), .rings = conf->rings};
@@ -95,6 +98,24 @@ static void compose_key(char ret_key[static RAIL_KEY_MAX_BYTES], const struct co
         snprintf(ret_key, RAIL_KEY_MAX_BYTES, "[rail %s] unprotected", conf->name);
     else
         snprintf(ret_key, RAIL_KEY_MAX_BYTES, "rails.%s_unprotected", driver_name(driver));
+}
+
+static bool has_plane(const struct rails *rails, enum driver_id driver, const char *plane)
+{
+    for (unsigned i = 1; i <= rails->last; i++)
+        if (rails->at[i].open && rails->at[i].driver == driver &&
+            strcmp(rails->at[i].plane, plane) == 0)
+            return true;
+    return false;
+}
+
+/* The second port of a node is on the plane of the other nodes' second ports: "hca:roce:2". */
+static void number_plane(const struct rails *rails, struct rail *rail)
+{
+    char plane[RAIL_NAME_MAX_BYTES];
+    snprintf(plane, sizeof plane, "%s", rail->plane);
+    for (unsigned number = 2; has_plane(rails, rail->driver, rail->plane); number++)
+        snprintf(rail->plane, sizeof rail->plane, "%.24s:%u", plane, number);
 }
 
 static void name_rail(struct rail *rail, const struct conf_rail *conf,
@@ -194,13 +215,13 @@ static void say_refused(const struct tcad *tcad, const struct conf_rail *conf, s
 /* Opens a rail in the next slot of the table, which stays free if the driver refuses to work
  * without protection (-EPERM). */
 static int open_rail(struct tcad *tcad, const struct conf_rail *conf, enum driver_id driver,
-                     char *text, size_t text_bytes)
+                     unsigned nth, char *text, size_t text_bytes)
 {
     struct rails *rails = tcad->rails;
     const unsigned index = driver == DRIVER_SHM ? RAIL_SHM : rails->last + 1;
     struct rail *rail = &rails->at[index];
     *rail = (struct rail){.driver = driver, .ops = driver_of_id(driver)};
-    configure(tcad, conf, rail);
+    configure(tcad, conf, nth, rail);
     const struct driver_config config = rail_config(rail);
     int r = rail->ops ? engine_add_driver(tcad->engine, index, rail->ops, &config) : -ENODEV;
     if (r < 0 && !(r == -EPERM && driver == DRIVER_OFI && !conf->unprotected)) {
@@ -212,10 +233,54 @@ static int open_rail(struct tcad *tcad, const struct conf_rail *conf, enum drive
         say_refused(tcad, conf, rail);
         return -EPERM;
     }
+    if (nth > 0)
+        number_plane(rails, rail);
     rail->open = true;
     r = check_unique(rails, rail, text, text_bytes);
     rails->last = index > rails->last ? index : rails->last;
     return r;
+}
+
+/* Whether a section makes a rail of this port: "mlx5_0:1". */
+static bool is_taken(const struct tcad_conf *conf, const char *port)
+{
+    const size_t name = strcspn(port, ":");
+    for (size_t i = 0; i < conf->rail_count; i++) {
+        const struct conf_rail *rail = &conf->rail_list[i];
+        if (rail->driver == CONF_RAIL_HCA && rail->device && strlen(rail->device) == name &&
+            memcmp(rail->device, port, name) == 0 &&
+            (rail->port == 0 || rail->port == strtoul(port + name + 1, NULL, 10)))
+            return true;
+    }
+    return false;
+}
+
+/* With hca in rails.enable, each active port is a rail, unless a section has it. */
+static int open_further_ports(struct tcad *tcad, const struct conf_rail *conf, char *text,
+                              size_t text_bytes)
+{
+    for (unsigned nth = 1; nth + tcad->conf->rail_count < RAILS_MAX; nth++) {
+        const struct driver_config config = {.own = &(struct hca_config){.nth = nth}};
+        struct driver_caps caps;
+        int r = driver_of_id(DRIVER_HCA)->probe(&config, &caps);
+        if (r == -ENODEV)
+            break;
+        if (r == 0 && is_taken(tcad->conf, caps.device))
+            continue;
+        r = open_rail(tcad, conf, DRIVER_HCA, nth, text, text_bytes);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int open_rails(struct tcad *tcad, const struct conf_rail *conf, enum driver_id driver,
+                      char *text, size_t text_bytes)
+{
+    int r = open_rail(tcad, conf, driver, 0, text, text_bytes);
+    return r == 0 && driver == DRIVER_HCA && !conf->name
+               ? open_further_ports(tcad, conf, text, text_bytes)
+               : r;
 }
 
 /* Drivers without a rail. */
@@ -246,7 +311,7 @@ int rails_open(struct tcad *tcad, char *text, size_t text_bytes)
         for (size_t j = 0; j < conf->rail_count; j++) {
             if (conf->rail_list[j].driver != known[i].conf)
                 continue;
-            int r = open_rail(tcad, &conf->rail_list[j], known[i].driver, text, text_bytes);
+            int r = open_rails(tcad, &conf->rail_list[j], known[i].driver, text, text_bytes);
             if (r == -EPERM)
                 refused[refused_count++] = rails->at[rails->last + 1];
             else if (r < 0)

@@ -7,4 +7,6 @@ struct hca_config {
     const char *device;  /* "mlx5_0"; NULL: the first one with an active port */
     uint32_t port;       /* counted from 1; 0: the first active one */
     const char *address; /* RoCE: the IP address to use; NULL: chosen by kind, IPv4 first */
+    /* Not 0: instead of these, one of the active ports of all devices; 0 would be the first. */
+    unsigned nth;
 };

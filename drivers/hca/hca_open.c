@@ -16,7 +16,8 @@ static int open_port(const struct driver_config *config, struct rnic_port *ret_p
 {
     static const struct hca_config defaults;
     const struct hca_config *own = config->own ? config->own : &defaults;
-    return rnic_port_open(own->device, own->port, own->address, ret_port);
+    return own->nth > 0 ? rnic_port_open_nth(own->nth, ret_port)
+                        : rnic_port_open(own->device, own->port, own->address, ret_port);
 }
 
 static void describe(const struct rnic_port *port, struct driver_caps *caps)

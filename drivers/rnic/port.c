@@ -134,3 +134,32 @@ int rnic_port_open(const char *device, uint32_t number, const char *address,
     *ret_port = best;
     return 0;
 }
+
+static int open_nth(struct ibv_device *device, unsigned *left, struct rnic_port *ret_port)
+{
+    struct rnic_port port;
+    int r;
+    for (uint32_t number = 1; (r = try_device(device, number, NULL, &port)) != -ENODEV; number++) {
+        if (r == -EACCES)
+            return r;
+        if (r < 0)
+            continue;
+        if (rnic_port_is_active(&port) && (*left)-- == 0) {
+            *ret_port = port;
+            return 0;
+        }
+        ibv_close_device(port.context);
+    }
+    return -ENODEV;
+}
+
+int rnic_port_open_nth(unsigned nth, struct rnic_port *ret_port)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    int r = -ENODEV;
+    for (struct ibv_device **at = list; r < 0 && at && *at; at++)
+        r = open_nth(*at, &nth, ret_port);
+    if (list)
+        ibv_free_device_list(list);
+    return r;
+}

@@ -23,6 +23,8 @@ struct rnic_port {
  * first. -ENODEV, -EACCES, -EADDRNOTAVAIL (no such GID), -EINVAL (no IP address). */
 int rnic_port_open(const char *device, uint32_t number, const char *address,
                    struct rnic_port *ret_port);
+/* One of the active ports of all devices, counted from 0. -ENODEV: there are fewer. */
+int rnic_port_open_nth(unsigned nth, struct rnic_port *ret_port);
 
 static inline bool rnic_port_is_active(const struct rnic_port *port)
 {
