@@ -7,6 +7,7 @@
 #include "daemon/plans/plan_stripe.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
+#include "daemon/rails/nearness.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
@@ -137,14 +138,37 @@ static bool is_preferred(const struct plan *plan, const struct plan_chain *chain
     return plan->preferred_rails & 1u << rail && !plan_chain_is_local(plan, chain);
 }
 
+/* Where the plan's process runs; asked once, when it matters. */
+static int place_of(const struct plan *plan)
+{
+    struct session *session = plan->session;
+    if (!session->located)
+        session->place = nearness_process(plan->tcad->rails->nearness, session->pid);
+    session->located = true;
+    return session->place;
+}
+
+static struct nearness_choice choice_of(const struct plan *plan, unsigned rail,
+                                        uint64_t predicted_ns)
+{
+    return (struct nearness_choice){
+        .distance = rail_distance(plan->tcad, rail, place_of(plan)),
+        .predicted_ns = predicted_ns,
+    };
+}
+
 /* Compares two possible routes. A calibrated one is better than one that is not; of two that are not,
- * the earlier one is. */
+ * the earlier one is. Of two rails of one driver, the one near the process is. */
 static bool is_better(const struct plan *plan, const struct plan_chain *chain, unsigned rail,
                       uint64_t predicted_ns, unsigned than, uint64_t than_ns)
 {
     const bool preferred = is_preferred(plan, chain, rail);
     if (preferred != is_preferred(plan, chain, than))
         return preferred;
+    if (plan->tcad->rails->nearness && rail != than &&
+        rail_at(plan->tcad, rail)->driver == rail_at(plan->tcad, than)->driver)
+        return nearness_prefers(choice_of(plan, rail, predicted_ns),
+                                choice_of(plan, than, than_ns));
     return predicted_ns < than_ns;
 }
 
@@ -210,7 +234,7 @@ static const char *why_other(const struct plan_candidate *candidate,
     if (!candidate->possible || candidate->predicted_ns == UINT64_MAX)
         return "";
     return candidate->predicted_ns < best->predicted_ns
-               ? "lower predicted cost, but another rail is preferred"
+               ? "lower predicted cost, but another rail is preferred or nearer"
                : "higher predicted cost";
 }
 

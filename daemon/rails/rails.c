@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/rails/nearness.h"
 #include "daemon/tcad.h"
 
 int rails_new(struct rails **ret_rails)
@@ -15,6 +16,8 @@ int rails_new(struct rails **ret_rails)
 
 struct rails *rails_free(struct rails *rails)
 {
+    if (rails)
+        nearness_free(rails->nearness);
     free(rails);
     return NULL;
 }
@@ -70,6 +73,11 @@ const char *rails_text(const struct tcad *tcad, char *ret_text, size_t text_byte
             used += (size_t)snprintf(ret_text + used, text_bytes - used, "%s%s", used ? ", " : "",
                                      rail_name(tcad, i));
     return ret_text;
+}
+
+uint64_t rail_distance(const struct tcad *tcad, unsigned rail, int place)
+{
+    return nearness_distance(tcad->rails->nearness, place, rail_at(tcad, rail)->place);
 }
 
 const struct rail *rail_refused(const struct tcad *tcad)

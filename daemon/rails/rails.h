@@ -19,6 +19,7 @@
 #include "proto/segment.h"
 #include "proto/tca.pb-c.h"
 
+struct nearness;
 struct tcad;
 
 enum { RAIL_NONE = 0, RAIL_SHM = 1 }; /* index 1: the rail of driver shm, even if it is not open */
@@ -38,6 +39,7 @@ struct rail {
     } own;
     /* the key that permits the rail without protection: "rails.ofi_unprotected" */
     char unprotected_key[RAIL_KEY_MAX_BYTES];
+    int place;         /* of its device: see nearness.h */
     bool open;         /* the engine has opened it: engine_driver() */
     char off_text[96]; /* unless open: why */
     char remedy[320];  /* what to do about that; "" if there is nothing specific */
@@ -46,8 +48,9 @@ struct rail {
 /* After the open rails, the table has those that could not be opened, and one for each driver
  * without a rail. */
 struct rails {
-    unsigned count; /* indexes 1 to count exist */
-    unsigned last;  /* the highest index of an open rail */
+    unsigned count;            /* indexes 1 to count exist */
+    unsigned last;             /* the highest index of an open rail */
+    struct nearness *nearness; /* NULL: the machine has one place, or no driver several rails */
     struct rail at[RAIL_SLOTS];
 };
 
@@ -73,6 +76,8 @@ unsigned rail_find(const struct tcad *tcad, const char *driver, const char *plan
 unsigned rails_named(const struct tcad *tcad, const char *name);
 /* For the greeting of clients: the rails by index, from 1; how many. */
 unsigned rails_describe(const struct tcad *tcad, Tca__Rail ret_rails[static RAILS_MAX]);
+/* How far the rail's device is from a place (nearness.h). */
+uint64_t rail_distance(const struct tcad *tcad, unsigned rail, int place);
 /* The first rail that is off for lack of protection, or NULL. */
 const struct rail *rail_refused(const struct tcad *tcad);
 /* The names of the open rails, for display. */

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/log.h"
 #include "daemon/engine/engine.h"
+#include "daemon/rails/nearness.h"
 #include "daemon/tcad.h"
 
 /* In the order of the table of rails, which is the order of preference where there are no measured
@@ -300,6 +302,31 @@ static void add_absent(struct tcad *tcad, enum driver_id driver)
                        : "this tcad was built without its driver");
 }
 
+/* ---- where their devices are ---- */
+
+static bool has_another(const struct rails *rails, unsigned index)
+{
+    for (unsigned i = 1; i <= rails->last; i++)
+        if (i != index && rails->at[i].open && rails->at[i].driver == rails->at[index].driver)
+            return true;
+    return false;
+}
+
+/* Only rails that have an alternative of the same driver are compared. */
+static void locate(struct tcad *tcad)
+{
+    struct rails *rails = tcad->rails;
+    bool any = false;
+    for (unsigned i = 1; i <= rails->last; i++)
+        any |= rails->at[i].open && has_another(rails, i);
+    if (any && nearness_new(&rails->nearness) == -ENOMEM)
+        log_warning(NULL, "out of memory for the topology: rails are chosen without regard to it");
+    for (unsigned i = 1; i <= rails->last; i++)
+        if (rails->at[i].open)
+            rails->at[i].place =
+                nearness_device(rails->nearness, engine_driver_caps(tcad->engine, i)->device);
+}
+
 int rails_open(struct tcad *tcad, char *text, size_t text_bytes)
 {
     struct rails *rails = tcad->rails;
@@ -322,5 +349,6 @@ int rails_open(struct tcad *tcad, char *text, size_t text_bytes)
     rails->count = rails->last + refused_count;
     for (size_t i = 0; i < KNOWN; i++)
         add_absent(tcad, known[i].driver);
+    locate(tcad);
     return 0;
 }

@@ -78,6 +78,8 @@ struct session {
     struct engine_session *engine; /* belongs to the engine's thread */
     struct charge charge;          /* of its segments, its group membership, its lanes */
     struct region_views views;
+    bool located;                     /* `place` is known: */
+    int place;                        /* where its process runs (daemon/rails/nearness.h) */
     struct table lanes;               /* to other sessions of this node, by their ids (lane.c) */
     struct lane_record *lanes_to;     /* from other sessions */
     struct source_wait *source_waits; /* ranks that have ended, of which it is not notified yet */
