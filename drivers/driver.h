@@ -136,6 +136,9 @@ struct driver_landing_args {
     struct copy_program **program; /* NULL, or from landing_compile(); if used, *program = NULL */
     bool notify;
     uint64_t token; /* passed to notified() */
+    /* The part of the region that the sender may write to, where its adapter writes by itself; 0
+     * bytes: all of it. */
+    uint64_t part_offset_bytes, part_bytes;
     /* 0, or only connections that were handed to the driver with this grant may put into it; in
      * drivers that have such (tcp/adopt.h) */
     uint64_t grant;
@@ -229,6 +232,10 @@ struct driver_ops {
                       struct driver_region **ret_region);
     /* On return, the driver no longer reads or writes the memory. */
     void (*region_remove)(struct driver *driver, struct driver_region *region);
+    /* NULL: senders are confined to landings in any case. Prepares for landings in this part of the
+     * region, which can be slow. Any thread. */
+    int (*region_part)(struct driver *driver, struct driver_region *region, uint64_t offset_bytes,
+                       uint64_t length_bytes);
 
     /* Makes a peer for the instance with this address. Can return before the connection is
      * established; the first put then establishes it. A driver whose connections need both ends

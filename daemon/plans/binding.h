@@ -33,6 +33,7 @@ struct binding_args {
     uint32_t rank;         /* of the requester, in the group of the notified session */
     struct region *region; /* NULL: only a notification */
     uint64_t offset_bytes;
+    uint64_t part_offset_bytes, part_bytes; /* of the handle; 0: all of the region */
     struct layout *layout;  /* taken over, even on failure; NULL if region is NULL */
     struct session *notify; /* NULL: no notification */
     uint32_t slot;
@@ -64,6 +65,7 @@ struct binding {
     uint64_t asker;
     struct region *region;
     uint64_t offset_bytes;
+    uint64_t part_offset_bytes, part_bytes;
     struct layout *layout;
     bool owned;
     struct session *notify;  /* NULL: none. Not freed before the binding (notified_by) */

@@ -33,12 +33,30 @@ struct making {
 
 /* ---- on the worker ---- */
 
+/* Whether the rail needs the part of the region that the handle names. */
+static bool needs_part(const struct binding *binding, unsigned rail)
+{
+    return binding->rails & 1u << rail && binding->part_bytes > 0 &&
+           binding->part_bytes < binding->region->bytes &&
+           engine_driver(binding->tcad->engine, rail)->ops->region_part;
+}
+
+static int register_with(struct binding *binding, unsigned rail)
+{
+    int r = region_register(binding->region, rail);
+    if (r < 0 || !needs_part(binding, rail))
+        return r;
+    struct driver *driver = engine_driver(binding->tcad->engine, rail);
+    return driver->ops->region_part(driver, binding->region->on[rail], binding->part_offset_bytes,
+                                    binding->part_bytes);
+}
+
 static void register_one(struct binding *binding)
 {
     for (unsigned rail = 1; binding->region && rail <= binding->tcad->rails->last; rail++) {
         if (!(binding->rails & (1u << rail)))
             continue;
-        int r = region_register(binding->region, rail);
+        int r = register_with(binding, rail);
         if (r < 0) {
             binding->rails &= ~(1u << rail);
             binding->error = r;
@@ -85,6 +103,8 @@ static void land_one(struct engine *engine, const struct making *making, struct 
             .program = &at->program,
             .notify = binding->target.line != NULL || binding->target.bounce,
             .token = (uint64_t)(uintptr_t)&binding->target,
+            .part_offset_bytes = binding->part_offset_bytes,
+            .part_bytes = binding->part_bytes,
             .from = from->bytes > 0 ? from->address : NULL,
             .from_bytes = from->bytes,
         };
@@ -220,6 +240,9 @@ static bool needs_worker(const struct making *making)
         if (binding->region &&
             ((binding->rails & ~binding->region->registered) || layout_is_long(binding->layout)))
             return true;
+        for (unsigned rail = 1; binding->region && rail <= making->tcad->rails->last; rail++)
+            if (needs_part(binding, rail))
+                return true;
     }
     return false;
 }
@@ -254,6 +277,8 @@ static void begin(struct tcad *tcad, struct binding *binding, const struct bindi
     binding->owned = args->owned;
     binding->layout = args->layout;
     binding->offset_bytes = args->offset_bytes;
+    binding->part_offset_bytes = args->part_offset_bytes;
+    binding->part_bytes = args->part_bytes;
     binding->pair = args->pair;
     binding->rank = args->rank;
     binding->slot = args->slot;

@@ -200,6 +200,8 @@ static int check_target(struct tcad *tcad, uid_t user, const Tca__BindPut *put,
     }
     args->region = region;
     args->offset_bytes = handle.offset_bytes + put->offset;
+    args->part_offset_bytes = handle.offset_bytes;
+    args->part_bytes = handle.length_bytes;
     return 0;
 }
 

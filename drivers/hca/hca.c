@@ -11,6 +11,7 @@ const struct driver_ops hca_driver_ops = {
     .address = hca_address,
     .region_add = hca_region_add,
     .region_remove = hca_region_remove,
+    .region_part = hca_region_part,
     .peer_connect = hca_peer_connect,
     .peer_answer = hca_peer_answer,
     .peer_disconnect = hca_peer_disconnect,

@@ -70,9 +70,14 @@ struct hca_region {
     bool told;       /* peers may know its key */
     uint64_t recall; /* its number among the recalled regions */
     struct hca_region *next;
+    struct hca_region *parts; /* registered by themselves, under the driver's lock */
+    struct hca_region *next_part;
+    uint32_t users; /* of a part: landings */
 };
 
 struct hca_landing {
+    struct hca_region *region,
+        *part;            /* the part has the key that peers use; it may be the region */
     struct packed target; /* size 0: a notification without data */
     uint32_t index, generation;
     bool notify;
@@ -201,6 +206,15 @@ int hca_landing_new(struct driver *driver, const struct driver_landing_args *arg
                     struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes);
 void hca_landing_free(struct driver *driver, struct driver_landing *landing);
 uint64_t hca_landing_bytes(const struct driver_landing *landing);
+
+/* hca_part.c: the registration of a part of the region, or of all of it, for a landing. */
+int hca_part_take(struct hca_driver *hca, struct hca_region *region, uint64_t offset,
+                  uint64_t bytes, struct hca_region **ret_part);
+void hca_part_give(struct hca_driver *hca, struct hca_region *region, struct hca_region *part);
+int hca_region_part(struct driver *driver, struct driver_region *region, uint64_t offset,
+                    uint64_t bytes);
+/* The region is removed. */
+void hca_parts_remove(struct hca_driver *hca, struct hca_region *region);
 
 /* hca_recall.c: freeing a region whose key peers may know. */
 int hca_recall_init(struct hca_driver *hca);

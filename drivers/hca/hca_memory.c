@@ -37,14 +37,17 @@ void hca_region_remove(struct driver *driver, struct driver_region *driver_regio
     struct hca_region *region = (struct hca_region *)driver_region;
     if (!region)
         return;
+    hca_parts_remove(hca_of(driver), region);
     if (region->told)
         hca_region_recall(hca_of(driver), region);
     else
         hca_region_free(region);
 }
 
-static void free_landing(struct hca_landing *landing)
+static void free_landing(struct hca_driver *hca, struct hca_landing *landing)
 {
+    if (landing->part)
+        hca_part_give(hca, landing->region, landing->part);
     packed_deinit(&landing->target);
     free(landing);
 }
@@ -61,28 +64,31 @@ int hca_landing_new(struct driver *driver, const struct driver_landing_args *arg
         return -ENOMEM;
     landing->notify = args->notify;
     landing->token = args->token;
+    landing->region = region;
     int r = 0;
     if (region)
+        r = hca_part_take(hca, region, args->part_offset_bytes, args->part_bytes, &landing->part);
+    if (region && r == 0)
         r = packed_target_init(&landing->target, region->base + args->offset_bytes, args->layout,
                                args->program);
     if (r == 0)
         r = landings_add(&hca->landings, landing, &landing->index, &landing->generation);
     if (r < 0) {
-        free_landing(landing);
+        free_landing(hca, landing);
         return r;
     }
     const struct hca_blob blob = {
         .magic = HCA_BLOB_MAGIC,
         .landing = landing->index,
         .generation = landing->generation,
-        .rkey = region ? region->mr->rkey : 0,
+        .rkey = region ? landing->part->mr->rkey : 0,
         .address = region ? (uintptr_t)region->base + args->offset_bytes : 0,
         .size_bytes = landing->target.size_bytes,
         .id = hca->address.id,
-        .region = region ? region->number : 0,
+        .region = region ? landing->part->number : 0,
     };
     if (region)
-        region->told = true;
+        landing->part->told = true;
     memcpy(ret_blob, &blob, sizeof blob);
     *ret_blob_bytes = sizeof blob;
     *ret_landing = (struct driver_landing *)landing;
@@ -101,5 +107,5 @@ void hca_landing_free(struct driver *driver, struct driver_landing *driver_landi
 {
     struct hca_landing *landing = (struct hca_landing *)driver_landing;
     landings_remove(&hca_of(driver)->landings, landing->index);
-    free_landing(landing);
+    free_landing(hca_of(driver), landing);
 }

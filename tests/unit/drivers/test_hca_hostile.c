@@ -201,3 +201,82 @@ Test(hca_hostile, landings_that_do_not_exist)
     cr_assert(victim.downs == 0 && victim.notified_count == 0);
     check_untouched();
 }
+
+/* ---- keys of parts ---- */
+
+/* A landing in a part of the region that has a handle of its own. */
+static struct driver_landing *land_in(uint64_t offset, uint64_t bytes, struct hca_blob *ret_blob)
+{
+    struct driver_landing *made;
+    size_t size;
+    struct driver_landing_args args = {.region = victim.region,
+                                       .offset_bytes = offset,
+                                       .layout = layout,
+                                       .part_offset_bytes = offset,
+                                       .part_bytes = bytes};
+    cr_assert(victim.driver->ops->landing_new(victim.driver, &args, &made, ret_blob, &size) == 0);
+    return made;
+}
+
+static void write_there(const struct hca_blob *to, int64_t at)
+{
+    struct ibv_sge sge = {
+        .addr = (uintptr_t)peer->buffers, .length = 8, .lkey = peer->buffers_mr->lkey};
+    struct ibv_send_wr request = {
+        .opcode = IBV_WR_RDMA_WRITE,
+        .sg_list = &sge,
+        .num_sge = 1,
+        .wr.rdma = {.remote_addr = to->address + (uint64_t)at, .rkey = to->rkey}};
+    memset(peer->buffers, 0xee, 8);
+    cr_assert(hca_send_chain(peer, &request, 1, NULL) == 0);
+}
+
+static void check_confined(int64_t at)
+{
+    struct hca_blob part;
+    struct driver_landing *narrow = land_in(OFFSET, BYTES, &part);
+    cr_assert(part.rkey != blob.rkey && part.region != blob.region);
+    write_there(&part, at);
+    check_rejected();
+    victim.driver->ops->landing_free(victim.driver, narrow);
+}
+
+Test(hca_hostile, the_key_of_a_part_ends_with_it)
+{
+    check_confined(BYTES - 7);
+}
+
+Test(hca_hostile, the_key_of_a_part_begins_with_it)
+{
+    check_confined(-1);
+}
+
+Test(hca_hostile, the_key_of_a_part_is_good_within)
+{
+    struct hca_blob part;
+    struct driver_landing *narrow = land_in(OFFSET, BYTES, &part);
+    const volatile uint8_t *first = victim.memory + OFFSET, *last = first + BYTES - 1;
+    write_there(&part, 0);
+    write_there(&part, BYTES - 8);
+    while (*first != 0xee || *last != 0xee)
+        pump_rounds(&victim, NULL, 1);
+    cr_expect(first[-1] == 0x11 && last[1] == 0x11 && victim.downs == 0);
+    victim.driver->ops->landing_free(victim.driver, narrow);
+}
+
+Test(hca_hostile, landings_share_the_keys_of_parts)
+{
+    struct hca_blob one, same, other, whole;
+    struct driver_landing *made[] = {land_in(OFFSET, BYTES, &one), land_in(OFFSET, BYTES, &same),
+                                     land_in(0, BYTES, &other), land_in(0, REGION, &whole)};
+    cr_expect(same.rkey == one.rkey && other.rkey != one.rkey && whole.rkey == blob.rkey);
+    for (unsigned i = 0; i < 4; i++)
+        victim.driver->ops->landing_free(victim.driver, made[i]);
+    for (unsigned i = 1; i <= 40; i++) { /* more than are kept */
+        made[0] = land_in(i * 1024, BYTES, &other);
+        cr_expect(other.rkey != whole.rkey);
+        victim.driver->ops->landing_free(victim.driver, made[0]);
+        pump_rounds(&victim, NULL, 1);
+    }
+    cr_expect_eq(victim.downs, 0);
+}
