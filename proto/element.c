@@ -53,6 +53,8 @@ static const struct {
     [OPERATOR_BIT_AND] = {"bitwise and", INTEGERS | BYTES},
     [OPERATOR_BIT_OR] = {"bitwise or", INTEGERS | BYTES},
     [OPERATOR_BIT_XOR] = {"bitwise xor", INTEGERS | BYTES},
+    [OPERATOR_MIN_LOC] = {"min with index", INTEGERS | REALS},
+    [OPERATOR_MAX_LOC] = {"max with index", INTEGERS | REALS},
 };
 
 const char *operator_name(uint32_t number)
@@ -63,4 +65,14 @@ const char *operator_name(uint32_t number)
 bool operator_takes(uint32_t number, uint32_t type)
 {
     return number < OPERATORS && type < ELEMENT_TYPES && operators[number].types >> type & 1;
+}
+
+/* Both members of a pair take the space of the longer one. */
+uint32_t operator_bytes(uint32_t number, uint32_t type)
+{
+    const uint32_t value = types[type].size_bytes, index = sizeof(int32_t);
+
+    if (number != OPERATOR_MIN_LOC && number != OPERATOR_MAX_LOC)
+        return value;
+    return 2 * (value > index ? value : index);
 }

@@ -28,8 +28,6 @@ enum element_type {
     ELEMENT_TYPES,
 };
 
-enum { ELEMENT_BYTES_MAX = 16 }; /* all sizes are powers of two */
-
 struct element_info {
     const char *name;
     uint32_t size_bytes;
@@ -51,9 +49,15 @@ enum element_operator {
     OPERATOR_BIT_AND,
     OPERATOR_BIT_OR,
     OPERATOR_BIT_XOR,
+    OPERATOR_MIN_LOC, /* of pairs: struct { type value; int32_t index; } */
+    OPERATOR_MAX_LOC,
     OPERATORS,
 };
 /* "sum"; NULL: no such operator. */
 const char *operator_name(uint32_t number);
 /* Whether it combines elements of this type. Both numbers may be anything. */
 bool operator_takes(uint32_t number, uint32_t type);
+
+enum { OPERATOR_BYTES_MAX = 32 }; /* all lengths are powers of two */
+/* Length of what it combines: an element, or a pair. It must take the type. */
+uint32_t operator_bytes(uint32_t number, uint32_t type);

@@ -54,8 +54,6 @@ static int check_memory(const struct tca_coll *coll)
 
 static int element_bytes(const struct tca_coll_operator *operation, uint64_t *ret_bytes)
 {
-    struct tca_layout *element;
-
     if (operation->combine == TCA_COMBINE_REPLACE) {
         if (!operation->function || operation->element_bytes == 0)
             return error_static(-EINVAL,
@@ -64,11 +62,10 @@ static int element_bytes(const struct tca_coll_operator *operation, uint64_t *re
         *ret_bytes = operation->element_bytes;
         return 0;
     }
-    int r = tca_layout_element(operation->type, &element);
-    if (r < 0)
-        return r;
-    *ret_bytes = tca_layout_size(element);
-    tca_layout_free(element);
+    int bytes = tca_combine_bytes(operation->combine, operation->type);
+    if (bytes < 0)
+        return bytes;
+    *ret_bytes = (uint64_t)bytes;
     return 0;
 }
 

@@ -225,15 +225,11 @@ int dcfa_host_allgather(struct dcfa_host *host, const void *in, uint64_t bytes, 
 static int reduce(struct dcfa_host *host, struct host_request *request, const void *in, void *out,
                   bool receives)
 {
-    struct tca_layout *element;
     uint64_t bytes;
-    int r = tca_layout_element((enum tca_type)request->type, &element);
+    int r = tca_combine_bytes((enum tca_combine)request->combine, (enum tca_type)request->type);
     if (r < 0)
         return r;
-    const uint64_t each = tca_layout_size(element);
-    tca_layout_free(element);
-    if (request->combine == TCA_COMBINE_REPLACE || request->combine > TCA_COMBINE_BIT_XOR ||
-        request->count == 0 || __builtin_mul_overflow(request->count, each, &bytes))
+    if (request->count == 0 || __builtin_mul_overflow(request->count, (uint64_t)r, &bytes))
         return error_set(-EINVAL, "%" PRIu64 " elements with combination %u cannot be reduced",
                          request->count, request->combine);
     r = find(host, in, bytes, &request->in);

@@ -550,7 +550,16 @@ enum tca_combine {
     TCA_COMBINE_BIT_AND = 8,
     TCA_COMBINE_BIT_OR = 9,
     TCA_COMBINE_BIT_XOR = 10,
+    /* The elements are pairs, struct { T value; int32_t index; } in C, where T is the type (MPI's
+     * MINLOC and MAXLOC): the pair with the least or greatest value and, of equal values, the one
+     * with the least index. For integers and other real numbers. */
+    TCA_COMBINE_MIN_LOC = 11,
+    TCA_COMBINE_MAX_LOC = 12,
 };
+
+/* Length of the elements that an operator combines: of the type, or of a pair. -EINVAL: the operator
+ * does not combine elements of this type. */
+TCA_API int tca_combine_bytes(enum tca_combine combine, enum tca_type type);
 
 /* One put. A side whose layout is NULL is contiguous and as long as the other side's layout or,
  * when both are NULL, `bytes` bytes. With a layout, `bytes` is 0 or the layout's size. */

@@ -112,28 +112,37 @@ static int resolve_source(struct tca *session, struct tca_put *put)
     return 0;
 }
 
-static_assert((int)TCA_COMBINE_BIT_XOR == OPERATOR_BIT_XOR &&
+static_assert((int)TCA_COMBINE_MAX_LOC == OPERATOR_MAX_LOC &&
                   (int)TCA_TYPE_COMPLEX_DOUBLE == ELEMENT_COMPLEX_DOUBLE,
               "public numbers are those of proto/element.h");
 
+int tca_combine_bytes(enum tca_combine combine, enum tca_type type)
+{
+    const char *name = operator_name((uint32_t)combine);
+    const struct element_info *info = element_info((uint32_t)type);
+    if (!name || !info)
+        return error_set(-EINVAL, "operator %d, type %d: there is no such %s", (int)combine,
+                         (int)type, name ? "type" : "operator");
+    if (!operator_takes((uint32_t)combine, (uint32_t)type))
+        return error_set(-EINVAL, "%s does not combine elements of type %s", name, info->name);
+    return (int)operator_bytes((uint32_t)combine, (uint32_t)type);
+}
+
 static int check_reduction(const struct tca_put *put)
 {
-    const char *combine = operator_name((uint32_t)put->combine);
-    const struct element_info *type = element_info((uint32_t)put->type);
     if (put->combine == TCA_COMBINE_REPLACE)
         return 0;
-    if (!combine || !type)
-        return error_set(-EINVAL, "operator %d, type %d: there is no such %s", (int)put->combine,
-                         (int)put->type, combine ? "type" : "operator");
-    if (!operator_takes((uint32_t)put->combine, (uint32_t)put->type))
-        return error_set(-EINVAL, "%s does not combine elements of type %s", combine, type->name);
+    const int bytes = tca_combine_bytes(put->combine, put->type);
+    if (bytes < 0)
+        return bytes;
     if (put->parts)
         return error_static(-EINVAL, "a reduction is moved as a whole, not in parts");
     if (put->source_layout || put->target_layout)
         return error_static(-EINVAL, "a reduction has no layouts: both sides are contiguous");
-    if (put->bytes % type->size_bytes)
-        return error_set(-EINVAL, "a reduction of %llu bytes: %s has %u bytes",
-                         (unsigned long long)put->bytes, type->name, type->size_bytes);
+    if (put->bytes % (uint64_t)bytes)
+        return error_set(-EINVAL, "a reduction of %llu bytes: %s of %s takes elements of %d bytes",
+                         (unsigned long long)put->bytes, operator_name((uint32_t)put->combine),
+                         element_info((uint32_t)put->type)->name, bytes);
     return 0;
 }
 

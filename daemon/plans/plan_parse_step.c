@@ -46,7 +46,7 @@ static int parse_reduction(struct plan *plan, uint32_t step, const Tca__Put *put
         return plan_fail(plan, -EINVAL, "step %u: operator %u does not combine elements of type %u",
                          step, put->combine, put->type);
     if (!layout_is_contiguous(unit->source_layout) || !layout_is_contiguous(unit->target_layout) ||
-        unit->source_layout->size_bytes % element_info(put->type)->size_bytes)
+        unit->source_layout->size_bytes % operator_bytes(put->combine, put->type))
         return plan_fail(plan, -EINVAL,
                          "step %u: a reduction needs contiguous layouts of whole elements", step);
     if (unit->handle.node != plan->tcad->node)

@@ -9,6 +9,7 @@
 #include "drivers/copy/combine.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "drivers/copy/variant.h"
 
@@ -61,6 +62,27 @@ typedef struct {
     KERNEL(sum, type, ((type){a.re + b.re, a.im + b.im}))                                          \
     KERNEL(product, type, ((type){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}))
 
+/* Pairs of a value and an index: one of the two pairs, whole. They are copied, as a pair may be
+ * anywhere. */
+#define PAIRS(operation, type, first)                                                              \
+    static void operation##_##type(void *restrict targets, const void *restrict sources,           \
+                                   uint64_t bytes)                                                 \
+    {                                                                                              \
+        struct pair {                                                                              \
+            type value;                                                                            \
+            _Alignas(sizeof(type) > 4 ? sizeof(type) : 4) int32_t index;                           \
+        } a, b;                                                                                    \
+        for (uint64_t at = 0; at < bytes; at += sizeof(a)) {                                       \
+            memcpy(&a, (const char *)targets + at, sizeof(a));                                     \
+            memcpy(&b, (const char *)sources + at, sizeof(b));                                     \
+            if ((first) || (b.value == a.value && b.index < a.index))                              \
+                memcpy((char *)targets + at, (const char *)sources + at, sizeof(b));               \
+        }                                                                                          \
+    }
+#define LOCATED(type)                                                                              \
+    PAIRS(min_loc, type, b.value < a.value)                                                        \
+    PAIRS(max_loc, type, b.value > a.value)
+
 KERNEL(sum, u8, (unsigned)a + b)
 KERNEL(product, u8, (unsigned)a *b)
 KERNEL(sum, u16, (unsigned)a + b)
@@ -88,6 +110,20 @@ ORDERED(f16)
 ORDERED(f32)
 ORDERED(f64)
 ORDERED(f80)
+LOCATED(s8)
+LOCATED(s16)
+LOCATED(s32)
+LOCATED(s64)
+LOCATED(s128)
+LOCATED(u8)
+LOCATED(u16)
+LOCATED(u32)
+LOCATED(u64)
+LOCATED(u128)
+LOCATED(f16)
+LOCATED(f32)
+LOCATED(f64)
+LOCATED(f80)
 LOGICAL(u8)
 LOGICAL(u16)
 LOGICAL(u32)
@@ -117,6 +153,8 @@ static combine_kernel *const kernels[OPERATORS][ELEMENT_TYPES] = {
     [OPERATOR_LOGICAL_AND] = {ALL_INTEGERS(land, u, u), [ELEMENT_BOOL] = land_u8},
     [OPERATOR_LOGICAL_OR] = {ALL_INTEGERS(lor, u, u), [ELEMENT_BOOL] = lor_u8},
     [OPERATOR_LOGICAL_XOR] = {ALL_INTEGERS(lxor, u, u), [ELEMENT_BOOL] = lxor_u8},
+    [OPERATOR_MIN_LOC] = {ALL_INTEGERS(min_loc, s, u), ALL_REALS(min_loc)},
+    [OPERATOR_MAX_LOC] = {ALL_INTEGERS(max_loc, s, u), ALL_REALS(max_loc)},
 };
 
 combine_kernel *copy_combine_choose(enum element_operator number, enum element_type type)

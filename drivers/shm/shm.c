@@ -34,7 +34,7 @@ static int shm_open_driver(const struct driver_config *config, const struct driv
     shm->cookie = cookie;
     shm->piece_bytes = config->segment_bytes > 0 ? config->segment_bytes : SHM_PIECE_BYTES;
     shm->piece_bytes =
-        (shm->piece_bytes + ELEMENT_BYTES_MAX - 1) & ~(uint64_t)(ELEMENT_BYTES_MAX - 1);
+        (shm->piece_bytes + OPERATOR_BYTES_MAX - 1) & ~(uint64_t)(OPERATOR_BYTES_MAX - 1);
     shm->segment_bytes = config->segment_bytes > 0 ? config->segment_bytes : UINT64_MAX;
     shm->at_once_max =
         config->segment_bytes > 0 ? config->segment_bytes * SHM_AT_ONCE_SEGMENTS : UINT64_MAX;

@@ -87,6 +87,10 @@ class Step:
         return f"{self.source.rank}.{self.source.region} {self.read} -> {self.target.rank}.{self.target.region} {self.write}"
 
 
+def signed(number):
+    return number - (1 << 32) if number >> 31 else number
+
+
 class Reduction:
     """A put that combines elements."""
 
@@ -96,7 +100,9 @@ class Reduction:
              "product of uint32": (2, 10, "I", lambda a, b: a * b & 2**32 - 1),
              "max of int16": (4, 4, "h", max),
              "logical xor of uint16": (7, 9, "H", lambda a, b: (a != 0) ^ (b != 0)),
-             "bitwise and of byte": (8, 0, "B", lambda a, b: a & b)}
+             "bitwise and of byte": (8, 0, "B", lambda a, b: a & b),
+             "min with index of uint8": (11, 8, "Q", lambda a, b: min(a, b, key=lambda pair: (pair & 0xff, signed(pair >> 32)))),
+             "max with index of uint8": (12, 8, "Q", lambda a, b: max(a, b, key=lambda pair: (pair & 0xff, -signed(pair >> 32))))}
 
     def __init__(self, dice, own, targets):
         self.source, self.target = dice.choice(own), dice.choice(targets)
@@ -211,7 +217,7 @@ class Order(boards.Boards):
                 target, _ = owner.alloc(size)
                 owner.ask(f"fill {target} 0 {size} 2")
                 handle, plans = owner.handle(target), 0
-                for kind in range(11 * 19):
+                for kind in range(13 * 19):
                     try:
                         plan = one.plan(f"reduce {source} 0 {size} {handle} 0 {kind // 19} {kind % 19}", "notify 1 0", seat=seat)
                     except actors.Failed as failed:
@@ -225,15 +231,16 @@ class Order(boards.Boards):
                     result = owner.ask(f"read {target} 0 {size}")
                     self.assertEqual(results.setdefault(kind, result), result, f"operator {kind // 19}, type {kind % 19}, {seat}")
                     one.ask(f"freeplan {plan}")
-                self.assertEqual(plans, 19 + 2 * 16 + 2 * 14 + 3 * 11 + 3 * 11)
+                self.assertEqual(plans, 19 + 2 * 16 + 4 * 14 + 3 * 11 + 3 * 11)
 
     def test_reductions_that_are_refused(self):
         one, other = self.cluster(2).group([0, 1])
         own, _ = one.alloc(4096)
         there, _ = other.alloc(4096)
         attached, _ = one.attach(4096)
-        for step, *words in ((f"{own} 0 12 {one.handle(own)} 64 1 15", "12 bytes", "double has 8"),
-                             (f"{own} 0 16 {one.handle(own)} 64 11 15", "operator 11", "no such operator"),
+        for step, *words in ((f"{own} 0 12 {one.handle(own)} 64 1 15", "12 bytes", "elements of 8 bytes"),
+                             (f"{own} 0 24 {one.handle(own)} 64 11 15", "24 bytes", "min with index of double", "elements of 16 bytes"),
+                             (f"{own} 0 16 {one.handle(own)} 64 13 15", "operator 13", "no such operator"),
                              (f"{own} 0 16 {one.handle(own)} 64 1 19", "type 19", "no such type"),
                              (f"{own} 0 16 {one.handle(own)} 64 8 15", "bitwise and", "double"),
                              (f"{own} 0 16 {one.handle(attached)} 64 1 15", "attached memory"),

@@ -86,14 +86,12 @@ int64_t delegate_allgather(struct delegate *delegate, const struct host_request 
 
 static int check(struct delegate *delegate, const struct host_request *request, uint64_t *ret_bytes)
 {
-    struct tca_layout *element;
-    if (request->combine == TCA_COMBINE_REPLACE || request->combine > TCA_COMBINE_BIT_XOR ||
-        tca_layout_element((enum tca_type)request->type, &element) < 0)
+    const int each =
+        tca_combine_bytes((enum tca_combine)request->combine, (enum tca_type)request->type);
+    if (each < 0)
         return delegate_fail(delegate, REFUSED, "combination %u of type %u", request->combine,
                              request->type);
-    const uint64_t each = tca_layout_size(element);
-    tca_layout_free(element);
-    if (request->count == 0 || __builtin_mul_overflow(request->count, each, ret_bytes))
+    if (request->count == 0 || __builtin_mul_overflow(request->count, (uint64_t)each, ret_bytes))
         return delegate_fail(delegate, REFUSED, "a reduction of %llu elements",
                              (unsigned long long)request->count);
     return 0;

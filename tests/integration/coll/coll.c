@@ -57,11 +57,11 @@ static int wrong(const struct job *job, const struct operation *operation, const
 static void combine(const void *left, const void *right, void *result, uint64_t count,
                     void *context)
 {
-    const bool *ordered = context;
+    const enum coll_world_operator *reduction = context;
 
     for (uint64_t i = 0; i < count; i++)
-        coll_world_combine(*ordered, (const uint8_t *)left + 8 * i, (const uint8_t *)right + 8 * i,
-                           (uint8_t *)result + 8 * i);
+        coll_world_combine(*reduction, (const uint8_t *)left + 8 * i,
+                           (const uint8_t *)right + 8 * i, (uint8_t *)result + 8 * i);
 }
 
 /* A random operation, and an algorithm that suits it, or none. */
@@ -119,14 +119,17 @@ static int make(struct job *job, struct operation *operation)
     const struct coll_world *world = &operation->world;
     const struct coll_shape *shape = &world->shape;
     struct tca_coll_operator how = {.function = combine,
-                                    .context = (void *)&shape->ordered,
+                                    .context = (void *)&world->reduction,
                                     .element_bytes = 8,
                                     .ordered = shape->ordered};
     uint64_t counts[COLL_WORLD_RANKS];
     bool from_in;
 
     if (operation->by_plan)
-        how = (struct tca_coll_operator){.combine = TCA_COMBINE_SUM, .type = TCA_TYPE_UINT64};
+        how =
+            world->reduction == COLL_WORLD_SUM
+                ? (struct tca_coll_operator){.combine = TCA_COMBINE_SUM, .type = TCA_TYPE_UINT64}
+                : (struct tca_coll_operator){.combine = TCA_COMBINE_MIN_LOC, .type = TCA_TYPE_INT8};
     coll_world_contribution(world, job->rank, &from_in);
     const void *in = from_in ? operation->in : NULL;
     for (uint32_t rank = 0; rank < shape->places.size; rank++)

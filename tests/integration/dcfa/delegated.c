@@ -134,7 +134,7 @@ static void files(void)
     fails(dcfa_host_allreduce(host, copy, copy, UINT64_MAX / 2, TCA_TYPE_DOUBLE, TCA_COMBINE_SUM),
           -EINVAL, "elements");
     fails(dcfa_host_allreduce(host, copy, copy, 1, TCA_TYPE_DOUBLE, TCA_COMBINE_REPLACE), -EINVAL,
-          "combination 0");
+          "replace does not combine");
     maxima(10); /* none of this is an end */
 }
 

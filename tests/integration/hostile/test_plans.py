@@ -111,11 +111,13 @@ class Plans(HostileCase):
         with self.undisturbed(self.nodes):
             gaps = wire.program([wire.op(wire.LOOP, body=1, count=2, stride=16), wire.op(wire.BLOCK, count=8)], depth=1, size=16, blocks=2,
                                 upper=24, ub=24)
-            for combine, element in ((11, 15), (1, 19), (1, 0), (0xFFFFFFFF, 0xFFFFFFFF), (8, 15), (3, 18)):
+            for combine, element in ((13, 15), (11, 17), (12, 2), (1, 19), (1, 0), (0xFFFFFFFF, 0xFFFFFFFF), (8, 15), (3, 18)):
                 self.refused("-EINVAL", "step 0", "does not combine", steps=[self.put(combine=combine, element=element)])
             for source, target in ((gaps, wire.contiguous(16)), (wire.contiguous(16), gaps), (wire.contiguous(12),) * 2):
                 self.refused("-EINVAL", "step 0", "whole elements",
                              steps=[self.put(source_layout=source, target_layout=target, combine=1, element=15)])
+            self.refused("-EINVAL", "step 0", "whole elements", steps=[self.put(source_layout=wire.contiguous(24), target_layout=wire.contiguous(24),
+                                                                                combine=11, element=15)])
 
     def test_parts(self):
         gaps = wire.program([wire.op(wire.LOOP, body=1, count=2, stride=16), wire.op(wire.BLOCK, count=8)], depth=1, size=16, blocks=2,

@@ -119,6 +119,9 @@ void coll_world_init(struct coll_world *world, struct random *random, enum coll_
                                              operation != COLL_REDUCE_SCATTER &&
                                              operation != COLL_ALLTOALL,
                                  .ordered = reduces && random_below(random, 2)};
+    world->reduction = shape->ordered            ? COLL_WORLD_COMPOSE
+                       : random_below(random, 2) ? COLL_WORLD_MIN_LOC
+                                                 : COLL_WORLD_SUM;
     for (uint32_t rank = 0; rank < size; rank++)
         world->nodes[rank] = (uint32_t)random_below(random, nodes);
     for (uint32_t rank = 0; rank < size; rank++)
@@ -172,29 +175,54 @@ struct map {
     uint32_t a, b;
 };
 
-void coll_world_combine(bool ordered, const uint8_t *left, const uint8_t *right, uint8_t *result)
+static void compose(const uint8_t *left, const uint8_t *right, uint8_t *result)
 {
-    if (ordered) {
-        struct map l, r;
-        memcpy(&l, left, sizeof(l));
-        memcpy(&r, right, sizeof(r));
-        struct map composed = {l.a * r.a, l.a * r.b + l.b};
-        memcpy(result, &composed, sizeof(composed));
-    } else {
-        uint64_t l, r;
-        memcpy(&l, left, sizeof(l));
-        memcpy(&r, right, sizeof(r));
-        l += r;
-        memcpy(result, &l, sizeof(l));
-    }
+    struct map l, r;
+
+    memcpy(&l, left, sizeof(l));
+    memcpy(&r, right, sizeof(r));
+    struct map composed = {l.a * r.a, l.a * r.b + l.b};
+    memcpy(result, &composed, sizeof(composed));
 }
 
-/* Byte `index` of what a rank contributes to a start. */
+static void add(const uint8_t *left, const uint8_t *right, uint8_t *result)
+{
+    uint64_t l, r;
+
+    memcpy(&l, left, sizeof(l));
+    memcpy(&r, right, sizeof(r));
+    l += r;
+    memcpy(result, &l, sizeof(l));
+}
+
+static void min_loc(const uint8_t *left, const uint8_t *right, uint8_t *result)
+{
+    struct {
+        int8_t value;
+        int32_t index;
+    } l, r;
+
+    memcpy(&l, left, sizeof(l));
+    memcpy(&r, right, sizeof(r));
+    bool is_left = l.value < r.value || (l.value == r.value && l.index <= r.index);
+    memmove(result, is_left ? left : right, sizeof(l));
+}
+
+void coll_world_combine(enum coll_world_operator reduction, const uint8_t *left,
+                        const uint8_t *right, uint8_t *result)
+{
+    static void (*const all[])(const uint8_t *, const uint8_t *, uint8_t *) = {
+        [COLL_WORLD_SUM] = add, [COLL_WORLD_COMPOSE] = compose, [COLL_WORLD_MIN_LOC] = min_loc};
+
+    all[reduction](left, right, result);
+}
+
+/* Byte `index` of what a rank contributes to a start. Values of pairs are often equal. */
 uint8_t coll_world_input(uint32_t start, uint32_t rank, uint64_t index)
 {
     struct random random = {(uint64_t)start << 40 | (uint64_t)rank << 20 | index};
 
-    return (uint8_t)random_next(&random);
+    return (uint8_t)random_next(&random) & (index % 8 == 0 ? 3 : 255);
 }
 
 static uint8_t reduced(const struct coll_world *world, uint32_t start, uint64_t index)
@@ -208,7 +236,7 @@ static uint8_t reduced(const struct coll_world *world, uint32_t start, uint64_t 
         if (rank == 0)
             memcpy(sum, next, sizeof(sum));
         else
-            coll_world_combine(world->shape.ordered, sum, next, sum);
+            coll_world_combine(world->reduction, sum, next, sum);
     }
     return sum[index - first];
 }
@@ -380,7 +408,7 @@ static const char *move(struct coll_world *world, uint32_t rank, struct chain_st
     /* what it reads may be the target of a pending put, too */
     problem = flush(world, rank, chain, NOBODY, to, NULL, step->bytes);
     for (uint64_t i = 0; i < step->bytes; i += 8)
-        coll_world_combine(world->shape.ordered, (step->from_left ? from : to) + i,
+        coll_world_combine(world->reduction, (step->from_left ? from : to) + i,
                            (step->from_left ? to : from) + i, to + i);
     return problem;
 }

@@ -8,8 +8,16 @@
 
 enum { COLL_WORLD_RANKS = 64 };
 
+/* Of reductions, on elements of 8 bytes. */
+enum coll_world_operator {
+    COLL_WORLD_SUM,
+    COLL_WORLD_COMPOSE, /* does not commute */
+    COLL_WORLD_MIN_LOC, /* of int8_t and an index */
+};
+
 struct coll_world {
     struct coll_shape shape; /* with the spans and targets of rank 0 */
+    enum coll_world_operator reduction;
     enum tca_coll_algorithm algorithm;
     struct random *random;
     uint32_t nodes[COLL_WORLD_RANKS], clusters[COLL_WORLD_RANKS];
@@ -32,8 +40,8 @@ int coll_world_expected(const struct coll_world *world, uint32_t start, uint32_t
                         uint64_t index);
 /* Offset of a rank's contribution: in IN (*ret_in) or OUT; -1: it has none. */
 int64_t coll_world_contribution(const struct coll_world *world, uint32_t rank, bool *ret_in);
-/* The operator of reductions, of 8 bytes: it commutes unless `ordered`. */
-void coll_world_combine(bool ordered, const uint8_t *left, const uint8_t *right, uint8_t *result);
+void coll_world_combine(enum coll_world_operator reduction, const uint8_t *left,
+                        const uint8_t *right, uint8_t *result);
 
 /* Makes the programs for an algorithm. */
 int coll_world_schedule(struct coll_world *world, enum tca_coll_algorithm algorithm);

@@ -7,7 +7,7 @@
 #include "drivers/copy/kernels.h"
 #include "tests/unit/proto/random.h"
 
-enum { ELEMENTS_MAX = 200, GUARD = 32, MEMORY = ELEMENTS_MAX * ELEMENT_BYTES_MAX + 2 * GUARD };
+enum { ELEMENTS_MAX = 200, GUARD = 32, MEMORY = ELEMENTS_MAX * OPERATOR_BYTES_MAX + 2 * GUARD };
 
 static struct random dice = {20261123};
 
@@ -110,6 +110,34 @@ static void combine_one(enum element_operator number, enum element_type type, ui
     }
 }
 
+/* ---- pairs: of equal values, that with the least index ---- */
+
+static bool is_pair(enum element_operator number)
+{
+    return number == OPERATOR_MIN_LOC || number == OPERATOR_MAX_LOC;
+}
+
+/* Whether the value of `b` comes before that of `a`. */
+static bool precedes(enum element_operator number, enum element_type type, const uint8_t *b,
+                     const uint8_t *a)
+{
+    uint8_t best[16];
+    memcpy(best, a, element_info(type)->size_bytes);
+    combine_one(number == OPERATOR_MIN_LOC ? OPERATOR_MIN : OPERATOR_MAX, type, best, b);
+    return memcmp(best, a, element_info(type)->size_bytes) != 0;
+}
+
+static void combine_pair(enum element_operator number, enum element_type type, uint8_t *a,
+                         const uint8_t *b)
+{
+    const uint32_t half = operator_bytes(number, type) / 2;
+    int32_t a_index, b_index;
+    memcpy(&a_index, a + half, sizeof(a_index));
+    memcpy(&b_index, b + half, sizeof(b_index));
+    if (precedes(number, type, b, a) || (!precedes(number, type, a, b) && b_index < a_index))
+        memcpy(a, b, 2 * half);
+}
+
 /* ---- elements: numbers, of which some are equal, 0, the least or the greatest ---- */
 
 static void random_real(enum element_type type, uint8_t *element)
@@ -166,7 +194,7 @@ static void random_element(enum element_type type, uint8_t *element)
 static void check(enum element_operator number, enum element_type type)
 {
     static uint8_t target[MEMORY], source[MEMORY], expected[MEMORY];
-    const uint32_t size = element_info(type)->size_bytes;
+    const uint32_t size = operator_bytes(number, type);
     const uint64_t count = random_below(&dice, ELEMENTS_MAX + 1);
     uint8_t *to = target + random_below(&dice, GUARD), *from = source + random_below(&dice, GUARD);
     combine_kernel *kernel = combine_choose(number, type);
@@ -175,10 +203,15 @@ static void check(enum element_operator number, enum element_type type)
     for (uint64_t i = 0; i < count; i++) {
         random_element(type, to + i * size);
         random_element(type, from + i * size);
+        if (is_pair(number)) {
+            random_element(ELEMENT_INT32, to + i * size + size / 2);
+            random_element(ELEMENT_INT32, from + i * size + size / 2);
+        }
     }
     memcpy(expected, target, sizeof(target));
     for (uint64_t i = 0; i < count; i++)
-        combine_one(number, type, expected + (to - target) + i * size, from + i * size);
+        (is_pair(number) ? combine_pair : combine_one)(
+            number, type, expected + (to - target) + i * size, from + i * size);
     const uint64_t first = count ? random_below(&dice, count) * size : 0;
     kernel(to, from, first);
     kernel(to + first, from + first, count * size - first);
@@ -204,7 +237,7 @@ Test(combine, gives_what_one_element_after_another_gives)
                     check(number, type);
             }
     }
-    cr_assert(sets >= 1 && kinds == sets * (2 * 16 + 2 * 14 + 3 * 11 + 3 * 11), "%u kinds", kinds);
+    cr_assert(sets >= 1 && kinds == sets * (2 * 16 + 4 * 14 + 3 * 11 + 3 * 11), "%u kinds", kinds);
 }
 
 Test(combine, knows_its_operators_and_types)
@@ -220,4 +253,25 @@ Test(combine, knows_its_operators_and_types)
     cr_assert(!operator_takes(OPERATOR_MIN, ELEMENT_COMPLEX_FLOAT));
     cr_assert(!operator_takes(OPERATOR_BIT_OR, ELEMENT_FLOAT));
     cr_assert(!operator_takes(OPERATOR_SUM, ELEMENT_CHAR));
+    cr_assert(!operator_takes(OPERATOR_MAX_LOC, ELEMENT_COMPLEX_DOUBLE));
+}
+
+#define PAIR_BYTES(type)                                                                           \
+    sizeof(struct {                                                                                \
+        type value;                                                                                \
+        int32_t index;                                                                             \
+    })
+
+Test(combine, pairs_are_those_of_c)
+{
+    cr_assert_eq(operator_bytes(OPERATOR_MIN_LOC, ELEMENT_INT8), PAIR_BYTES(int8_t));
+    cr_assert_eq(operator_bytes(OPERATOR_MIN_LOC, ELEMENT_INT16), PAIR_BYTES(int16_t));
+    cr_assert_eq(operator_bytes(OPERATOR_MIN_LOC, ELEMENT_FLOAT), PAIR_BYTES(float));
+    cr_assert_eq(operator_bytes(OPERATOR_MAX_LOC, ELEMENT_DOUBLE), PAIR_BYTES(double));
+    cr_assert_eq(operator_bytes(OPERATOR_MAX_LOC, ELEMENT_UINT128), PAIR_BYTES(unsigned __int128));
+    cr_assert_eq(operator_bytes(OPERATOR_MAX_LOC, ELEMENT_LONG_DOUBLE), PAIR_BYTES(long double));
+    for (unsigned number = 0; number < OPERATORS; number++)
+        for (unsigned type = 0; type < ELEMENT_TYPES; type++)
+            cr_assert(!operator_takes(number, type) ||
+                      OPERATOR_BYTES_MAX % operator_bytes(number, type) == 0);
 }
