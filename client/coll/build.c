@@ -146,9 +146,37 @@ static int build_way(struct builder *b)
             r = tca_plan_chain(b->plan);
         }
         for (uint32_t i = 0; r >= 0 && i < chain->count; i++)
-            r = add_step(b, &chain->steps[i]);
+            if (!chain->steps[i].seldom || b->way % COLL_LEAD == 0)
+                r = add_step(b, &chain->steps[i]);
     }
     return r < 0 ? r : end_plan(b);
+}
+
+/* Gives the credits in advance. */
+static int lend(struct tca_coll *coll, const struct coll_head *heads,
+                const struct tca_plan_args *args)
+{
+    const struct coll_program *program = &coll->program;
+    struct tca_plan *plan;
+    int r = tca_plan_new(coll->session, args, &plan);
+
+    if (r < 0)
+        return r;
+    for (uint32_t c = 0; c < program->chain_count; c++)
+        for (uint32_t i = 0; r >= 0 && i < program->chains[c].count; i++) {
+            const struct coll_step *step = &program->chains[c].steps[i];
+            if (step->kind == COLL_NOTIFY && step->seldom)
+                r = tca_plan_notify(plan, step->peer, heads[step->peer].slot + step->slot);
+        }
+    if (r >= 0)
+        r = tca_plan_commit(plan, TCA_DEFAULT);
+    coll->lent = true;
+    if (r >= 0)
+        r = tca_start(plan);
+    if (r >= 0)
+        r = tca_wait(plan, TCA_DEFAULT);
+    tca_plan_free(plan);
+    return r;
 }
 
 int coll_build(struct tca_coll *coll, const struct coll_head *heads,
@@ -156,9 +184,9 @@ int coll_build(struct tca_coll *coll, const struct coll_head *heads,
 {
     int r = 0;
 
-    for (uint32_t way = 0; r >= 0 && way < (coll->program.alternate ? COLL_WAYS : 1); way++) {
+    for (uint32_t way = 0; r >= 0 && way < coll->program.ways; way++) {
         struct builder b = {coll, heads, args, way, 0, NULL};
         r = build_way(&b);
     }
-    return r;
+    return r >= 0 && coll->program.ways == COLL_WAYS ? lend(coll, heads, args) : r;
 }

@@ -7,7 +7,6 @@
 enum {
     COLL_SLOTS_MAX = COLL_CHAINS_MAX * COLL_SLOTS,
     COLL_TEXT_BYTES = 256, /* of an error, for the other ranks: the rest is cut off */
-    COLL_WAYS = 2,         /* copies of the scratch memory that starts use in turn */
 };
 
 /* What a start does one after the other: a plan; or, in this process, the combination of two vectors by
@@ -48,7 +47,8 @@ struct tca_coll {
     uint32_t slot, slot_count;
     uint32_t watch_slot;             /* never notified: asks whether a rank has ended */
     bool by_thread;                  /* waits are items: plans have none */
-    struct coll_way ways[COLL_WAYS]; /* the second one only if starts alternate */
+    struct coll_way ways[COLL_WAYS]; /* program.ways of them */
+    bool lent;                       /* credits in advance were sent */
     struct coll_siblings *siblings;
     struct tca_coll *next_open; /* in siblings->open */
     /* ---- the current start */

@@ -42,8 +42,7 @@ static void explain(const struct tca_coll *coll, FILE *file)
         fprintf(file, " %u %s%s", counts[kind], kinds[kind], kind < 3 ? "," : " ");
     fprintf(file, "in %u chain%s, %llu bytes of scratch memory\n", coll->program.chain_count,
             coll->program.chain_count > 1 ? "s" : "",
-            (unsigned long long)coll->program.scratch_bytes *
-                (coll->program.alternate ? COLL_WAYS : 1));
+            (unsigned long long)coll->program.scratch_bytes * coll->program.ways);
     if (coll->by_thread)
         fputs("carried out by a thread, in a plan after each wait\n", file);
     if (coll->shape.operation == COLL_NEIGHBOURS)

@@ -70,8 +70,7 @@ static int take_slots(struct tca_coll *coll)
 
 static int own_memory(struct tca_coll *coll, struct coll_head *head)
 {
-    uint64_t scratch_bytes =
-        coll->program.scratch_bytes * (coll->program.alternate ? COLL_WAYS : 1);
+    uint64_t scratch_bytes = coll->program.scratch_bytes * coll->program.ways;
     struct tca_region *region;
     uint64_t offset;
     void *scratch;
@@ -230,6 +229,29 @@ static void free_sequence(struct tca_coll *coll, struct coll_sequence *sequence)
     free(sequence->items);
 }
 
+/* Takes the credits that peers gave in advance: each has given one more than this rank has used. */
+static bool settle_credits(struct tca_coll *coll)
+{
+    int r = 0;
+
+    for (uint32_t c = 0; c < coll->program.chain_count; c++)
+        for (uint32_t i = 0; r >= 0 && i < coll->program.chains[c].count; i++) {
+            const struct coll_step *step = &coll->program.chains[c].steps[i];
+            if (step->kind == COLL_WAIT && step->seldom)
+                r = tca_notified_wait(coll->session, step->peer, coll->slot + step->slot,
+                                      TCA_DEFAULT);
+        }
+    return r >= 0;
+}
+
+/* Whether all ranks are done with it, so that nobody puts or notifies any more. */
+static bool end_together(struct tca_coll *coll, bool waits)
+{
+    if (!waits)
+        return coll->starts == 0 && !coll->lent;
+    return tca_barrier(coll->session, TCA_DEFAULT) >= 0 && (!coll->lent || settle_credits(coll));
+}
+
 /* After a failure, other ranks may still put into the scratch memory, and notify: it is left to
  * tca_close(), and the slots are lost. */
 struct tca_coll *tca_coll_free(struct tca_coll *coll)
@@ -242,7 +264,7 @@ struct tca_coll *tca_coll_free(struct tca_coll *coll)
     coll_thread_unlock(thread);
     waits = waits && tca_coll_wait(coll, TCA_DEFAULT) >= 0;
     coll_thread_lock(thread);
-    bool complete = waits ? tca_barrier(coll->session, TCA_DEFAULT) >= 0 : coll->starts == 0;
+    bool complete = end_together(coll, waits);
     coll_run_end(coll);
     if (!complete && !coll->failed)
         coll->failed = -ECANCELED;

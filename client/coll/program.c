@@ -7,7 +7,7 @@ enum { ALIGNMENT = 64 };
 
 void coll_program_init(struct coll_program *program, uint32_t rank, uint32_t chains)
 {
-    *program = (struct coll_program){.rank = rank, .chain_count = chains};
+    *program = (struct coll_program){.rank = rank, .chain_count = chains, .ways = 1};
 }
 
 void coll_program_deinit(struct coll_program *program)
@@ -47,7 +47,8 @@ void coll_put(struct coll_program *program, uint32_t chain, uint32_t peer, struc
 {
     if (bytes > 0)
         append(program, &program->chains[chain],
-               (struct coll_step){COLL_PUT, peer, 0, from, to, bytes, false, 0});
+               (struct coll_step){
+                   .kind = COLL_PUT, .peer = peer, .from = from, .to = to, .bytes = bytes});
 }
 
 void coll_put_part(struct coll_program *program, uint32_t chain, uint32_t peer, uint32_t part)
@@ -76,7 +77,12 @@ void coll_reduce(struct coll_program *program, uint32_t chain, struct coll_place
 {
     if (bytes > 0)
         append(program, &program->chains[chain],
-               (struct coll_step){COLL_COMBINE, program->rank, 0, from, to, bytes, from_left, 0});
+               (struct coll_step){.kind = COLL_COMBINE,
+                                  .peer = program->rank,
+                                  .from = from,
+                                  .to = to,
+                                  .bytes = bytes,
+                                  .from_left = from_left});
 }
 
 void coll_copy(struct coll_program *program, uint32_t chain, struct coll_place from,
@@ -98,6 +104,15 @@ static bool before(const struct coll_chain *chain, uint32_t count, enum coll_kin
     return false;
 }
 
+static void append_credit(struct coll_program *program, uint32_t chain, enum coll_kind kind,
+                          uint32_t peer)
+{
+    struct coll_step step = signal_of(kind, chain, peer, COLL_CREDIT);
+
+    step.seldom = program->ways == COLL_WAYS;
+    append(program, &program->chains[chain], step);
+}
+
 /* A chain that puts to a peer also notifies it, at the latest after its last put. */
 static void add_to_chain(struct coll_program *program, uint32_t index)
 {
@@ -106,14 +121,14 @@ static void add_to_chain(struct coll_program *program, uint32_t index)
     *chain = (struct coll_chain){0};
     for (uint32_t i = 0; i < old.count; i++)
         if (old.steps[i].kind == COLL_WAIT && !before(&old, i, COLL_WAIT, old.steps[i].peer))
-            append(program, chain, signal_of(COLL_NOTIFY, index, old.steps[i].peer, COLL_CREDIT));
+            append_credit(program, index, COLL_NOTIFY, old.steps[i].peer);
     for (uint32_t i = 0; i < old.count; i++) {
         const struct coll_step *step = &old.steps[i];
         bool to_peer =
             step->kind == COLL_NOTIFY || (step->kind == COLL_PUT && step->peer != program->rank);
         if (to_peer && !before(&old, i, COLL_PUT, step->peer) &&
             !before(&old, i, COLL_NOTIFY, step->peer))
-            append(program, chain, signal_of(COLL_WAIT, index, step->peer, COLL_CREDIT));
+            append_credit(program, index, COLL_WAIT, step->peer);
         append(program, chain, *step);
     }
     free(old.steps);

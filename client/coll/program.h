@@ -5,7 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { COLL_CHAINS_MAX = 3 };
+enum {
+    COLL_CHAINS_MAX = 3,
+    COLL_WAYS = 8,            /* copies of the scratch memory: at most */
+    COLL_LEAD = COLL_WAYS / 2 /* starts between two credits, see coll_add_credits() */
+};
 
 enum coll_buffer {
     COLL_IN = 0,      /* the caller's: only read */
@@ -36,6 +40,7 @@ struct coll_step {
     uint64_t bytes;
     bool from_left; /* combine: `from` is the left operand */
     uint32_t part;  /* put: not 0: by layouts that the caller knows, instead of places */
+    bool seldom;    /* only in every start whose number is a multiple of COLL_LEAD */
 };
 
 struct coll_chain {
@@ -48,10 +53,11 @@ struct coll_program {
     uint32_t chain_count;
     uint32_t rank;
     uint64_t scratch_bytes;
-    /* Starts alternate between two copies of the scratch memory: then no credits are needed, because
-     * nobody completes a start before all ranks have begun it, that is, are done with the one
-     * before. */
-    bool alternate;
+    /* Copies of the scratch memory, which starts use in turn: 1, or
+     * - 2: no credits are needed if nobody completes a start before all ranks have begun it, that is,
+     *   are done with the one before;
+     * - COLL_WAYS: puts to scratch memory only, in which a rank may be ahead of its peers. */
+    uint32_t ways;
     bool out_of_memory; /* steps are missing */
 };
 
@@ -79,5 +85,7 @@ void coll_copy(struct coll_program *program, uint32_t chain, struct coll_place f
                struct coll_place to, uint64_t bytes);
 
 /* Adds credits to a complete program: each chain begins by telling the ranks that put to this rank
- * that it has started, and waits for the same from each peer before its first put to it. */
+ * that it has started, and waits for the same from each peer before its first put to it. With
+ * COLL_WAYS copies of the scratch memory, a credit is good for COLL_LEAD starts, and each rank gives
+ * one in advance: a rank can then begin COLL_LEAD starts before its peers begin the first. */
 void coll_add_credits(struct coll_program *program);

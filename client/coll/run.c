@@ -144,7 +144,7 @@ static int begin(struct tca_coll *coll)
         return error_static(-EBUSY, "the last start of the collective operation is still running: "
                                     "call tca_coll_wait() or tca_coll_test()");
     coll->current = coll->way;
-    coll->way = coll->program.alternate ? 1 - coll->way : 0;
+    coll->way = coll->way + 1 < coll->program.ways ? coll->way + 1 : 0;
     for (uint32_t i = 0; i < coll->ways[coll->current].count; i++) {
         coll->ways[coll->current].sequences[i].next = 0;
         coll->ways[coll->current].sequences[i].started = false;

@@ -17,6 +17,9 @@ enum coll_operation {
     COLL_NEIGHBOURS = COLL_OPERATIONS, /* scheduled by its edges (neighbours.c) */
 };
 
+/* Broadcasts up to this length do not wait for receivers. */
+enum { COLL_SHORT_BYTES = 4096 };
+
 struct coll_span {
     uint64_t offset, bytes;
 };

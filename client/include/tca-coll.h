@@ -114,7 +114,8 @@ struct tca_coll_span {
 TCA_API int tca_coll_barrier(struct tca *session, const struct tca_coll_args *args,
                              struct tca_coll **ret_coll);
 
-/* Copies `bytes` bytes of the root to all ranks. TCA_COLL_DIRECT, TCA_COLL_BINOMIAL, TCA_COLL_CHAIN,
+/* Copies `bytes` bytes of the root to all ranks. Up to 4096 bytes, the root need not wait for the
+ * others: it can be at least four starts ahead of them. TCA_COLL_DIRECT, TCA_COLL_BINOMIAL, TCA_COLL_CHAIN,
  * TCA_COLL_TRINARY, TCA_COLL_HIERARCHICAL. */
 TCA_API int tca_coll_broadcast(struct tca *session, void *memory, uint64_t bytes, uint32_t root,
                                const struct tca_coll_args *args, struct tca_coll **ret_coll);

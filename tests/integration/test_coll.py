@@ -63,6 +63,12 @@ class Coll(Ranks):
             with self.subTest(places=places, seat=seat):
                 self.ranks(cluster, places, [harness.program("coll-neighbours"), str(SEED), "5", "4"], TCA_SEAT=seat)
 
+    def test_root_is_ahead(self):
+        cluster = self.cluster(2)
+        for places, environment in (([0] * 4, {}), ([0] * 3, {"TCA_SEAT": "daemon"}), ([0, 1, 0, 1], {})):
+            with self.subTest(places=places, environment=environment):
+                self.ranks(cluster, places, [harness.program("coll-ahead")], **environment)
+
     def test_all_but_one_are_stopped(self):
         """In the daemons' seat, data moves through ranks whose processes are stopped."""
         for places in ([0] * 4, [0, 1, 0, 1]):

@@ -20,7 +20,7 @@ struct chain_state {
 };
 
 struct coll_rank {
-    uint8_t *in, *out, *scratch; /* scratch: twice, if starts alternate */
+    uint8_t *in, *out, *scratch; /* scratch: program.ways times */
     uint32_t start;              /* number of the current one, or of the last */
     bool running;
     struct chain_state chains[COLL_CHAINS_MAX];
@@ -92,7 +92,10 @@ static void choose_blocks(struct random *random, struct coll_world *world)
 static void choose_vector(struct random *random, struct coll_world *world)
 {
     struct coll_shape *shape = &world->shape;
-    uint64_t limit = BYTES_MAX / shape->element_bytes;
+    uint64_t longest = shape->operation == COLL_BROADCAST && random_below(random, 2)
+                           ? 2 * COLL_SHORT_BYTES
+                           : BYTES_MAX;
+    uint64_t limit = longest / shape->element_bytes;
 
     shape->bytes = random_below(random, random_below(random, 2) ? limit : 4) * shape->element_bytes;
     for (uint32_t rank = 0; rank < shape->places.size; rank++)
@@ -287,7 +290,7 @@ static uint64_t alternating(const struct coll_world *world, uint32_t rank, uint3
 {
     const struct coll_program *program = &world->programs[rank];
 
-    return program->alternate ? start % 2 * program->scratch_bytes : 0;
+    return start % program->ways * program->scratch_bytes;
 }
 
 static const char *begin(struct coll_world *world, uint32_t rank)
@@ -421,6 +424,10 @@ static const char *execute(struct coll_world *world, uint32_t rank, uint32_t ind
     const char *problem = NULL;
 
     *ret_done = true;
+    if (step->seldom && state->start % COLL_LEAD != 0) {
+        chain->next++;
+        return NULL;
+    }
     if (step->kind == COLL_WAIT) {
         *ret_done = state->counters[step->peer][step->slot] > 0;
         state->counters[step->peer][step->slot] -= *ret_done;
@@ -484,11 +491,26 @@ static int make_ranks(struct coll_world *world)
         struct coll_rank *state = &world->ranks[rank];
         state->in = calloc(1, world->in_bytes[rank] + 1);
         state->out = calloc(1, world->out_bytes[rank] + 1);
-        state->scratch = calloc(2, world->programs[rank].scratch_bytes + 1);
+        state->scratch =
+            calloc(world->programs[rank].ways, world->programs[rank].scratch_bytes + 1);
         if (!state->in || !state->out || !state->scratch)
             return -ENOMEM;
     }
     return 0;
+}
+
+/* Adds to the counters of credits that are given in advance, one each; or takes these. */
+static void lend(struct coll_world *world, uint64_t count)
+{
+    for (uint32_t rank = 0; rank < world->shape.places.size; rank++) {
+        const struct coll_program *program = &world->programs[rank];
+        for (uint32_t c = 0; c < program->chain_count; c++)
+            for (uint32_t i = 0; i < program->chains[c].count; i++) {
+                const struct coll_step *step = &program->chains[c].steps[i];
+                if (step->seldom && step->kind == COLL_NOTIFY)
+                    world->ranks[step->peer].counters[rank][step->slot] += count;
+            }
+    }
 }
 
 /* A rank is preferred for a while, so that some run far ahead. */
@@ -525,7 +547,9 @@ const char *coll_world_run(struct coll_world *world, uint32_t starts)
 {
     if (make_ranks(world) < 0)
         return wrong("out of memory");
+    lend(world, 1);
     const char *problem = run(world, starts);
+    lend(world, (uint64_t)-1);
 
     for (uint32_t rank = 0; !problem && rank < world->shape.places.size; rank++) {
         if (world->ranks[rank].start != starts)

@@ -39,12 +39,12 @@ Test(coll_cost, by_hand)
 {
     static const struct coll_costs costs = {
         .far = {.latency_ns = 1000, .overhead_ns = 10, .kib_ns = 7}};
-    struct coll_shape shape = broadcast(2, 2048);
+    struct coll_shape shape = broadcast(2, 8192);
     uint64_t ns;
 
     place(1);
     cr_assert_eq(coll_predict(&shape, TCA_COLL_BINOMIAL, &costs, &ns), 0);
-    cr_assert_eq(ns, (10 + 1000) + (10 + 2 * 7) + (10 + 1000));
+    cr_assert_eq(ns, (10 + 1000) + (10 + 8 * 7) + (10 + 1000));
 }
 
 Test(coll_cost, links_within_a_cluster_are_quicker)
