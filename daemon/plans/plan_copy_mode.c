@@ -7,12 +7,6 @@
 #include "daemon/tcad.h"
 #include "drivers/shm/ways.h"
 
-/* The receiver can copy if it owns the memory and gets the notification of this put. */
-static bool can_share(const struct plan *plan, const struct plan_unit *unit)
-{
-    return unit->notify && unit->notify_session == unit->owner && unit->owner != plan->session->id;
-}
-
 /* Attached memory cannot be mapped by the sender: the receiver copies, also when it is notified later. It must be in
  * the sender's group. */
 static bool must_share(const struct plan *plan, const struct plan_unit *unit)
@@ -28,7 +22,8 @@ enum way plan_copy_mode(const struct plan *plan, const struct plan_unit *unit)
         return WAY_PUSH;
     if (must_share(plan, unit))
         return WAY_RING;
-    if (plan->chains[unit->chain].unshared || !can_share(plan, unit) || unit->region->attached)
+    if (plan->chains[unit->chain].unshared || unit->owner == plan->session->id ||
+        unit->region->attached)
         return WAY_PUSH;
     if (plan->wanted_copy_mode && !(unit->source->attached && plan->wanted_copy_mode != WAY_PUSH))
         return plan->wanted_copy_mode;

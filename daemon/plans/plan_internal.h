@@ -83,7 +83,7 @@ int plan_order_rest(struct plan *plan);
 /* plan_connect.c: connects the links of the chosen rails, then registers the sources with these rails (plan_commit.c). */
 void plan_connect(struct plan *plan);
 void plan_register(struct plan *plan);
-/* plan_copy_mode.c: the copy mode of a put of a client-seat chain. */
+/* plan_copy_mode.c: the copy mode of a put of a client-seat chain that lets its receiver copy. */
 enum way plan_copy_mode(const struct plan *plan, const struct plan_unit *unit);
 /* plan_copied.c: whether the targets of two puts belong to the same process. */
 bool plan_same_owner(const struct plan_unit *a, const struct plan_unit *b);

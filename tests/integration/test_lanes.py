@@ -171,6 +171,33 @@ class Order(Way):
                 if round < 2:
                     sender.ask(f"waits {plans[0]} {plans[-1]} -2")
 
+    def test_several_puts_before_one_notification(self):
+        """The receiver takes part in all of them, of which only the last one notifies it."""
+        cluster = self.cluster()
+        starts, shape, size = (0, 8, 64), "200x8x256", 65536
+        for way in (*SHARED, "any"):
+            sender, receiver = self.pair(cluster, way, way)
+            source, _ = sender.alloc(size)
+            target, _ = receiver.alloc(size)
+            handle = receiver.handle(target)
+            plan = sender.plan(*(f"put {source} {at} {shape} {handle} {at} {shape}" for at in starts), "notify 1 0")
+            steps = sender.node.tcactl("plan", sender.node.plans()[-1]["id"])["chains"][0]["steps"]
+            ways = [step["copy"]["ways"] for step in steps if step["copy"]]
+            with self.subTest(way=way):
+                self.assertEqual(ways, [ways[0]] * len(starts))
+                self.assertNotIn("push", ways[0])
+            for round in range(20):
+                sender.ask(f"fill {source} 0 {size} {round}")
+                receiver.ask(f"fill {target} 0 {size} 99")
+                sender.ask(f"start {plan}")
+                receiver.ask("notified_wait 0 0 -2")
+                sent, = sender.ask(f"read {source} 0 {size}")
+                received, = receiver.ask(f"read {target} 0 {size}")
+                blocks = [slice(2 * at, 2 * at + 16) for first in starts for at in range(first, first + 200 * 256, 256)]
+                with self.subTest(way=way, round=round):
+                    self.assertEqual([i for i, block in enumerate(blocks) if sent[block] != received[block]], [])
+                sender.ask(f"wait {plan} -2")
+
     def test_others_are_told_after_the_data(self):
         """A puts to B and notifies C, C puts into the same bytes of B: C's data remains."""
         cluster = self.cluster()
