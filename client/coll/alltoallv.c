@@ -1,4 +1,4 @@
-/* Alltoall with blocks of any length: the ranks first tell one another where theirs go. */
+/* Alltoall with blocks of any length: the ranks first exchange the places of their blocks. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -45,7 +45,7 @@ struct tca_coll {
     uint8_t *out, *scratch;
     uint64_t in_bytes, out_bytes;
     uint32_t slot, slot_count;
-    uint32_t watch_slot;             /* never notified: asks whether a rank has ended */
+    uint32_t watch_slot;             /* never notified: testing it detects ranks that have ended */
     bool by_thread;                  /* waits are items: plans have none */
     struct coll_way ways[COLL_WAYS]; /* program.ways of them */
     bool lent;                       /* credits in advance were sent */
@@ -57,12 +57,12 @@ struct tca_coll {
     uint32_t current; /* way */
     uint64_t done;    /* items of all starts */
     bool open;        /* started, and not found complete */
-    uint32_t tests;   /* in vain, since the start */
+    uint32_t tests;   /* since the start that found it running */
     int failed;       /* a negative errno: permanent */
     char why[256];    /* its text */
 };
 
-/* What a rank tells the others: plain data, for tca_allgather(). */
+/* What ranks exchange about an operation: plain data, for tca_allgather(). */
 struct coll_head {
     int32_t error; /* a negative errno: this rank has failed */
     uint32_t slot;
@@ -77,8 +77,8 @@ struct coll_head {
 
 /* ---- new.c */
 
-/* Completes an operation whose session, shape and buffers are set, unless `error` says that this rank
- * has failed already (with its text). Collective. Takes the operation, also if it fails. */
+/* Completes an operation whose session, shape and buffers are set. `error`: 0, or why this rank has
+ * failed already (tca_error_text() is its text). Collective. Consumes the operation, also if it fails. */
 int coll_make(struct tca_coll *coll, int error, const struct tca_coll_args *args,
               struct tca_coll **ret_coll);
 
@@ -92,7 +92,7 @@ int coll_build(struct tca_coll *coll, const struct coll_head *heads,
 /* The current start, if any, is not advanced any more. */
 void coll_run_end(struct tca_coll *coll);
 /* Advances all operations that need this process as far as possible without waiting; returns the
- * number of items done. Their errors are theirs. */
+ * number of items done. Errors are stored in the operations that failed. */
 uint64_t coll_run_all(const struct coll_siblings *siblings);
 /* For a process that has to wait: processes the session's events, and if `look` fails the operation
  * if a rank has ended. 0, or the error with which it failed. */

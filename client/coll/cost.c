@@ -24,7 +24,7 @@ struct rank {
     uint64_t busy_ns; /* when its last put is over: chains share what moves data */
 };
 
-/* Notifications between two ranks: they are taken in the order in which they were sent. */
+/* Notifications from one rank to another, taken in the order in which they were sent. */
 struct mail {
     uint64_t *arrivals;
     uint32_t sent, taken, room;

@@ -9,7 +9,7 @@
 #include "client/core/error.h"
 #include "client/core/slots.h"
 
-/* ---- what this rank needs, and says of itself */
+/* ---- what this rank needs and contributes */
 
 /* Where all nodes are in one sub-cluster, each is a cluster of its own. */
 static int find_places(struct tca_coll *coll)

@@ -24,7 +24,7 @@ struct coll_span {
     uint64_t offset, bytes;
 };
 
-/* The same at all ranks, unless it says otherwise. */
+/* Members are the same at all ranks unless noted. */
 struct coll_shape {
     enum coll_operation operation;
     struct coll_places places;

@@ -122,8 +122,8 @@ static void by_places(struct coll_program *program, const struct coll_shape *sha
     coll_copy(program, 0, sum, out, shape->bytes);
 }
 
-/* ---- reduce-scatter and allgather. Who has combined a block has heard of all ranks: they have
- * started, and their OUT may be written. */
+/* ---- reduce-scatter and allgather. A rank that has combined a block has received data of all ranks, so
+ * that these have started and their OUT may be written. */
 
 static void around(struct coll_program *program, const struct coll_span *spans, uint32_t size,
                    struct coll_place in)

@@ -13,7 +13,7 @@ struct coll_places {
     const uint32_t *clusters; /* [size]: nodes that are near one another */
 };
 
-/* Who is above and below a rank. */
+/* The parent and the children of a rank. */
 struct coll_tree {
     bool is_root;
     uint32_t parent;

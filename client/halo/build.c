@@ -131,11 +131,11 @@ static int add_put(const struct builder *b, struct tca_plan *plan, uint32_t arra
     return r;
 }
 
-/* With one buffer, each side first says that its halo is free, and puts when the other has said so.
- * With two, the notification of one exchange says that for the next: the neighbour sends it in a
- * start, by which it has read the halo of the buffer that the next exchange fills. Notifications go
- * to neighbours to which no data goes, too, for the sake of this order. A rank that is its own
- * neighbour reads and writes its halos in order anyway. */
+/* With one buffer, each side first notifies the other that its halo is free, and puts after it has been
+ * notified. With two, the notification of one exchange means that for the next: the neighbour sends
+ * it in a start, before which it has read the halo of the buffer that the next exchange fills.
+ * Neighbours that receive no data are notified as well, because this order depends on it. A rank that
+ * is its own neighbour reads and writes its halos in order anyway. */
 static int add_steps(const struct builder *b, struct tca_plan *plan, uint32_t buffer,
                      uint32_t neighbour)
 {

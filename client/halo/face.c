@@ -1,4 +1,4 @@
-/* What an exchange tells of its faces. */
+/* Queries about the faces of an exchange. */
 #include <errno.h>
 
 #include "client/core/error.h"

@@ -11,8 +11,8 @@ enum {
 };
 
 /* A rank with which this one exchanges, in one or several directions. Each has a plan of its own:
- * plans are posted in the order in which they are started, and one that is lost with its neighbour
- * takes no other with it. */
+ * plans are posted in the order in which they are started, and the end of one neighbour does not
+ * affect the plans of others. */
 struct halo_neighbour {
     uint32_t rank;
     bool arrived;                         /* its data of the current exchange */
@@ -38,7 +38,7 @@ struct tca_halo {
     char why[256];    /* its text */
 };
 
-/* What a rank tells the others of itself, and of each of its arrays: plain data, for
+/* What ranks exchange about themselves and about each of their arrays: plain data, for
  * tca_allgather(). */
 struct halo_head {
     int32_t error; /* a negative errno: this rank has failed */
@@ -76,8 +76,8 @@ int halo_check_args(const struct tca *session, const struct tca_halo_args *args)
 int halo_check_heads(const struct halo_world *world);
 int halo_check_parts(const struct halo_world *world, const struct tca_halo_args *args);
 
-/* ---- build.c: faces, neighbours and plans, from what is known of all ranks. Collective errors are
- * the caller's business. */
+/* ---- build.c: faces, neighbours and plans, from what is known of all ranks. The caller tells the other
+ * ranks of errors. */
 
 int halo_build(struct tca_halo *halo, const struct halo_world *world,
                const struct tca_halo_args *args);

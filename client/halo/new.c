@@ -14,7 +14,7 @@ static void world_deinit(struct halo_world *world)
     free(world->parts);
 }
 
-/* ---- what this rank says of itself ---- */
+/* ---- this rank's part of the gathered data ---- */
 
 static struct halo_grid grid_of(const struct tca_halo_args *args)
 {

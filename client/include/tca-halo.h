@@ -89,8 +89,8 @@ struct tca_halo_args {
  * reach each other. Takes milliseconds. Free the exchange before its session is closed.
  *
  * -EINVAL: an argument is invalid, extents do not fit, or a halo is wider than the neighbour.
- * -EPROTO: the ranks' arguments disagree. -EBUSY: the session has 16 exchanges, or the program uses
- * their slots. Also the errors of tca_allgather(), tca_handle_of() and tca_plan_commit(). The text
+ * -EPROTO: the ranks' arguments disagree. -EBUSY: the library's notification slots are used
+ * up, by 32 exchanges or by fewer beside collective operations and messengers. Also the errors of tca_allgather(), tca_handle_of() and tca_plan_commit(). The text
  * names rank, array and dimension. If only other ranks failed, it is the text of the first of
  * them. */
 TCA_API int tca_halo_new(struct tca *session, const struct tca_halo_args *args,
@@ -140,7 +140,7 @@ struct tca_halo_face {
 /* Number of faces, edges and corners that have a neighbour. */
 TCA_API uint32_t tca_halo_faces(const struct tca_halo *halo);
 
-/* Describes one. -EINVAL: there is none of this number. */
+/* Describes a face, edge or corner. -EINVAL: invalid number. */
 TCA_API int tca_halo_face(const struct tca_halo *halo, uint32_t face,
                           struct tca_halo_face *ret_face);
 
@@ -154,7 +154,7 @@ TCA_API int tca_halo_wait_face(struct tca_halo *halo, uint32_t face, int64_t tim
 TCA_API const char *tca_halo_kind_name(enum tca_halo_kind kind);
 
 /* The receipt of what the last complete exchange sent to the neighbour of this face, over all faces
- * and arrays. -EINVAL: there is no face of this number; -ENODATA: no exchange yet. */
+ * and arrays. -EINVAL: invalid number; -ENODATA: no exchange yet. */
 TCA_API int tca_halo_receipt(const struct tca_halo *halo, uint32_t face,
                              struct tca_receipt *ret_receipt);
 

@@ -2,7 +2,7 @@
  * Messages: what the files of this room share.
  *
  * Each rank has a *ring* of 16 packets in the memory of every other. A packet carries a short
- * message, or says something about a long one or a pair (ring.c). Long messages (large.c): the
+ * message, or concerns a long one or a pair (ring.c). Long messages (large.c): the
  * sender offers, the receiver grants its address and a notification slot of its own, the sender
  * puts. Pairs (pair.c) keep address and slot.
  */
@@ -224,8 +224,8 @@ int msg_peer_fail(struct msg_peer *peer, struct tca_msg *msg, int error);
 /* Sets the text and returns the error of a failed peer. */
 int msg_peer_failed(const struct msg_peer *peer);
 
-/* The other rank has ended. What it sent before is still to be taken; what was put into its memory
- * before, its plans tell. */
+/* The other rank has ended. What it sent before must still be taken; whether earlier puts into its
+ * memory have completed is known from their plans. */
 static inline bool msg_has_ended(int error)
 {
     return error == -EOWNERDEAD || error == -EHOSTDOWN || error == -ESTALE;
@@ -239,11 +239,11 @@ int msg_scatter(const struct tca_msg_request *request, const void *data, uint64_
 /* The memory in a region from which a send's data goes: its own, or contiguous staging. pack: whether
  * own memory with a layout is staged, too. */
 int msg_place(struct tca_msg_request *request, bool pack, void **ret_memory);
-/* Makes the note that tells where `bytes` bytes of a receive go: into its own memory, or staging.
+/* Makes the note with the place of `bytes` bytes of a receive: in its own memory, or staging.
  * Returns the size of the payload. */
 int msg_note_make(struct tca_msg_request *request, uint64_t bytes,
                   uint8_t ret_payload[TCA_MSG_EAGER_BYTES]);
-/* What a note says that has arrived. -EPROTO: invalid. */
+/* Reads a note that has arrived. -EPROTO: invalid. */
 int msg_note_read(const struct msg_head *head, const uint8_t *payload,
                   struct msg_target *ret_target);
 /* Adds the put of a send's `bytes` bytes to its target. If these do not fill the target's layout,
@@ -303,7 +303,7 @@ int msg_take_notice(struct msg_peer *peer, struct tca_msg *msg, const struct msg
 int msg_take_paired(struct msg_peer *peer, uint32_t index, uint64_t bytes);
 int msg_take_recv_gone(struct msg_peer *peer, struct tca_msg *msg, uint32_t index, uint64_t starts);
 int msg_take_send_gone(struct msg_peer *peer, uint32_t index, uint64_t ends);
-/* Tells the other rank what has become of a pair. */
+/* Sends the other rank a packet about the state of a pair. */
 int msg_pair_tell(struct msg_peer *peer, struct tca_msg *msg, enum msg_kind kind, uint32_t index,
                   uint64_t value);
 /* Frees what a notice holds. */

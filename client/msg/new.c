@@ -8,7 +8,7 @@
 #include "client/core/slots.h"
 #include "client/msg/msg.h"
 
-/* What a rank tells the others of itself: plain data, for tca_allgather(). */
+/* What ranks exchange about themselves: plain data, for tca_allgather(). */
 struct greeting {
     int32_t error; /* a negative errno: this rank has failed */
     uint32_t slot;

@@ -48,7 +48,7 @@ static int build(struct tca_msg_request *request, uint32_t index, const struct m
     return r < 0 ? r : tca_plan_commit(request->plan, TCA_DEFAULT);
 }
 
-/* The send cannot be started: the receiver is told that it is gone. */
+/* The send cannot be started: the receiver learns that it is gone. */
 static int give_up(struct tca_msg_request *request, uint32_t index, int error)
 {
     request->broken = error;
@@ -190,7 +190,7 @@ int tca_msg_send_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,
     } else {
         msg_list_add(&peer->single, request);
     }
-    *ret_request = request; /* also if it failed: starting it says so */
+    *ret_request = request; /* also if it failed: starting it returns the error */
     if (r < 0)
         msg_peer_lost(peer, msg, r);
     return 0;

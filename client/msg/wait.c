@@ -39,7 +39,7 @@ static void progress_all(struct tca_msg *msg)
 
     for (uint32_t rank = 0; rank < msg->size; rank++) {
         msg_peer_progress(&msg->peers[rank], msg);
-        if (failures != msg->failures) /* perhaps of a plan that nobody waits for */
+        if (failures != msg->failures) /* perhaps of a plan for which no request waits */
             msg_peer_check(&msg->peers[rank], msg);
     }
     msg->failures = failures;
