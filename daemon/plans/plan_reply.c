@@ -89,22 +89,6 @@ static void make_room(struct plan_reply *reply)
         send_early(reply);
 }
 
-/* Adds the copy mode and the lane. */
-static void share_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping,
-                       struct plan_reply *reply)
-{
-    int lane_fd = -1;
-    unit->copy_mode = plan_copy_mode(plan, unit);
-    if (unit->copy_mode != WAY_PUSH && !lane_offer(plan, unit, &lane_fd))
-        unit->copy_mode = WAY_PUSH;
-    if (lane_fd >= 0) {
-        reply->own[reply->own_count++] = lane_fd;
-        mapping->lane_fd = attach(reply, lane_fd);
-    }
-    mapping->way = unit->copy_mode;
-    mapping->share = unit->copy_mode == WAY_PUSH ? 0 : unit->share;
-}
-
 /* The receivers that a chain notifies from some step on. */
 struct notified {
     enum { NOTIFIED_NOBODY, NOTIFIED_ONE, NOTIFIED_SEVERAL } who;
@@ -143,6 +127,24 @@ static void map_segment(const struct session *session, Tca__Mapping *mapping,
     mapping->session_fd = attach(reply, session->notify_fd);
 }
 
+/* Adds the copy mode and the lane, which needs the owner's segment even if the put does not notify. */
+static void share_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping,
+                       struct plan_reply *reply)
+{
+    int lane_fd = -1;
+    unit->copy_mode = plan_copy_mode(plan, unit);
+    if (unit->copy_mode != WAY_PUSH && !lane_offer(plan, unit, &lane_fd))
+        unit->copy_mode = WAY_PUSH;
+    if (lane_fd >= 0) {
+        reply->own[reply->own_count++] = lane_fd;
+        mapping->lane_fd = attach(reply, lane_fd);
+    }
+    if (unit->copy_mode != WAY_PUSH && !mapping->session)
+        map_segment(session_find(plan->tcad, unit->owner), mapping, reply);
+    mapping->way = unit->copy_mode;
+    mapping->share = unit->copy_mode == WAY_PUSH ? 0 : unit->share;
+}
+
 static void map_region(const struct plan *plan, struct region *region, Tca__Mapping *mapping,
                        struct plan_reply *reply)
 {
@@ -150,18 +152,14 @@ static void map_region(const struct plan *plan, struct region *region, Tca__Mapp
     region_view_note(plan->session, region);
 }
 
-/* Puts into attached memory go through a lane, which also needs the owner's segment. */
 static void map_attached(const struct plan *plan, const struct plan_unit *unit,
                          Tca__Mapping *mapping, struct plan_reply *reply)
 {
     const struct session *owner = session_find(plan->tcad, unit->owner);
     mapping->attached = true;
     mapping->name_address = unit->region->name_address;
-    if (!owner)
-        return;
-    mapping->pid = (uint32_t)owner->pid;
-    if (!unit->notify)
-        map_segment(owner, mapping, reply);
+    if (owner)
+        mapping->pid = (uint32_t)owner->pid;
 }
 
 static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping,

@@ -197,6 +197,8 @@ class Order(Way):
                 with self.subTest(way=way, round=round):
                     self.assertEqual([i for i, block in enumerate(blocks) if sent[block] != received[block]], [])
                 sender.ask(f"wait {plan} -2")
+            if way != "any":
+                self.assertEqual(sender.receipt(plan)["way"], way)  # of the first put, which notifies nobody
 
     def test_others_are_told_after_the_data(self):
         """A puts to B and notifies C, C puts into the same bytes of B: C's data remains."""
