@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-enum { DIMENSIONS_MAX = 3, WIDTH_ACROSS = 64, REPEATS = 9, WARM = 10, BATCH_US = 10000 };
+enum { DIMENSIONS_MAX = 3, WIDTH_ACROSS = 64, REPEATS = 9, WARM = 400, BATCH_US = 10000 };
 
 struct bench_case {
     int dimensions;
