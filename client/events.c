@@ -97,8 +97,7 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
             bounce_add(session, event->bounce, frame);
         break;
     case TCA__EVENT__KIND__UNBOUNCE:
-        if (event->bounce)
-            bounce_remove(session, event->bounce);
+        bounce_remove(session, event->bounces, event->n_bounces);
         break;
     case TCA__EVENT__KIND__PAIR:
         if (event->pair)

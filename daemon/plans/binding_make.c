@@ -27,7 +27,8 @@ struct making {
         size_t bytes; /* 0: none */
         uint8_t address[ADDRESS_MAX_BYTES];
     } from[RAIL_SLOTS]; /* by rail: of the node that asks */
-    size_t count, landed;
+    size_t count, bounced, landed;
+    struct client_wait wait; /* for a process that is to read of its bounces */
     struct binding *bindings[];
 };
 
@@ -152,6 +153,8 @@ static int finish_one(struct binding *binding, char *text, size_t text_bytes)
         return land_at_process(binding, text, text_bytes);
     if (!binding->rails) {
         const int error = binding->error ? binding->error : -ENETDOWN;
+        if (error == -EBUSY && bounce_refused(binding->region, text, text_bytes))
+            return error;
         snprintf(text, text_bytes, "node %" PRIu32 " could not prepare a landing: %s",
                  binding->tcad->node, region_register_text(error));
         return error;
@@ -192,8 +195,13 @@ static void land_done(void *context)
 
 static void bounce(struct binding *binding)
 {
+    char text[256];
     int r = 0;
-    if (binding->bounces && binding->rails && !binding->ended)
+    if (!binding->bounces || !binding->rails || binding->ended)
+        return;
+    if (bounce_refused(binding->region, text, sizeof text))
+        r = -EBUSY;
+    else
         r = bounce_new(binding->region, BOUNCE_IN, binding->offset_bytes, binding->layout,
                        &binding->target.bounce);
     if (r < 0) {
@@ -202,10 +210,17 @@ static void bounce(struct binding *binding)
     }
 }
 
-static void land(struct making *making)
+static void land(void *context)
 {
-    for (size_t i = 0; i < making->count; i++)
-        bounce(making->bindings[i]);
+    struct making *making = context;
+    for (; making->bounced < making->count; making->bounced++) {
+        struct binding *binding = making->bindings[making->bounced];
+        making->wait = (struct client_wait){.drained = land, .context = making};
+        if (binding->bounces && !session_stuck(binding->bounces) &&
+            bounce_must_wait(binding->bounces, &making->wait))
+            return;
+        bounce(binding);
+    }
     engine_job(making->tcad->engine, &making->call, land_some, land_done, making);
 }
 

@@ -43,6 +43,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/plans/binding.h"
 #include "daemon/rails/link.h"
+#include "daemon/sessions/client.h"
 #include "daemon/sessions/user.h"
 #include "daemon/sessions/uses.h"
 #include "drivers/cost.h"
@@ -240,6 +241,9 @@ struct plan {
     struct plan_ask *asks;              /* BINDING */
     uint32_t bound_units, bound_chains; /* progress of plan_bind() */
     uint32_t ask_count, asked;
+    uint32_t told_units; /* progress of plan_bounce_tell(), and what follows: */
+    void (*told)(struct plan *plan);
+    struct client_wait client_wait;
     uint32_t stripped_units;  /* progress of a strip */
     uint32_t connected_units; /* their links are; of the next one waits: */
     struct link_wait link_wait;

@@ -23,20 +23,48 @@ int plan_bounce_admit(struct plan *plan, const struct plan_chain *chain)
     return 0;
 }
 
-int plan_bounce_tell(struct plan *plan)
+static int tell(struct plan *plan, struct plan_unit *unit)
 {
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct plan_unit *unit = &plan->units[i];
-        if (!unit->driver || !unit->source || !unit->source->attached || unit->fetch.bounce)
-            continue;
-        unit->fetch.session = plan->session->engine;
-        int r = bounce_new(unit->source, BOUNCE_OUT, unit->source_offset, unit->source_layout,
-                           &unit->fetch.bounce);
-        if (r < 0)
-            return plan_fail(plan, r, "region %" PRIu64 " was freed during the commit",
-                             unit->source->id);
+    if (!unit->driver || !unit->source || !unit->source->attached || unit->fetch.bounce)
+        return 0;
+    unit->fetch.session = plan->session->engine;
+    int r = bounce_new(unit->source, BOUNCE_OUT, unit->source_offset, unit->source_layout,
+                       &unit->fetch.bounce);
+    if (r < 0)
+        plan_fail(plan, r, "region %" PRIu64 " was freed during the commit", unit->source->id);
+    return r;
+}
+
+static bool tell_some(void *context);
+
+/* The client has read what was queued for it, or has ended. */
+static void tell_again(void *context)
+{
+    struct plan *plan = context;
+    loop_job_begin(plan->tcad->loop, &plan->job, tell_some, plan);
+}
+
+static bool tell_some(void *context)
+{
+    struct plan *plan = context;
+    while (plan->told_units < plan->unit_count && plan->error == 0 && !plan->release_asked) {
+        plan->client_wait = (struct client_wait){.drained = tell_again, .context = plan};
+        if (bounce_must_wait(plan->session, &plan->client_wait))
+            return false;
+        if (tell(plan, &plan->units[plan->told_units++]) < 0)
+            break;
+        if (loop_slice_over(plan->tcad->loop))
+            return true;
     }
-    return 0;
+    plan->told(plan);
+    return false;
+}
+
+void plan_bounce_tell(struct plan *plan, void (*told)(struct plan *plan))
+{
+    plan->told_units = 0;
+    plan->told = told;
+    tell_again(plan);
 }
 
 void plan_bounce_end(struct plan *plan)

@@ -71,10 +71,11 @@ void plan_use_less(struct plan *plan, uint32_t count);
 int plan_choose_direct(struct plan *plan, struct plan_chain *chain);
 int plan_check_direct(struct plan *plan, const struct plan_chain *chain);
 int plan_take_direct(struct plan *plan, struct plan_unit *unit, const Tca__BoundPut *bound);
-/* plan_bounce.c: checks, before registration, that the attached sources of a daemon-seat chain can be staged; then
- * informs their processes. 0 or a negative errno with plan->error_text. */
+/* plan_bounce.c: checks, before registration, that the attached sources of a daemon-seat chain can be staged. 0 or a
+ * negative errno with plan->error_text. */
 int plan_bounce_admit(struct plan *plan, const struct plan_chain *chain);
-int plan_bounce_tell(struct plan *plan);
+/* Informs the client of them, as fast as it reads, then calls told(plan). An error is in plan->error. */
+void plan_bounce_tell(struct plan *plan, void (*told)(struct plan *plan));
 void plan_bounce_end(struct plan *plan);
 /* plan_order.c: finds the steps that must wait for earlier ones, in a chain that is bound and has a route: of a short
  * chain at once; of the remaining ones in the worker. */

@@ -168,18 +168,26 @@ static void prepare(struct plan_preparing *preparing)
                preparing);
 }
 
-void plan_do_prepare(struct plan *plan)
+static void told(struct plan *plan)
 {
-    struct plan_preparing *preparing;
-    if (plan_bounce_tell(plan) < 0)
-        return;
-    preparing = calloc(1, sizeof *preparing);
+    struct plan_preparing *preparing = NULL;
+    if (plan->error == 0 && !plan->release_asked) {
+        preparing = calloc(1, sizeof *preparing);
+        if (!preparing)
+            plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->chain_count);
+    }
     if (!preparing) {
-        plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->chain_count);
+        plan->pending--;
+        plan_advance(plan);
         return;
     }
     preparing->plan = plan;
-    plan->pending++;
     if (!plan_compile(preparing, prepare))
         prepare(preparing);
+}
+
+void plan_do_prepare(struct plan *plan)
+{
+    plan->pending++;
+    plan_bounce_tell(plan, told);
 }

@@ -20,6 +20,7 @@ enum {
     QUEUE_MAX = 1000,                    /* messages that a client has not read */
     QUEUE_BYTES_MAX = FRAME_PAYLOAD_MAX, /* of all of them; a single one may always be queued */
     QUEUE_FDS_MAX = 256,                 /* of all of them */
+    PATIENCE_MS = 1000,                  /* of those who wait for a client that reads nothing */
 };
 
 struct outgoing {
@@ -175,19 +176,41 @@ void client_send_memfd(struct client *client, uint32_t tag, int memfd, size_t by
         sent(client, tag, r);
 }
 
-void client_await_drained(struct client *client, struct client_wait *wait)
-{
-    wait->next = client->waits;
-    client->waits = wait;
-}
-
 static void end_waits(struct client *client)
 {
+    if (client->patience)
+        loop_timer_stop(client->patience);
     while (client->waits) {
         struct client_wait *wait = client->waits;
         client->waits = wait->next;
         loop_post_own(client->tcad->loop, &wait->post, wait->drained, wait->context);
     }
+}
+
+static void watch(struct client *client)
+{
+    client->sent_before = client->sent;
+    loop_timer_set(client->patience, PATIENCE_MS * UINT64_C(1000000), 0);
+}
+
+static void lose_patience(void *context)
+{
+    struct client *client = context;
+    client->stuck = client->sent == client->sent_before;
+    if (client->stuck)
+        end_waits(client);
+    else
+        watch(client);
+}
+
+void client_await_drained(struct client *client, struct client_wait *wait)
+{
+    const bool first = !client->waits;
+    wait->next = client->waits;
+    client->waits = wait;
+    if (first && (client->patience || loop_timer_new(client->tcad->loop, lose_patience, client,
+                                                     &client->patience) == 0))
+        watch(client);
 }
 
 void client_flush(struct client *client)
@@ -200,6 +223,8 @@ void client_flush(struct client *client)
                                            out->fd_count);
         if (r == -EAGAIN)
             return;
+        client->sent++;
+        client->stuck = false;
         client->queue = out->next;
         client->queued--;
         client->queued_bytes -= out->bytes;
@@ -248,4 +273,5 @@ void client_queue_free(struct client *client)
     }
     charge_drop(&client->charge);
     end_waits(client);
+    client->patience = loop_timer_free(client->patience);
 }

@@ -46,7 +46,10 @@ struct client {
     size_t queued_bytes;
     struct charge charge; /* of the queued frames */
     struct client_wait *waits;
-    uint32_t later; /* pending replies of an admin_reply */
+    struct loop_timer *patience; /* of these; NULL: there were none yet */
+    uint64_t sent, sent_before;  /* queued frames; at the last look */
+    bool stuck;                  /* it read none from one look to the next */
+    uint32_t later;              /* pending replies of an admin_reply */
     struct client_request
         *request; /* a long one that is being unpacked; nothing is read meanwhile */
 };
@@ -76,6 +79,7 @@ void client_flush(struct client *client);
 /* Waits for what it may do next: for requests unless one is being unpacked, for room in its socket
  * while frames are queued. */
 void client_listen(struct client *client);
-/* Once no frame is queued any more, or the connection has ended, runs drained(context) in a later turn of the loop. */
+/* Once no frame is queued any more, or the client has read nothing for a second (client->stuck), or the
+ * connection has ended, runs drained(context) in a later turn of the loop. */
 void client_await_drained(struct client *client, struct client_wait *wait);
 void client_queue_free(struct client *client);

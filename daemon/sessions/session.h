@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "daemon/base/table.h"
+#include "daemon/sessions/bounce.h"
 #include "daemon/sessions/region_views.h"
 #include "daemon/sessions/user.h"
 #include "drivers/shm/ways.h"
@@ -63,6 +64,7 @@ struct session {
     bool alloc_waits;     /* region_wait.c */
     bool bounces;         /* engine_bounces_new() was called */
     uint32_t last_bounce; /* id */
+    struct bounce_ends bounce_ends;
     uint64_t region_bytes;
     struct plan **plans; /* [PLANS_PER_SESSION_MAX], allocated with the first plan */
     struct plan *plan_list;
@@ -150,6 +152,8 @@ void session_event_fds(struct session *session, const Tca__Event *event, const i
 /* Whether no messages are queued for the client; and their number. */
 bool session_reads(const struct session *session);
 uint32_t session_backlog(const struct session *session);
+/* Whether messages are queued and the client has read none for a second. */
+bool session_stuck(const struct session *session);
 /* If messages are queued, returns true, and waits until they are sent: client_await_drained(). */
 bool session_await_reader(struct session *session, struct client_wait *wait);
 

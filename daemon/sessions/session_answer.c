@@ -33,6 +33,11 @@ uint32_t session_backlog(const struct session *session)
     return session->client ? session->client->queued : 0;
 }
 
+bool session_stuck(const struct session *session)
+{
+    return session->client && session->client->stuck;
+}
+
 bool session_await_reader(struct session *session, struct client_wait *wait)
 {
     if (session_backlog(session) == 0)

@@ -41,6 +41,47 @@ class Bounces(harness.Case):
                 receiver.ask(f"check {target} 0 {64 * puts} {seed}")
                 sender.ask(f"wait {plan} -2")
 
+    def test_more_puts_than_messages_may_wait(self):
+        """A commit tells both processes of each put, and a release tells them again: as fast as they read, without dropping
+        the one that computes."""
+        puts = 3000
+        for nodes, seat in PLACES:
+            sender, receiver = self.cluster(2).group(nodes)
+            source, _ = sender.attach(1 << 16)
+            target, _ = receiver.attach(1 << 16)
+            handle = receiver.handle(target)
+            with self.subTest(nodes=nodes):
+                receiver.tell("notified_wait 0 2 -2")
+                plan = sender.plan(*(f"put {source} {16 * i} 16 {handle} {16 * i} 16" for i in range(puts)), "notify 1 2", seat=seat)
+                sender.ask(f"fill {source} 0 {16 * puts} 7")
+                sender.ask(f"start {plan}")
+                receiver.answer()
+                receiver.ask(f"check {target} 0 {16 * puts} 7")
+                sender.ask(f"wait {plan} -2")
+                sender.ask(f"freeplan {plan}")
+                time.sleep(0.5)  # the receiver does not call the library
+                receiver.ask("count 0 2")
+                again = sender.plan(f"put {source} 0 4096 {handle} 0 4096", "notify 1 2", seat=seat)
+                sender.ask(f"start {again}")
+                receiver.ask("notified_wait 0 2 -2")
+
+    def test_a_process_that_reads_nothing(self):
+        """Commits do not wait for it for ever, and it loses nothing."""
+        for nodes, seat in PLACES:
+            sender, receiver = self.cluster(2).group(nodes)
+            source, _ = sender.alloc(1 << 16)
+            target, _ = receiver.attach(1 << 16)
+            handle = receiver.handle(target)
+            puts = [f"put {source} {16 * i} 16 {handle} {16 * i} 16" for i in range(3000)]
+            with self.subTest(nodes=nodes):
+                receiver.process.send_signal(signal.SIGSTOP)
+                with self.assertRaisesRegex(Failed, "-EBUSY.*has not read"):
+                    sender.plan(*puts, "notify 1 2", seat=seat)
+                receiver.process.send_signal(signal.SIGCONT)
+                receiver.tell("notified_wait 0 2 -2")
+                sender.ask(f"start {sender.plan(*puts, 'notify 1 2', seat=seat)}")
+                receiver.answer()
+
     def test_passed_on_while_nobody_looks(self):
         """The daemon in the middle waits for what arrives in attached memory and passes it on from there, while its process
         computes."""
