@@ -63,6 +63,7 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
 {
     struct tca *session = context;
     struct tca_plan *plan;
+    const size_t count = event->n_ids < event->n_of ? event->n_ids : event->n_of;
     if (!session->notify)
         return; /* still opening: there is nothing that an event could refer to */
     switch (event->kind) {
@@ -86,8 +87,8 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
             lane_share(session, event->share, frame);
         break;
     case TCA__EVENT__KIND__UNSHARE:
-        if (event->share)
-            lane_unshare(session, event->share);
+        for (size_t i = 0; i < count; i++)
+            lane_unshare(session, event->of[i], event->ids[i]);
         break;
     case TCA__EVENT__KIND__MAPPINGS:
         mapping_adopt_early(session, event, frame);
@@ -97,7 +98,8 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
             bounce_add(session, event->bounce, frame);
         break;
     case TCA__EVENT__KIND__UNBOUNCE:
-        bounce_remove(session, event->bounces, event->n_bounces);
+        for (size_t i = 0; i < count; i++)
+            bounce_remove(session, event->ids[i]);
         break;
     case TCA__EVENT__KIND__PAIR:
         if (event->pair)
@@ -113,8 +115,8 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
             pair_land(session, event->landing);
         break;
     case TCA__EVENT__KIND__UNLANDING:
-        if (event->landing)
-            pair_unland(session, event->landing);
+        for (size_t i = 0; i < count; i++)
+            pair_unland(session, event->ids[i], event->of[i]);
         break;
     default: /* from a newer daemon */
         break;

@@ -253,8 +253,11 @@ void bounce_add(struct tca *session, const Tca__Bounce *told, struct frame *fram
     ring_bell(bounces);
 }
 
-static void remove_one(struct bounces *bounces, uint32_t id)
+void bounce_remove(struct tca *session, uint32_t id)
 {
+    struct bounces *bounces = session->bounces;
+    if (!bounces)
+        return;
     pthread_mutex_lock(&bounces->mutex);
     struct bounce **at = find(bounces, id), *bounce = *at;
     if (bounce)
@@ -262,12 +265,6 @@ static void remove_one(struct bounces *bounces, uint32_t id)
     pthread_mutex_unlock(&bounces->mutex);
     if (bounce)
         bounce_free(bounce);
-}
-
-void bounce_remove(struct tca *session, const uint32_t *ids, size_t count)
-{
-    for (size_t i = 0; session->bounces && i < count; i++)
-        remove_one(session->bounces, ids[i]);
 }
 
 static void drop_of(struct bounces *bounces, uint64_t region)

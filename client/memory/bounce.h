@@ -15,7 +15,7 @@ struct tca;
 
 /* Events of the daemon. May take descriptors from the frame. */
 void bounce_add(struct tca *session, const Tca__Bounce *bounce, struct frame *frame);
-void bounce_remove(struct tca *session, const uint32_t *ids, size_t count);
+void bounce_remove(struct tca *session, uint32_t id);
 
 /* An attached region is freed: when this returns, the thread no longer accesses its memory. */
 void bounce_forget(struct tca *session, uint64_t region);

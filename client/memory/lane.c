@@ -210,11 +210,11 @@ static int drain(struct tca *session, struct lane_in *in)
     return r;
 }
 
-void lane_unshare(struct tca *session, const Tca__Share *share)
+void lane_unshare(struct tca *session, uint32_t rank, uint32_t id)
 {
-    struct lane_in *in = share->rank < session->sources ? lane_in_of(session, share->rank) : NULL;
+    struct lane_in *in = rank < session->sources ? lane_in_of(session, rank) : NULL;
     for (struct lane_offer *offer = in ? in->offers : NULL; offer; offer = offer->next) {
-        if (offer->put.id != share->id)
+        if (offer->put.id != id)
             continue;
         offer->withdrawn = in->withdrawn = true;
         drain(session, in); /* the sender may have been killed */

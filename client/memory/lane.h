@@ -20,7 +20,7 @@ struct lane_in {
 
 /* Events of the daemon. May take descriptors from the frame. */
 void lane_share(struct tca *session, const Tca__Share *share, struct frame *frame);
-void lane_unshare(struct tca *session, const Tca__Share *share);
+void lane_unshare(struct tca *session, uint32_t rank, uint32_t id);
 
 /* A region of this session is about to be freed: skips puts into it from now on. */
 void lane_forget_target(struct tca *session, uint64_t region);

@@ -38,7 +38,7 @@ int pair_region(struct tca *session, struct mapped_region *region,
 void pair_begin(struct tca *session, const Tca__Pair *pair, struct frame *frame);
 void pair_end(struct tca *session, uint64_t id, int error, const char *text);
 void pair_land(struct tca *session, const Tca__PairLanding *landing);
-void pair_unland(struct tca *session, const Tca__PairLanding *landing);
+void pair_unland(struct tca *session, uint32_t index, uint32_t generation);
 
 /* The session has such connections: moves them on. */
 void pairs_progress(struct tca *session);

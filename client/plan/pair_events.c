@@ -168,10 +168,10 @@ void pair_land(struct tca *session, const Tca__PairLanding *event)
     session->pairs->landings = landing;
 }
 
-void pair_unland(struct tca *session, const Tca__PairLanding *event)
+void pair_unland(struct tca *session, uint32_t index, uint32_t generation)
 {
     struct landing *landing = session->pairs ? session->pairs->landings : NULL;
-    while (landing && (landing->index != event->index || landing->generation != event->generation))
+    while (landing && (landing->index != index || landing->generation != generation))
         landing = landing->next;
     if (!landing)
         return;

@@ -27,7 +27,10 @@ struct making {
         size_t bytes; /* 0: none */
         uint8_t address[ADDRESS_MAX_BYTES];
     } from[RAIL_SLOTS]; /* by rail: of the node that asks */
-    size_t count, bounced, landed;
+    size_t count, bounced, landed, finished;
+    int status; /* the first error, of binding `which` */
+    size_t which;
+    char text[256];
     struct client_wait wait; /* for a process that is to read of its bounces */
     struct binding *bindings[];
 };
@@ -135,6 +138,8 @@ static bool land_some(struct engine *engine, void *context)
 
 static int land_at_process(struct binding *binding, char *text, size_t text_bytes)
 {
+    if (session_refuses(pair_receiver(binding), text, text_bytes))
+        return -EBUSY;
     int r = pair_land(binding);
     if (r < 0)
         snprintf(text, text_bytes, "node %" PRIu32 " could not prepare a landing: %s",
@@ -153,7 +158,7 @@ static int finish_one(struct binding *binding, char *text, size_t text_bytes)
         return land_at_process(binding, text, text_bytes);
     if (!binding->rails) {
         const int error = binding->error ? binding->error : -ENETDOWN;
-        if (error == -EBUSY && bounce_refused(binding->region, text, text_bytes))
+        if (error == -EBUSY && session_refuses(binding->bounces, text, text_bytes))
             return error;
         snprintf(text, text_bytes, "node %" PRIu32 " could not prepare a landing: %s",
                  binding->tcad->node, region_register_text(error));
@@ -171,20 +176,21 @@ static void drop_programs(struct binding *binding)
     }
 }
 
-static void land_done(void *context)
+/* For a process that is to be told more, and that reads. */
+static bool must_wait(struct making *making, struct session *session, void (*again)(void *context))
 {
-    struct making *making = context;
-    struct bindings_made made = {.bindings = making->bindings};
-    char text[256] = "";
-    for (size_t i = 0; i < making->count; i++) {
-        making->bindings[i]->making = false;
-        drop_programs(making->bindings[i]);
-        if (made.status < 0)
-            continue;
-        made.status = finish_one(making->bindings[i], text, sizeof text);
-        made.which = i;
-    }
-    made.text = text;
+    char text[256];
+    making->wait = (struct client_wait){.drained = again, .context = making};
+    return !session_refuses(session, text, sizeof text) &&
+           session_must_wait(session, &making->wait);
+}
+
+static void made(struct making *making)
+{
+    struct bindings_made made = {.bindings = making->bindings,
+                                 .status = making->status,
+                                 .which = making->which,
+                                 .text = making->text};
     for (size_t i = 0; made.status < 0 && i < making->count; i++)
         binding_unmake(making->bindings[i]);
     if (made.status < 0)
@@ -193,13 +199,32 @@ static void land_done(void *context)
     free(making);
 }
 
+static void land_done(void *context)
+{
+    struct making *making = context;
+    for (; making->finished < making->count; making->finished++) {
+        struct binding *binding = making->bindings[making->finished];
+        struct session *receiver =
+            binding->pair && !binding->ended && making->status == 0 ? pair_receiver(binding) : NULL;
+        if (receiver && must_wait(making, receiver, land_done))
+            return;
+        binding->making = false;
+        drop_programs(binding);
+        if (making->status < 0)
+            continue;
+        making->status = finish_one(binding, making->text, sizeof making->text);
+        making->which = making->finished;
+    }
+    made(making);
+}
+
 static void bounce(struct binding *binding)
 {
     char text[256];
     int r = 0;
     if (!binding->bounces || !binding->rails || binding->ended)
         return;
-    if (bounce_refused(binding->region, text, sizeof text))
+    if (session_refuses(binding->bounces, text, sizeof text))
         r = -EBUSY;
     else
         r = bounce_new(binding->region, BOUNCE_IN, binding->offset_bytes, binding->layout,
@@ -215,9 +240,7 @@ static void land(void *context)
     struct making *making = context;
     for (; making->bounced < making->count; making->bounced++) {
         struct binding *binding = making->bindings[making->bounced];
-        making->wait = (struct client_wait){.drained = land, .context = making};
-        if (binding->bounces && !session_stuck(binding->bounces) &&
-            bounce_must_wait(binding->bounces, &making->wait))
+        if (binding->bounces && must_wait(making, binding->bounces, land))
             return;
         bounce(binding);
     }

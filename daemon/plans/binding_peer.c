@@ -221,8 +221,6 @@ static int check_put(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind
     return r < 0 ? r : binding_charge(tcad, args, text, text_bytes);
 }
 
-enum { BACKLOG_MAX = 250 }; /* as of bounces (daemon/sessions/bounce.c) */
-
 /* One process receives data and notification. */
 static int check_pair(const struct request *request, const Tca__PeerBind *bind,
                       struct binding_args *args, char *text, size_t text_bytes)
@@ -241,14 +239,8 @@ static int check_pair(const struct request *request, const Tca__PeerBind *bind,
                  "(TCA_SEAT_DAEMON)");
         return -EOPNOTSUPP;
     }
-    if (session_backlog(to) >= BACKLOG_MAX) {
-        snprintf(text, text_bytes,
-                 "session %" PRIu64 " of node %" PRIu32
-                 " has not read %d messages of its tcad: it must call the library (tca_test, "
-                 "tca_notified) before more puts can be prepared there",
-                 to->id, request->tcad->node, BACKLOG_MAX);
+    if (session_refuses(to, text, text_bytes))
         return -EBUSY;
-    }
     int r = pair_from(request->tcad, request->node, bind->session, to, request->pair_rail, &pair,
                       text, text_bytes);
     if (r == 0)

@@ -132,15 +132,8 @@ void lane_withdraw(struct plan *plan, struct plan_unit *unit)
     struct session *to = session_find(plan->tcad, unit->owner);
     if (lane)
         give_id(lane, unit->share);
-    if (to) {
-        Tca__Share share = TCA__SHARE__INIT;
-        Tca__Event event = TCA__EVENT__INIT;
-        share.rank = plan->session->rank;
-        share.id = unit->share;
-        event.kind = TCA__EVENT__KIND__UNSHARE;
-        event.share = &share;
-        session_event(to, &event);
-    }
+    if (to)
+        session_withdraw(to, TCA__EVENT__KIND__UNSHARE, unit->share, plan->session->rank);
     unit->share = 0;
 }
 

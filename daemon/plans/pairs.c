@@ -255,14 +255,14 @@ void pairs_connected(struct tcad *tcad, uint64_t connection, int fd, bool encryp
     close(fd);
 }
 
-static struct session *receiver_of(const struct binding *binding)
+struct session *pair_receiver(const struct binding *binding)
 {
     return binding->region ? binding->region->session : binding->notify;
 }
 
-static void send_landing(const struct binding *binding, Tca__Event__Kind kind)
+static void send_landing(const struct binding *binding)
 {
-    struct session *session = receiver_of(binding);
+    struct session *session = pair_receiver(binding);
     Tca__Event event = TCA__EVENT__INIT;
     Tca__PairLanding landing = TCA__PAIR_LANDING__INIT;
     if (!session)
@@ -270,7 +270,7 @@ static void send_landing(const struct binding *binding, Tca__Event__Kind kind)
     landing.pair = binding->pair;
     landing.index = binding->place;
     landing.generation = binding->generation;
-    if (kind == TCA__EVENT__KIND__LANDING && binding->region) {
+    if (binding->region) {
         landing.region = binding->region->id;
         landing.offset = binding->offset_bytes;
         landing.layout =
@@ -279,7 +279,7 @@ static void send_landing(const struct binding *binding, Tca__Event__Kind kind)
     landing.notify = binding->notify != NULL;
     landing.rank = binding->rank;
     landing.slot = binding->slot;
-    event.kind = kind;
+    event.kind = TCA__EVENT__KIND__LANDING;
     event.landing = &landing;
     session_event(session, &event);
 }
@@ -293,16 +293,18 @@ int pair_land(struct binding *binding)
         return r;
     binding->generation = ++pairs->last_generation;
     binding->placed = true;
-    send_landing(binding, TCA__EVENT__KIND__LANDING);
+    send_landing(binding);
     return 0;
 }
 
 void pair_unland(struct binding *binding)
 {
+    struct session *session = pair_receiver(binding);
     if (!binding->placed)
         return;
     binding->placed = false;
-    send_landing(binding, TCA__EVENT__KIND__UNLANDING);
+    if (session)
+        session_withdraw(session, TCA__EVENT__KIND__UNLANDING, binding->place, binding->generation);
     landings_remove(&binding->tcad->pairs->places, binding->place);
 }
 

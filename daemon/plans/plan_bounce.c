@@ -49,7 +49,7 @@ static bool tell_some(void *context)
     struct plan *plan = context;
     while (plan->told_units < plan->unit_count && plan->error == 0 && !plan->release_asked) {
         plan->client_wait = (struct client_wait){.drained = tell_again, .context = plan};
-        if (bounce_must_wait(plan->session, &plan->client_wait))
+        if (session_must_wait(plan->session, &plan->client_wait))
             return false;
         if (tell(plan, &plan->units[plan->told_units++]) < 0)
             break;

@@ -3,32 +3,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "daemon/engine/engine.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
-
-enum {
-    /* keeps the queue of a process that computes for a long time below that at which clients are
-     * dropped (client.c) */
-    BACKLOG_MAX = 250,
-    TELL_MAX = 4096, /* ended bounces in a message */
-};
-
-bool bounce_refused(const struct region *region, char *text, size_t text_bytes)
-{
-    const struct session *session = region->session;
-    if (!session || session_backlog(session) < BACKLOG_MAX || !session_stuck(session))
-        return false;
-    snprintf(text, text_bytes,
-             "the process that attached region %" PRIu64 " of node %" PRIu32
-             " has not read %d messages of its tcad: it must call the library (tca_test, "
-             "tca_notified) before more puts can be prepared there",
-             region->id, region->tcad->node, BACKLOG_MAX);
-    return true;
-}
 
 int bounce_admit(struct region *region, enum bounce_way way, char *text, size_t text_bytes)
 {
@@ -37,7 +16,7 @@ int bounce_admit(struct region *region, enum bounce_way way, char *text, size_t 
     if (!region->attached)
         return 0;
     /* BOUNCE_OUT: its own commit, for whose reply it waits */
-    if (way == BOUNCE_IN && bounce_refused(region, text, text_bytes))
+    if (way == BOUNCE_IN && session_refuses(session, text, text_bytes))
         return -EBUSY;
     if (region->memory_bytes > 0)
         return 0;
@@ -86,80 +65,7 @@ int bounce_new(struct region *region, enum bounce_way way, uint64_t offset_bytes
     return 0;
 }
 
-bool bounce_must_wait(struct session *session, struct client_wait *wait)
-{
-    return session_backlog(session) >= BACKLOG_MAX && session_await_reader(session, wait);
-}
-
-/* ---- the end of bounces ---- */
-
-static void tell(struct session *session, uint32_t *ids, size_t count)
-{
-    Tca__Event event = TCA__EVENT__INIT;
-    event.kind = TCA__EVENT__KIND__UNBOUNCE;
-    event.bounces = ids;
-    event.n_bounces = count;
-    session_event(session, &event);
-}
-
-static bool tell_some(void *context);
-
-/* The process has read what was queued for it, or has ended. */
-static void tell_again(void *context)
-{
-    struct session *session = context;
-    loop_job_begin(session->tcad->loop, &session->bounce_ends.job, tell_some, session);
-}
-
-static bool tell_some(void *context)
-{
-    struct session *session = context;
-    struct bounce_ends *ends = &session->bounce_ends;
-    while (ends->told < ends->count) {
-        const uint32_t left = ends->count - ends->told, some = left < TELL_MAX ? left : TELL_MAX;
-        ends->wait = (struct client_wait){.drained = tell_again, .context = session};
-        if (session_await_reader(session, &ends->wait))
-            return false;
-        tell(session, ends->ids + ends->told, some);
-        ends->told += some;
-        if (loop_slice_over(session->tcad->loop))
-            return true;
-    }
-    ends->count = ends->told = 0;
-    ends->telling = false;
-    session_unnotified(session);
-    return false;
-}
-
-static bool add(struct bounce_ends *ends, uint32_t id)
-{
-    if (ends->count == ends->room) {
-        const uint32_t room = 2 * ends->room + 16;
-        uint32_t *ids = reallocarray(ends->ids, room, sizeof *ids);
-        if (!ids)
-            return false;
-        ends->ids = ids;
-        ends->room = room;
-    }
-    ends->ids[ends->count++] = id;
-    return true;
-}
-
 void bounce_end(struct session *session, uint32_t id)
 {
-    struct bounce_ends *ends = &session->bounce_ends;
-    if (!session->client)
-        return;
-    if (!add(ends, id)) {
-        tell(session, &id, 1); /* out of memory */
-    } else if (!ends->telling) {
-        ends->telling = true;
-        session->notified_by++; /* dropped by tell_some() */
-        tell_again(session);
-    }
-}
-
-void bounce_ends_deinit(struct bounce_ends *ends)
-{
-    free(ends->ids);
+    session_withdraw(session, TCA__EVENT__KIND__UNBOUNCE, id, 0);
 }

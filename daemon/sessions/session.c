@@ -110,7 +110,7 @@ static void session_destroy(struct session *session)
         close(session->engine_fd);
     session->tcad->session_hooks->freed(session);
     charge_drop(&session->charge);
-    bounce_ends_deinit(&session->bounce_ends);
+    withdrawals_deinit(&session->withdrawals);
     free(session->members);
     free(session->plans);
     free(session);

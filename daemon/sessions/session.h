@@ -6,9 +6,9 @@
 #include <sys/types.h>
 
 #include "daemon/base/table.h"
-#include "daemon/sessions/bounce.h"
 #include "daemon/sessions/region_views.h"
 #include "daemon/sessions/user.h"
+#include "daemon/sessions/withdrawals.h"
 #include "drivers/shm/ways.h"
 #include "proto/segment.h"
 #include "proto/tca.pb-c.h"
@@ -64,7 +64,7 @@ struct session {
     bool alloc_waits;     /* region_wait.c */
     bool bounces;         /* engine_bounces_new() was called */
     uint32_t last_bounce; /* id */
-    struct bounce_ends bounce_ends;
+    struct withdrawals withdrawals;
     uint64_t region_bytes;
     struct plan **plans; /* [PLANS_PER_SESSION_MAX], allocated with the first plan */
     struct plan *plan_list;
@@ -152,8 +152,12 @@ void session_event_fds(struct session *session, const Tca__Event *event, const i
 /* Whether no messages are queued for the client; and their number. */
 bool session_reads(const struct session *session);
 uint32_t session_backlog(const struct session *session);
-/* Whether messages are queued and the client has read none for a second. */
-bool session_stuck(const struct session *session);
+/* Before an event that can come by the thousand: true if so many messages are queued that it has to
+ * wait. wait->drained() then runs as after client_await_drained(). */
+bool session_must_wait(struct session *session, struct client_wait *wait);
+/* Whether there can be no such events, because the client has read none of as many messages for a
+ * second; text describes that. */
+bool session_refuses(const struct session *session, char *text, size_t text_bytes);
 /* If messages are queued, returns true, and waits until they are sent: client_await_drained(). */
 bool session_await_reader(struct session *session, struct client_wait *wait);
 

@@ -1,8 +1,11 @@
 /* Replies and events to a session's client. */
+#include <inttypes.h>
 #include <stdarg.h>
+#include <stdio.h>
 
 #include "daemon/sessions/client.h"
 #include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
 #include "proto/notify.h"
 #include "proto/wait.h"
 
@@ -33,9 +36,23 @@ uint32_t session_backlog(const struct session *session)
     return session->client ? session->client->queued : 0;
 }
 
-bool session_stuck(const struct session *session)
+enum { BACKLOG_MAX = 250 }; /* far below that at which clients are dropped (client.c) */
+
+bool session_refuses(const struct session *session, char *text, size_t text_bytes)
 {
-    return session->client && session->client->stuck;
+    if (session_backlog(session) < BACKLOG_MAX || !session->client->stuck)
+        return false;
+    snprintf(text, text_bytes,
+             "session %" PRIu64 " of node %" PRIu32
+             " has not read %d messages of its tcad: it must call the library (tca_test, "
+             "tca_notified) before more puts can be prepared there",
+             session->id, session->tcad->node, BACKLOG_MAX);
+    return true;
+}
+
+bool session_must_wait(struct session *session, struct client_wait *wait)
+{
+    return session_backlog(session) >= BACKLOG_MAX && session_await_reader(session, wait);
 }
 
 bool session_await_reader(struct session *session, struct client_wait *wait)
@@ -56,6 +73,8 @@ void session_event_fds(struct session *session, const Tca__Event *event, const i
 {
     if (!session->client)
         return;
+    if (event->n_ids == 0)
+        withdrawals_send(session); /* first */
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_EVENT;
     message.event = (Tca__Event *)event;

@@ -200,6 +200,25 @@ class Order(Way):
             if way != "any":
                 self.assertEqual(sender.receipt(plan)["way"], way)  # of the first put, which notifies nobody
 
+    def test_more_puts_than_messages_may_wait(self):
+        """The receiver is told that it no longer shares them as fast as it reads, and it is not dropped when it computes."""
+        cluster = self.cluster()
+        sender, receiver = self.pair(cluster, "ring", "many")
+        source, _ = sender.alloc(8 << 20)
+        target, _ = receiver.alloc(8 << 20)
+        handle = receiver.handle(target)
+        puts = [f"put {source} {2048 * i} 32x8x64 {handle} {2048 * i} 32x8x64" for i in range(3000)]
+        for _ in range(3):
+            receiver.tell("notified_wait 0 2 -2")
+            plan = sender.plan(*puts, "notify 1 2")
+            sender.ask(f"start {plan}")
+            sender.ask(f"wait {plan} -2")
+            receiver.answer()
+            self.assertEqual(sender.receipt(plan)["way"], "ring")
+            sender.ask(f"freeplan {plan}")
+            receiver.ask("sleep 300")  # outside of the library
+        receiver.ask("count 0 2")
+
     def test_others_are_told_after_the_data(self):
         """A puts to B and notifies C, C puts into the same bytes of B: C's data remains."""
         cluster = self.cluster()

@@ -10,7 +10,7 @@ import time
 
 import harness
 from connections import finish, garble, reset, sockets_of
-from harness import Stream, until
+from harness import Failed, Stream, until
 
 SHAPES = ["8", "4096", "65536", "700000", "256x8x24", "2000x40x48", "100x6000x6100"]
 CLIENT = {"rail": "tcp", "seat": "client", "ack_seat": "client"}
@@ -42,6 +42,29 @@ class Pairs(harness.Case):
                     self.assertEqual((receipt["rail"], receipt["seat"]), ("tcp", "client"))
                     cluster.kill_actors([stream.sender, stream.receiver])
             self.assertEqual(self.starts_of_engines(cluster), 0)
+
+    def test_more_puts_than_messages_may_wait(self):
+        """The receiver is told of each landing, and that it is gone: as fast as it reads, and it is not dropped when it
+        computes."""
+        cluster = self.pair()
+        sender, receiver = cluster.group([0, 1])
+        source, _ = sender.alloc(1 << 20)
+        target, _ = receiver.alloc(1 << 20)
+        handle = receiver.handle(target)
+        puts = [f"put {source} {16 * i} 16 {handle} {16 * i} 16" for i in range(3000)]
+        receiver.process.send_signal(signal.SIGSTOP)
+        with self.assertRaisesRegex(Failed, "-EBUSY.*has not read"):
+            sender.plan(*puts, "notify 1 2", seat="client")
+        receiver.process.send_signal(signal.SIGCONT)
+        for _ in range(3):
+            receiver.tell("notified_wait 0 2 -2")
+            plan = sender.plan(*puts, "notify 1 2", seat="client")
+            sender.ask(f"start {plan}")
+            sender.ask(f"wait {plan} -2")
+            receiver.answer()
+            sender.ask(f"freeplan {plan}")
+            receiver.ask("sleep 300")  # outside of the library
+        receiver.ask("count 0 2")
 
     def test_asleep(self):
         """Processes that sleep in every wait are woken by their connections, by neighbours and by tcad."""

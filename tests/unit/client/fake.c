@@ -335,15 +335,28 @@ void fake_event(struct fake *fake, int kind, uint64_t object, int error)
     atomic_fetch_add(&fake->segment->events, 1);
 }
 
-void fake_share(struct fake *fake, int kind, const Tca__Share *share, const int *fds,
-                size_t fd_count)
+void fake_share(struct fake *fake, const Tca__Share *share, const int *fds, size_t fd_count)
 {
     Tca__Event event = TCA__EVENT__INIT;
     Tca__Message message = TCA__MESSAGE__INIT;
-    event.kind = (Tca__Event__Kind)kind;
+    event.kind = TCA__EVENT__KIND__SHARE;
     event.share = (Tca__Share *)share;
     message.body_case = TCA__MESSAGE__BODY_EVENT;
     message.event = &event;
     send_message(fake, 0, &message, fds, fd_count);
+    atomic_fetch_add(&fake->segment->events, 1);
+}
+
+void fake_unshare(struct fake *fake, uint32_t rank, uint32_t id)
+{
+    Tca__Event event = TCA__EVENT__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    event.kind = TCA__EVENT__KIND__UNSHARE;
+    event.ids = &id;
+    event.of = &rank;
+    event.n_ids = event.n_of = 1;
+    message.body_case = TCA__MESSAGE__BODY_EVENT;
+    message.event = &event;
+    send_message(fake, 0, &message, NULL, 0);
     atomic_fetch_add(&fake->segment->events, 1);
 }

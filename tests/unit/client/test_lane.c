@@ -15,13 +15,7 @@
 #include "proto/notify.h"
 #include "tests/unit/client/fake.h"
 
-enum {
-    BYTES = 65536,
-    TARGET = 3 /* the fake's region */,
-    SOURCE = 40,
-    SHARE = TCA__EVENT__KIND__SHARE,
-    UNSHARE = TCA__EVENT__KIND__UNSHARE
-};
+enum { BYTES = 65536, TARGET = 3 /* the fake's region */, SOURCE = 40 };
 
 static struct fake fake;
 static struct tca *session;
@@ -94,14 +88,12 @@ static Tca__Share share_of(uint32_t id)
 
 static void offer(const Tca__Share *share)
 {
-    fake_share(&fake, SHARE, share, (int[]){source_fd, lane_fd}, 2);
+    fake_share(&fake, share, (int[]){source_fd, lane_fd}, 2);
 }
 
 static void withdraw(uint32_t id)
 {
-    Tca__Share share = TCA__SHARE__INIT;
-    share.id = id;
-    fake_share(&fake, UNSHARE, &share, NULL, 0);
+    fake_unshare(&fake, 0, id);
 }
 
 static void publish(uint32_t id)
@@ -293,7 +285,7 @@ Test(client_lane, what_makes_no_sense_is_left_to_the_sender)
         int fd = source_fd;
         spoil(what, &share, garbage, other, &fd);
         publish(1);
-        fake_share(&fake, SHARE, &share, (int[]){fd, lane_fd}, 2);
+        fake_share(&fake, &share, (int[]){fd, lane_fd}, 2);
         offer(&good);
         raise_notification();
         cr_assert_eq(tca_notified(session, 0, 0), -EPROTO, "%d", what);
@@ -332,7 +324,7 @@ Test(client_lane, a_lane_that_cannot_be_had_ends_the_session)
         int fd = i == 1   ? memory("short", 4096, true, NULL)
                  : i == 2 ? memory("unsealed", sizeof(struct lane_segment), false, NULL)
                           : lane_fd;
-        fake_share(&fake, SHARE, &share, (int[]){source_fd, fd}, i == 0 ? 1 : 2);
+        fake_share(&fake, &share, (int[]){source_fd, fd}, i == 0 ? 1 : 2);
         raise_notification();
         cr_assert_eq(tca_notified(session, 0, 0), -EPROTO, "%u", i);
         cr_assert_eq(tca_notified_wait(session, 0, 0, TCA_DEFAULT), -EPROTO, "%u, again", i);
@@ -350,7 +342,7 @@ Test(client_lane, ranks_and_ids_that_nobody_has)
     offer(&share);
     share.rank = UINT32_MAX;
     offer(&share);
-    fake_share(&fake, UNSHARE, &share, NULL, 0);
+    fake_unshare(&fake, UINT32_MAX, share.id);
     withdraw(77);
     raise_notification();
     cr_assert_eq(tca_notified(session, 0, 0), 1);
