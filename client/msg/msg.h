@@ -221,6 +221,8 @@ void msg_request_free(struct tca_msg_request *request);
 void msg_done(struct tca_msg_request *request, int status);
 /* Ends all communication with a rank, for the reason in tca_error_text(). Returns `error`. */
 int msg_peer_fail(struct msg_peer *peer, struct tca_msg *msg, int error);
+/* Drops the packets that wait for room in the ring. */
+void msg_peer_drop(struct msg_peer *peer);
 /* Sets the text and returns the error of a failed peer. */
 int msg_peer_failed(const struct msg_peer *peer);
 

@@ -86,12 +86,7 @@ static void peer_deinit(struct tca_msg *msg, struct msg_peer *peer)
     msg_plan_free(peer->credit);
     if (peer->staging)
         tca_free(msg->session, peer->staging);
-    while (peer->out) {
-        struct msg_out *out = peer->out;
-        peer->out = out->next;
-        if (!out->request)
-            free(out);
-    }
+    msg_peer_drop(peer);
     for (uint32_t i = 0; i < TCA_MSG_PAIRS; i++)
         msg_notice_forget(&peer->notices[i]);
     while (peer->early) {
@@ -131,13 +126,13 @@ struct tca_msg *tca_msg_free(struct tca_msg *msg)
     if (!msg)
         return NULL;
     msg_drain(msg);
+    for (uint32_t rank = 0; msg->peers && rank < msg->size; rank++)
+        peer_deinit(msg, &msg->peers[rank]); /* first: what is queued belongs to requests */
     requests_deinit(msg);
     for (uint32_t i = 0; i < MSG_CACHE; i++) {
         msg_plan_free(msg->kept[i].plan);
         tca_layout_free(msg->kept[i].target.layout);
     }
-    for (uint32_t rank = 0; msg->peers && rank < msg->size; rank++)
-        peer_deinit(msg, &msg->peers[rank]);
     if (msg->rings)
         tca_region_free(msg->rings);
     if (msg->slot && slots_are_quiet(msg))

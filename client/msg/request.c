@@ -131,7 +131,7 @@ int msg_peer_failed(const struct msg_peer *peer)
     return error_set(peer->failed, "messages to and from rank %u: %s", peer->rank, peer->why);
 }
 
-static void drop_out(struct msg_peer *peer)
+void msg_peer_drop(struct msg_peer *peer)
 {
     while (peer->out) {
         struct msg_out *out = peer->out;
@@ -147,7 +147,7 @@ int msg_peer_fail(struct msg_peer *peer, struct tca_msg *msg, int error)
         return msg_peer_failed(peer);
     peer->failed = error;
     snprintf(peer->why, sizeof(peer->why), "%s", tca_error_text());
-    drop_out(peer);
+    msg_peer_drop(peer);
     peer->posted.first = peer->offered.first = peer->granted.first = NULL;
     peer->single.first = NULL;
     for (uint32_t i = 0; i < msg->request_count; i++) {

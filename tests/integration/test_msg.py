@@ -51,6 +51,9 @@ class Msg(Ranks):
             with self.subTest(places=places):
                 self.ranks(cluster, places, [harness.program("msg-errors")])
 
+    def test_free_with_queued_messages(self):
+        self.ranks(self.cluster(), [0, 0], [harness.program("msg-leave")])
+
     def test_straight_into_blocks(self):
         cluster = self.cluster(2)
         for places in ([0, 0], [0, 1]):
