@@ -1,6 +1,7 @@
 /* Waiting, for modules of this library that are built on tca.h. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "client/include/tca.h"
@@ -13,6 +14,19 @@ struct session_wait {
     void *context;
 };
 int session_wait_until(struct tca *session, const struct session_wait *wait, int64_t timeout_ns);
+
+/* A slot of the notifications of a rank, looked up once. Valid until the session ends. */
+struct session_slot {
+    struct notify_line *line;
+    _Atomic uint64_t *taken;
+    uint32_t rank;
+    uint32_t slot; /* its index in the notification segment */
+};
+
+/* As tca_notified(), in two steps, and without looking for ranks that have ended. */
+int session_slot_find(struct tca *session, uint32_t rank, uint32_t slot,
+                      struct session_slot *ret_slot);
+int session_take(struct tca *session, const struct session_slot *slot);
 
 /* How many starts and plans have failed so far, including those that have just ended: if it has
  * grown, some plan has an error to report. */

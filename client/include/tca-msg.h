@@ -36,10 +36,13 @@ extern "C" {
  * first send of a tag with the first receive of that tag, and so on; they never match one-shot
  * requests. The receiver hands over its address once. Then each start of the pair costs one put
  * with a notification, and one notification back, which says that the receiver has started too.
+ * Messages to a rank of the same node, to a receive with room for at most TCA_MSG_SHORT_BYTES, are
+ * buffered instead: the send is complete at once, unless the receiver is more than 16 messages
+ * behind, and one put back confirms twelve messages.
  *
  * Requests advance in calls of this header, and persistent ones also in other waiting calls of the
- * library; in the daemon's seat (TCA_SEAT_DAEMON, and by default between nodes) data is transferred
- * meanwhile. There is no thread.
+ * library, unless they wait for a buffer; in the daemon's seat (TCA_SEAT_DAEMON, and by default
+ * between nodes) data is transferred meanwhile. There is no thread.
  *
  * Memory may be anywhere. Data longer than TCA_MSG_EAGER_BYTES, and data of persistent messages, is
  * copied once more on each side where the memory is not in a region of the session. So is data with
@@ -55,13 +58,14 @@ extern "C" {
  * are not affected. -EPROTO: the rank has sent something invalid. */
 #define TCA_MSG_EAGER_BYTES 2032
 #define TCA_MSG_PAIRS       12
+#define TCA_MSG_SHORT_BYTES 64
 
 struct tca_msg;
 struct tca_msg_request;
 
 /* Makes a messenger. Collective: all ranks of the group call it in the same order. args: rail, seat,
- * channel, flags and name of its plans; may be NULL. Takes 32 KiB for each rank of the group, and as
- * much for each rank to which this one sends. -EBUSY: the session's slots are used up; a messenger
+ * channel, flags and name of its plans; may be NULL. Takes 46 KiB for each rank of the group, and
+ * 32 KiB for each rank to which this one sends. -EBUSY: the session's slots are used up; a messenger
  * keeps its slots when it is released, as they may still be notified, so that a session can make
  * two. Also the errors of tca_allgather() and tca_region_alloc(). */
 TCA_API int tca_msg_new(struct tca *session, const struct tca_plan_args *args,
@@ -101,8 +105,8 @@ TCA_API int tca_msg_recv_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,
                               const struct tca_msg_buffer *buffer,
                               struct tca_msg_request **ret_request);
 
-/* Starts a persistent request. A started send completes after its receive has been started. -EBUSY:
- * its last start has not been found complete by a test or wait. -ECANCELED: the other rank has
+/* Starts a persistent request. A started send completes after its receive has been started, or, if
+ * its messages are buffered, when a buffer is free. -EBUSY: its last start has not been found complete by a test or wait. -ECANCELED: the other rank has
  * released its side. */
 TCA_API int tca_msg_start(struct tca_msg_request *request);
 

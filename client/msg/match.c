@@ -126,11 +126,11 @@ static int take_note(struct msg_peer *peer, struct tca_msg *msg, const struct ms
     if (head->kind == MSG_OFFER && head->bytes == sizeof(value))
         return take_offer(peer, head, value);
     if (head->kind == MSG_PAIRED && pair && head->bytes == sizeof(value))
-        return msg_take_paired(peer, head->index, value);
+        return msg_take_paired(peer, head->index, head->tag, value);
     if (head->kind == MSG_RECV_GONE && pair && head->bytes == sizeof(value))
         return msg_take_recv_gone(peer, msg, head->index, value);
     if (head->kind == MSG_SEND_GONE && pair && head->bytes == sizeof(value))
-        return msg_take_send_gone(peer, head->index, value);
+        return msg_take_send_gone(peer, msg, head->index, value);
     return invalid(head);
 }
 

@@ -4,15 +4,18 @@
  * Each rank has a *ring* of 16 packets in the memory of every other. A packet carries a short
  * message, or concerns a long one or a pair (ring.c). Long messages (large.c): the
  * sender offers, the receiver grants its address and a notification slot of its own, the sender
- * puts. Pairs (pair.c) keep address and slot.
+ * puts. Pairs (pair.c) keep address and slot; short ones within a node have places for messages
+ * that were not received yet (pair_short.c).
  */
 #pragma once
 
 #include <assert.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/core/wait.h"
 #include "client/include/tca-msg.h"
 
 enum {
@@ -25,6 +28,8 @@ enum {
     MSG_EARLY_MAX = 65536, /* unmatched messages of one rank */
     MSG_CACHE = 64,        /* plans for long messages that are kept */
     MSG_CHUNK = 64,        /* requests allocated at a time */
+    MSG_PLACES = 16,       /* messages of a short pair that were not received yet */
+    MSG_CONFIRM = 12,      /* its messages that one put back confirms */
 };
 
 /* A messenger's slots, from its first one on. A rank is notified there by each other rank. */
@@ -32,16 +37,17 @@ enum {
     MSG_SLOT_RING = 0,   /* a packet has arrived */
     MSG_SLOT_CREDIT = 1, /* MSG_CREDIT packets have been consumed */
     MSG_SLOT_DATA = 2,   /* MSG_DATA slots: the data of a pair or of a long message has arrived */
-    MSG_SLOT_READY = MSG_SLOT_DATA + MSG_DATA, /* TCA_MSG_PAIRS slots: a receive was started */
-    MSG_SLOTS = MSG_SLOT_READY + TCA_MSG_PAIRS,
+    MSG_SLOT_READY = MSG_SLOT_DATA + MSG_DATA,      /* TCA_MSG_PAIRS slots: a receive was started */
+    MSG_SLOT_WAKE = MSG_SLOT_READY + TCA_MSG_PAIRS, /* places are free: never taken, only wakes */
+    MSG_SLOTS,
 };
 
 enum msg_kind {
-    MSG_SHORT = 1,     /* tag; the message */
-    MSG_OFFER = 2,     /* tag, request of the sender; length */
-    MSG_GRANT = 3,     /* request of the sender, index of the slot; address (note) */
-    MSG_NOTICE = 4,    /* a receive of a pair: tag, index; address (note) */
-    MSG_PAIRED = 5,    /* its send: index; length */
+    MSG_SHORT = 1,  /* tag; the message */
+    MSG_OFFER = 2,  /* tag, request of the sender; length */
+    MSG_GRANT = 3,  /* request of the sender, index of the slot; address (note) */
+    MSG_NOTICE = 4, /* a receive of a pair: tag, index; request: 1, may be short; address (note) */
+    MSG_PAIRED = 5, /* its send: index; tag: 1, is short; length */
     MSG_RECV_GONE = 6, /* index; starts */
     MSG_SEND_GONE = 7, /* index; completed starts, or UINT64_MAX: one is left incomplete */
 };
@@ -55,6 +61,20 @@ struct msg_head {
     uint32_t request;
 };
 static_assert(sizeof(struct msg_head) + TCA_MSG_EAGER_BYTES == MSG_PACKET_BYTES, "wire format");
+
+/* A number in a cache line of its own. */
+struct msg_count {
+    _Alignas(64) _Atomic uint64_t value;
+};
+
+/* What a rank keeps for each other rank, which writes the packets, places and confirmed counts. */
+struct msg_area {
+    uint8_t packets[MSG_RING][MSG_PACKET_BYTES];
+    _Alignas(64) uint8_t places[TCA_MSG_PAIRS][MSG_PLACES][TCA_MSG_SHORT_BYTES]; /* by data slot */
+    /* messages that the other rank has received from each send, by its data slot */
+    struct msg_count confirmed[TCA_MSG_PAIRS];
+    struct msg_count received[TCA_MSG_PAIRS]; /* from it: the sources of its confirmed counts */
+};
 
 /* Payload of a grant and of a notice. A layout may follow, as plain data: that of the receiver's
  * memory. */
@@ -83,12 +103,12 @@ struct msg_out {
 
 enum msg_state {
     MSG_IDLE = 0, /* persistent, not started */
-    MSG_QUEUED,   /* a send waits for room in the ring */
-    MSG_POSTED,   /* a receive waits for its message, or a pair for its other side */
-    MSG_OFFERED,  /* a send waits for its grant; a receive for a slot to grant */
-    MSG_GRANTED,  /* a send waits for a plan */
-    MSG_MOVING,   /* the put runs, or data has been granted */
     MSG_DONE,
+    MSG_QUEUED,  /* a send waits for room in the ring, or for a place */
+    MSG_POSTED,  /* a receive waits for its message, or a pair for its other side */
+    MSG_OFFERED, /* a send waits for its grant; a receive for a slot to grant */
+    MSG_GRANTED, /* a send waits for a plan */
+    MSG_MOVING,  /* the put runs, or data has been granted */
 };
 
 struct tca_msg_request {
@@ -116,12 +136,19 @@ struct tca_msg_request {
     struct msg_kept *kept;
     /* ---- pairs */
     struct tca_plan *plan; /* the put, or the notification that a receive has started */
-    uint64_t starts, ends; /* starts; those that are complete */
+    uint64_t starts, ends; /* starts, other than of a short receive; those that are complete */
     uint64_t limit;        /* once the other side is gone: starts that it has completed (a send),
                             * or made (a receive) */
     bool paired, gone;     /* the other side is known; has been released */
     bool arrived;          /* a receive's data, before its length */
     int broken;            /* a negative errno: cannot be started */
+    /* ---- short pairs */
+    bool is_short;                     /* a receive without a send: may become so */
+    bool quick;                        /* starts need no checks: both sides are there */
+    struct tca_plan *puts[MSG_PLACES]; /* by place; NULL: not used yet. `plan` is the last */
+    uint64_t confirmed;                /* messages that were received, as the sender knows */
+    struct session_slot data;          /* a receive's */
+    const uint8_t (*places)[TCA_MSG_SHORT_BYTES]; /* a receive's */
 };
 
 struct msg_list {
@@ -142,6 +169,7 @@ struct msg_early {
 struct msg_notice {
     uint64_t order; /* from 1 on; 0: none */
     uint32_t tag;
+    bool is_short; /* may be */
     struct msg_target target;
 };
 
@@ -151,27 +179,32 @@ struct msg_peer {
     uint32_t slot; /* first one of the other's messenger */
     int failed;    /* a negative errno */
     char why[200];
-    struct tca_handle ring; /* there */
+    bool near;              /* on this node */
+    struct tca_handle area; /* there: struct msg_area */
+    uint64_t area_bytes;    /* its offset */
+    struct msg_area *here;
     /* ---- sending packets */
     uint8_t *staging; /* MSG_RING packets; NULL: nothing was sent yet */
     struct tca_plan *puts[MSG_RING][MSG_CLASSES];
     uint32_t sent, confirmed;
     struct msg_out *out, **out_last;
     /* ---- receiving them */
-    uint8_t *packets;        /* where the other puts them */
     uint32_t taken, pending; /* packets consumed; notifications of others */
     struct tca_plan *credit;
     uint32_t owed; /* credits to give */
     struct msg_early *early, **early_last;
     uint32_t early_count;
     /* ---- requests */
-    struct msg_list posted;                       /* one-shot receives */
-    struct msg_list offered;                      /* those that wait for a slot to grant */
-    struct msg_list granted;                      /* sends that wait for a plan */
-    struct msg_list moving;                       /* sends whose plan runs */
-    struct msg_list single;                       /* sends of pairs without receive */
-    uint32_t data_taken;                          /* bits: data slots in use */
-    uint32_t data_leaving;                        /* bits: pairs that one side has released */
+    struct msg_list posted;  /* one-shot receives */
+    struct msg_list offered; /* those that wait for a slot to grant */
+    struct msg_list granted; /* sends that wait for a plan */
+    struct msg_list moving;  /* sends whose plan runs */
+    struct msg_list single;  /* sends of pairs without receive */
+    uint32_t data_taken;     /* bits: data slots in use */
+    uint32_t data_leaving;   /* bits: of these, receives that were released before their sends */
+    uint32_t data_ended;     /* bits: both are, and notifications are on their way: */
+    uint64_t left[TCA_MSG_PAIRS];                 /* their number; while leaving: those taken */
+    struct msg_list held;                         /* short sends that wait for a place */
     struct tca_msg_request *receives[MSG_DATA];   /* by data slot */
     struct tca_msg_request *sends[TCA_MSG_PAIRS]; /* by data slot of the other rank */
     struct msg_notice notices[TCA_MSG_PAIRS];
@@ -195,7 +228,7 @@ struct tca_msg {
     char name[64];
     uint32_t slot;
     uint32_t size;
-    struct tca_region *rings;
+    struct tca_region *areas;          /* struct msg_area by rank */
     struct msg_peer *peers;            /* [size] */
     struct tca_msg_request **requests; /* [request_count] */
     uint32_t request_count;
@@ -300,28 +333,57 @@ int msg_large_progress(struct msg_peer *peer, struct tca_msg *msg);
 
 /* ---- pair.c */
 
+/* Makes the plan that notifies the sender that the receive was started. */
+int msg_pair_ready_new(struct tca_msg_request *request);
 int msg_take_notice(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
                     struct msg_target *target);
-int msg_take_paired(struct msg_peer *peer, uint32_t index, uint64_t bytes);
+int msg_take_paired(struct msg_peer *peer, uint32_t index, bool is_short, uint64_t bytes);
 int msg_take_recv_gone(struct msg_peer *peer, struct tca_msg *msg, uint32_t index, uint64_t starts);
-int msg_take_send_gone(struct msg_peer *peer, uint32_t index, uint64_t ends);
+int msg_take_send_gone(struct msg_peer *peer, struct tca_msg *msg, uint32_t index, uint64_t ends);
 /* Sends the other rank a packet about the state of a pair. */
 int msg_pair_tell(struct msg_peer *peer, struct tca_msg *msg, enum msg_kind kind, uint32_t index,
                   uint64_t value);
 /* Frees what a notice holds. */
 void msg_notice_forget(struct msg_notice *notice);
-void msg_pair_free_index(struct msg_peer *peer, uint32_t index);
+/* Both sides are released: frees the index when `left` more notifications have arrived. */
+void msg_pair_end(struct msg_peer *peer, struct tca_msg *msg, uint32_t index, uint64_t left);
 
 /* ---- pair_run.c */
 
 /* Starts a send that has found its receive. */
 int msg_pair_launch(struct tca_msg_request *request);
+/* A receive's send has come, and the pair is not short. */
+int msg_pair_lengthen(struct tca_msg_request *request);
 /* 1: the start is complete, 0: not yet, or the error of the peer. */
 int msg_pair_test(struct tca_msg_request *request);
 void msg_pair_release(struct tca_msg_request *request);
 
+/* ---- pair_short.c */
+
+/* Make the pair of a receive or a send short, if its plans complete in order: is_short says whether. */
+int msg_short_offer(struct tca_msg_request *request);
+int msg_short_join(struct tca_msg_request *request);
+/* Starts a send, at once or when a place is free. */
+int msg_short_start(struct tca_msg_request *request);
+/* Starts the sends for which places have become free. */
+int msg_short_progress(struct msg_peer *peer);
+/* tca_msg_wait() of a quick receive: looks for its message only, for a fraction of a microsecond, and
+ * then calls msg_wait(). */
+int msg_short_wait(struct tca_msg_request *request, int64_t timeout_ns);
+/* Copies the message that has arrived to the receive's memory and, when due, confirms. */
+int msg_short_receive(struct tca_msg_request *request);
+/* Puts the number of messages received to the sender, or leaves it to a later call. */
+int msg_short_confirm(struct tca_msg_request *request);
+static inline bool msg_short_is_due(const struct tca_msg_request *request)
+{
+    return request->ends - request->confirmed >= MSG_CONFIRM;
+}
+/* Frees the plans of a request other than request->plan. */
+void msg_short_free(struct tca_msg_request *request);
+
 /* ---- wait.c */
 
+int msg_wait(struct tca_msg_request *request, int64_t timeout_ns);
 /* Waits until what is buffered has been sent and released sends are done, at most the session's
  * time-out. */
 void msg_drain(struct tca_msg *msg);

@@ -12,7 +12,7 @@
 struct greeting {
     int32_t error; /* a negative errno: this rank has failed */
     uint32_t slot;
-    struct tca_handle rings;
+    struct tca_handle areas;
 };
 
 static int prepare(struct tca_msg *msg, const struct tca_plan_args *args, struct greeting *ret)
@@ -27,9 +27,8 @@ static int prepare(struct tca_msg *msg, const struct tca_plan_args *args, struct
     if (r < 0)
         return r;
     ret->slot = msg->slot;
-    r = tca_region_alloc(msg->session, (uint64_t)msg->size * MSG_RING * MSG_PACKET_BYTES,
-                         &msg->rings);
-    return r < 0 ? r : tca_region_handle(msg->rings, 0, TCA_ALL, &ret->rings);
+    r = tca_region_alloc(msg->session, msg->size * sizeof(struct msg_area), &msg->areas);
+    return r < 0 ? r : tca_region_handle(msg->areas, 0, TCA_ALL, &ret->areas);
 }
 
 static int meet(struct tca_msg *msg, int error, struct greeting *mine)
@@ -52,9 +51,10 @@ static int meet(struct tca_msg *msg, int error, struct greeting *mine)
                           tca_strerror(all[rank].error));
         peer->rank = rank;
         peer->slot = all[rank].slot;
-        peer->ring = all[rank].rings;
-        peer->packets =
-            (uint8_t *)tca_region_address(msg->rings) + (size_t)rank * MSG_RING * MSG_PACKET_BYTES;
+        peer->near = tca_node_of(msg->session, rank) == (int)tca_node(msg->session);
+        peer->area = all[rank].areas;
+        peer->area_bytes = tca_rank(msg->session) * sizeof(struct msg_area);
+        peer->here = (struct msg_area *)tca_region_address(msg->areas) + rank;
     }
     free(all);
     return r;
@@ -102,8 +102,10 @@ static void requests_deinit(struct tca_msg *msg)
         struct tca_msg_request *request = msg->requests[i];
         if (!request->used)
             continue;
-        if (request->persistent)
+        if (request->persistent) {
+            msg_short_free(request);
             msg_plan_free(request->plan);
+        }
         msg_request_free(request);
     }
     for (uint32_t i = 0; i < msg->request_count; i += MSG_CHUNK)
@@ -133,8 +135,8 @@ struct tca_msg *tca_msg_free(struct tca_msg *msg)
         msg_plan_free(msg->kept[i].plan);
         tca_layout_free(msg->kept[i].target.layout);
     }
-    if (msg->rings)
-        tca_region_free(msg->rings);
+    if (msg->areas)
+        tca_region_free(msg->areas);
     if (msg->slot && slots_are_quiet(msg))
         slots_return(msg->session, msg->slot, MSG_SLOTS);
     free(msg->peers);

@@ -4,7 +4,9 @@
  * the sender, a slot that says it was started; both have the same index.
  *
  * An index is used again when both sides are released and no notification of it is on its way: all
- * starts of the receive were completed by data, and the send has completed as many.
+ * starts of the receive were completed by data, and the send has completed as many. The places of a
+ * short pair (pair_short.c) may hold messages that were not received: their notifications are taken
+ * first.
  */
 #include "client/msg/msg.h"
 
@@ -13,10 +15,25 @@
 
 #include "client/core/error.h"
 
-void msg_pair_free_index(struct msg_peer *peer, uint32_t index)
+static void free_index(struct msg_peer *peer, struct tca_msg *msg, uint32_t index)
 {
+    uint64_t *left = &peer->left[index];
+
+    while (*left > 0 &&
+           tca_notified(msg->session, peer->rank, msg->slot + MSG_SLOT_DATA + index) > 0)
+        --*left;
+    if (*left > 0)
+        return;
     peer->data_taken &= ~(1u << index);
+    peer->data_ended &= ~(1u << index);
+}
+
+void msg_pair_end(struct msg_peer *peer, struct tca_msg *msg, uint32_t index, uint64_t left)
+{
     peer->data_leaving &= ~(1u << index);
+    peer->data_ended |= 1u << index;
+    peer->left[index] = left;
+    free_index(peer, msg, index);
 }
 
 int msg_pair_tell(struct msg_peer *peer, struct tca_msg *msg, enum msg_kind kind, uint32_t index,
@@ -59,18 +76,28 @@ static int give_up(struct tca_msg_request *request, uint32_t index, int error)
     return msg_pair_tell(request->peer, request->msg, MSG_SEND_GONE, index, 0);
 }
 
-static int join(struct tca_msg_request *request, uint32_t index, const struct msg_target *target)
+/* may: whether the pair may be short. */
+static int join(struct tca_msg_request *request, uint32_t index, bool may,
+                const struct msg_target *target)
 {
     int r = 0;
 
     request->index = index;
     request->paired = true;
     request->peer->sends[index] = request;
-    if (request->room <= target->bytes)
-        r = build(request, index, target);
+    if (request->room <= target->bytes) {
+        r = may && target->bytes <= TCA_MSG_SHORT_BYTES ? msg_short_join(request) : 0;
+        if (r >= 0 && !request->is_short)
+            r = build(request, index, target);
+    }
     if (r < 0)
         return give_up(request, index, r);
-    r = msg_pair_tell(request->peer, request->msg, MSG_PAIRED, index, request->room);
+    request->quick = request->is_short;
+    const struct msg_head head = {.kind = MSG_PAIRED,
+                                  .index = (uint8_t)index,
+                                  .tag = request->is_short,
+                                  .bytes = sizeof(request->room)};
+    r = msg_note_send(request->peer, request->msg, head, &request->room);
     return r >= 0 && request->state == MSG_POSTED ? msg_pair_launch(request) : r;
 }
 
@@ -107,25 +134,29 @@ int msg_take_notice(struct msg_peer *peer, struct tca_msg *msg, const struct msg
         request = request->next;
     if (request) {
         msg_list_remove(&peer->single, request);
-        return join(request, head->index, target);
+        return join(request, head->index, head->request, target);
     }
-    *notice =
-        (struct msg_notice){.order = ++peer->notice_order, .tag = head->tag, .target = *target};
+    *notice = (struct msg_notice){.order = ++peer->notice_order,
+                                  .tag = head->tag,
+                                  .is_short = head->request,
+                                  .target = *target};
     target->layout = NULL;
     return 0;
 }
 
-int msg_take_paired(struct msg_peer *peer, uint32_t index, uint64_t bytes)
+int msg_take_paired(struct msg_peer *peer, uint32_t index, bool is_short, uint64_t bytes)
 {
     struct tca_msg_request *request = peer->receives[index];
 
-    if (!(peer->data_taken & 1u << index) || (request && request->paired))
+    if (!(peer->data_taken & 1u << index) ||
+        (request && (request->paired || (is_short && !request->is_short))))
         return error_set(-EPROTO, "an unexpected send for slot %u", index);
-    if (request) {
-        request->bytes = bytes;
-        request->paired = true;
-    }
-    return 0;
+    if (!request)
+        return 0;
+    request->bytes = bytes;
+    request->paired = true;
+    request->quick = is_short && bytes <= request->room;
+    return request->is_short && !request->quick ? msg_pair_lengthen(request) : 0;
 }
 
 int msg_take_recv_gone(struct msg_peer *peer, struct tca_msg *msg, uint32_t index, uint64_t starts)
@@ -138,12 +169,13 @@ int msg_take_recv_gone(struct msg_peer *peer, struct tca_msg *msg, uint32_t inde
     }
     if (request) {
         request->gone = true;
+        request->quick = false;
         request->limit = starts;
     }
     return 0;
 }
 
-int msg_take_send_gone(struct msg_peer *peer, uint32_t index, uint64_t ends)
+int msg_take_send_gone(struct msg_peer *peer, struct tca_msg *msg, uint32_t index, uint64_t ends)
 {
     struct tca_msg_request *request = peer->receives[index];
 
@@ -151,9 +183,10 @@ int msg_take_send_gone(struct msg_peer *peer, uint32_t index, uint64_t ends)
         return error_set(-EPROTO, "an unexpected end of the send for slot %u", index);
     if (request) {
         request->gone = true;
+        request->quick = false;
         request->limit = ends;
     } else if (peer->data_leaving & 1u << index && ends != UINT64_MAX) {
-        msg_pair_free_index(peer, index);
+        msg_pair_end(peer, msg, index, ends - peer->left[index]);
     }
     return 0;
 }
@@ -185,7 +218,7 @@ int tca_msg_send_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,
     }
     struct msg_notice *notice = first_notice(peer, tag);
     if (notice) {
-        r = join(request, (uint32_t)(notice - peer->notices), &notice->target);
+        r = join(request, (uint32_t)(notice - peer->notices), notice->is_short, &notice->target);
         msg_notice_forget(notice);
     } else {
         msg_list_add(&peer->single, request);
@@ -196,8 +229,10 @@ int tca_msg_send_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,
     return 0;
 }
 
-static int take_index(struct msg_peer *peer, uint32_t *ret_index)
+static int take_index(struct msg_peer *peer, struct tca_msg *msg, uint32_t *ret_index)
 {
+    for (uint32_t bits = peer->data_ended; bits; bits &= bits - 1)
+        free_index(peer, msg, (uint32_t)__builtin_ctz(bits));
     uint32_t available = ~peer->data_taken & ((1u << TCA_MSG_PAIRS) - 1);
 
     if (!available)
@@ -206,6 +241,14 @@ static int take_index(struct msg_peer *peer, uint32_t *ret_index)
                          peer->rank, TCA_MSG_PAIRS);
     *ret_index = (uint32_t)__builtin_ctz(available);
     return 0;
+}
+
+int msg_pair_ready_new(struct tca_msg_request *request)
+{
+    struct msg_peer *peer = request->peer;
+
+    return msg_plan_notify(peer, request->msg, peer->slot + MSG_SLOT_READY + request->index,
+                           &request->plan);
 }
 
 static int announce(struct tca_msg_request *request)
@@ -217,10 +260,12 @@ static int announce(struct tca_msg_request *request)
     struct tca_msg *msg = request->msg;
     int bytes = msg_note_make(request, request->room, payload), r = bytes;
 
-    head.bytes = (uint16_t)bytes;
     if (r >= 0)
-        r = msg_plan_notify(peer, msg, peer->slot + MSG_SLOT_READY + request->index,
-                            &request->plan);
+        r = msg_short_offer(request);
+    if (r >= 0 && !request->is_short)
+        r = msg_pair_ready_new(request);
+    head.bytes = (uint16_t)bytes;
+    head.request = request->is_short;
     return r < 0 ? r : msg_note_send(peer, msg, head, payload);
 }
 
@@ -235,7 +280,7 @@ int tca_msg_recv_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,
     struct msg_peer *peer = request->peer;
     r = peer->failed ? msg_peer_failed(peer) : keep_layout(request);
     if (r >= 0)
-        r = take_index(peer, &request->index);
+        r = take_index(peer, msg, &request->index);
     if (r >= 0)
         r = announce(request);
     if (r < 0) {

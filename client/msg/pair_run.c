@@ -16,6 +16,8 @@ int msg_pair_launch(struct tca_msg_request *request)
 {
     int r = 0;
 
+    if (request->is_short)
+        return msg_short_start(request);
     if (!request->plan) { /* too long for the receive, which has failed */
         msg_done(request, 0);
         return 0;
@@ -32,15 +34,28 @@ int msg_pair_launch(struct tca_msg_request *request)
     return 0;
 }
 
-static int cannot_start(struct tca_msg_request *request)
+/* A short receive to which more has been sent before its send was released, or its rank ended. */
+static bool has_message(struct tca_msg_request *request)
+{
+    const int failed = request->peer->failed;
+
+    if (request->sends || !request->is_short || !request->paired ||
+        (failed && !msg_has_ended(failed)))
+        return false;
+    if (!request->arrived)
+        request->arrived = session_take(request->msg->session, &request->data) > 0;
+    return request->arrived || (!failed && request->gone && request->ends < request->limit);
+}
+
+static __attribute__((noinline, cold)) int cannot_start(struct tca_msg_request *request)
 {
     struct msg_peer *peer = request->peer;
 
     if (!request->persistent)
         return error_static(-EINVAL, "message: a one-shot request is started when it is made");
-    if (request->state != MSG_IDLE && request->state != MSG_DONE)
+    if (request->state > MSG_DONE)
         return error_static(-EBUSY, "message: the last start is still running: wait for it");
-    if (is_too_long(request)) /* does not need the other side */
+    if (is_too_long(request) || has_message(request)) /* does not need the other side */
         return 0;
     if (peer->failed)
         return msg_peer_failed(peer);
@@ -54,25 +69,41 @@ static int cannot_start(struct tca_msg_request *request)
                            : 0;
 }
 
+static int tell_ready(struct tca_msg_request *request)
+{
+    int r = msg_plan_start(request->msg, request->plan);
+
+    if (r < 0)
+        return r;
+    request->starts++;
+    request->lent = true;
+    return 0;
+}
+
+int msg_pair_lengthen(struct tca_msg_request *request)
+{
+    request->is_short = false;
+    if (is_too_long(request))
+        return 0; /* is not received */
+    request->plan = tca_plan_free(request->plan);
+    int r = msg_pair_ready_new(request);
+    return r >= 0 && request->state == MSG_MOVING ? tell_ready(request) : r;
+}
+
 static int start_receive(struct tca_msg_request *request)
 {
     if (is_too_long(request)) {
         msg_done(request, -EMSGSIZE);
         return 0;
     }
-    int r = msg_plan_start(request->msg, request->plan);
-    if (r < 0)
-        return r;
-    request->starts++;
     request->state = MSG_MOVING;
-    request->lent = true;
-    return 0;
+    return request->is_short ? 0 : tell_ready(request);
 }
 
-int tca_msg_start(struct tca_msg_request *request)
+static int start(struct tca_msg_request *request)
 {
     bool ready = request->persistent && !request->peer->failed && !request->gone &&
-                 !request->broken && (request->state == MSG_IDLE || request->state == MSG_DONE);
+                 !request->broken && request->state <= MSG_DONE;
     int r = ready ? 0 : cannot_start(request);
 
     if (r < 0)
@@ -84,6 +115,16 @@ int tca_msg_start(struct tca_msg_request *request)
     else
         request->state = MSG_POSTED;
     return r < 0 ? msg_peer_lost(request->peer, request->msg, r) : 0;
+}
+
+int tca_msg_start(struct tca_msg_request *request)
+{
+    if (!request->quick || request->state > MSG_DONE)
+        return start(request);
+    if (request->sends)
+        return msg_short_start(request);
+    request->state = MSG_MOVING;
+    return 0;
 }
 
 static int test_send(struct tca_msg_request *request)
@@ -99,15 +140,18 @@ static int test_send(struct tca_msg_request *request)
     return r < 0 ? r : request->state == MSG_DONE;
 }
 
-static void receive(struct tca_msg_request *request)
+static int receive(struct tca_msg_request *request)
 {
     int r = 0;
 
     request->arrived = request->lent = false;
+    if (request->is_short)
+        return msg_short_receive(request);
     request->ends++;
     if (request->staging)
         r = msg_scatter(request, request->staging, request->bytes);
     msg_done(request, r);
+    return 0;
 }
 
 int msg_pair_test(struct tca_msg_request *request)
@@ -125,7 +169,9 @@ int msg_pair_test(struct tca_msg_request *request)
     if (is_too_long(request))
         msg_done(request, -EMSGSIZE);
     else if (request->paired && request->arrived)
-        receive(request);
+        r = receive(request);
+    else if (request->is_short && msg_short_is_due(request))
+        msg_short_confirm(request);
     else if (request->gone && (request->ends == request->limit || request->limit == UINT64_MAX))
         msg_done(request, -ECANCELED);
     return request->state == MSG_DONE ? 1 : r < 0 ? r : 0;
@@ -135,8 +181,9 @@ static int release_send(struct tca_msg_request *request)
 {
     struct msg_peer *peer = request->peer;
     bool running = request->plan && tca_test(request->plan) == 0;
-    uint64_t ends = running ? UINT64_MAX : request->starts;
+    uint64_t ends = running && !request->is_short ? UINT64_MAX : request->starts;
 
+    msg_short_free(request);
     if (!running)
         tca_plan_free(request->plan);
     if (peer->failed || request->broken)
@@ -152,19 +199,23 @@ static int release_send(struct tca_msg_request *request)
 static int release_receive(struct tca_msg_request *request)
 {
     struct msg_peer *peer = request->peer;
-    bool complete = request->starts == request->ends;
+    uint64_t taken = request->ends + request->arrived;
+    bool complete =
+        request->is_short ? tca_test(request->plan) != 0 : request->starts == request->ends;
 
     tca_plan_free(request->plan);
     peer->receives[request->index] = NULL;
     if (peer->failed)
         return 0;
     if (request->gone) {
-        if (complete && request->limit == request->ends)
-            msg_pair_free_index(peer, request->index);
+        if (complete && (request->is_short || request->limit == taken))
+            msg_pair_end(peer, request->msg, request->index, request->limit - taken);
         return 0;
     }
-    if (complete)
+    if (complete) {
         peer->data_leaving |= 1u << request->index;
+        peer->left[request->index] = taken;
+    }
     return msg_pair_tell(peer, request->msg, MSG_RECV_GONE, request->index, request->starts);
 }
 
@@ -172,8 +223,12 @@ void msg_pair_release(struct tca_msg_request *request)
 {
     struct msg_peer *peer = request->peer;
     struct tca_msg *msg = request->msg;
-    int r = request->sends ? release_send(request) : release_receive(request);
 
+    if (request->state == MSG_QUEUED) { /* is sent before */
+        request->released = true;
+        return;
+    }
+    int r = request->sends ? release_send(request) : release_receive(request);
     msg_request_free(request);
     if (r < 0)
         msg_peer_lost(peer, msg, r);

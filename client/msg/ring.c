@@ -2,6 +2,7 @@
 #include "client/msg/msg.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,9 +28,8 @@ static __attribute__((noinline, cold)) int make_put(struct msg_peer *peer, struc
     uint64_t offset = (uint64_t)place * MSG_PACKET_BYTES;
     struct tca_put put = {
         .source_address = peer->staging + offset,
-        .target = peer->ring,
-        .target_offset_bytes =
-            (uint64_t)tca_rank(msg->session) * MSG_RING * MSG_PACKET_BYTES + offset,
+        .target = peer->area,
+        .target_offset_bytes = peer->area_bytes + offsetof(struct msg_area, packets) + offset,
         .bytes = class_bytes[size],
     };
     struct tca_plan *plan = NULL;
@@ -174,7 +174,7 @@ static int flush_out(struct msg_peer *peer, struct tca_msg *msg)
 
 static const uint8_t *packet_of(const struct msg_peer *peer, uint32_t seq)
 {
-    return peer->packets + (size_t)(seq % MSG_RING) * MSG_PACKET_BYTES;
+    return peer->here->packets[seq % MSG_RING];
 }
 
 /* The packets whose heads are here. Read after the notifications were taken. */
@@ -271,6 +271,8 @@ static int progress(struct msg_peer *peer, struct tca_msg *msg, int *ret_end)
         r = take_data(peer, ret_end);
     if (r >= 0 && peer->out)
         r = flush_out(peer, msg);
+    if (r >= 0 && peer->held.first)
+        r = msg_short_progress(peer);
     return r < 0 ? r : msg_large_progress(peer, msg);
 }
 

@@ -55,7 +55,7 @@ static void progress(struct tca_msg *msg, struct msg_peer *peer)
 
 static bool is_open(const struct tca_msg_request *request)
 {
-    return request->state != MSG_IDLE && request->state != MSG_DONE;
+    return request->state > MSG_DONE;
 }
 
 int tca_msg_test(struct tca_msg_request *request)
@@ -103,13 +103,22 @@ static __attribute__((noinline)) int wait_for(struct tca_msg_request *request, i
     return r < 0 ? r : 0;
 }
 
-int tca_msg_wait(struct tca_msg_request *request, int64_t timeout_ns)
+int msg_wait(struct tca_msg_request *request, int64_t timeout_ns)
 {
     int r = tca_msg_test(request);
 
     if (r == 0)
         return wait_for(request, timeout_ns);
     return r < 0 ? r : 0;
+}
+
+int tca_msg_wait(struct tca_msg_request *request, int64_t timeout_ns)
+{
+    if (request->state == MSG_DONE && request->status == 0)
+        return 0;
+    if (request->quick && request->state == MSG_MOVING && !request->sends && !request->arrived)
+        return msg_short_wait(request, timeout_ns);
+    return msg_wait(request, timeout_ns);
 }
 
 /* Several requests of one messenger. */
@@ -227,7 +236,7 @@ static bool has_work(const struct tca_msg *msg)
 {
     for (uint32_t i = 0; i < msg->request_count; i++) {
         const struct tca_msg_request *request = msg->requests[i];
-        if (request->used && request->sends && !request->persistent && is_open(request) &&
+        if (request->used && request->sends && is_open(request) &&
             (request->released || request->state == MSG_QUEUED))
             return true;
     }

@@ -9,6 +9,7 @@
 
 #include "client/core/clock.h"
 #include "client/core/error.h"
+#include "client/core/seats.h"
 #include "client/core/session.h"
 #include "client/core/slots.h"
 #include "client/layout/layout.h"
@@ -245,6 +246,14 @@ static void unlink_plan(struct tca_plan *plan)
         plan->session->plans = plan->next;
     if (plan->next)
         plan->next->previous = plan->previous;
+}
+
+bool plan_copies_here(const struct tca_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        if (plan->units[i].pair)
+            return false;
+    return plan->daemon_count == 0;
 }
 
 void plan_destroy(struct tca_plan *plan)

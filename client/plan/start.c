@@ -3,6 +3,7 @@
 
 #include "client/core/clock.h"
 #include "client/core/error.h"
+#include "client/core/seats.h"
 #include "client/core/session.h"
 #include "client/plan/pair.h"
 #include "client/plan/plan.h"
@@ -135,4 +136,12 @@ int tca_start(struct tca_plan *plan)
     plan->last_status = plan->status;
     plan->last_starts = plan->starts;
     return 0;
+}
+
+int plan_start_and_test(struct tca_plan *plan)
+{
+    int r = tca_start(plan);
+    if (r < 0)
+        return r;
+    return plan->state == PLAN_IDLE && plan->last_status == 0 && !plan->lossy ? 1 : tca_test(plan);
 }

@@ -6,6 +6,7 @@
 #include "client/core/error.h"
 #include "client/core/session.h"
 #include "client/core/slots.h"
+#include "client/core/wait.h"
 #include "client/memory/lane.h"
 #include "client/plan/overdue.h"
 #include "client/plan/pair.h"
@@ -223,31 +224,23 @@ void plans_drain(struct tca *session, int64_t timeout_ns)
 
 /* ---- notifications ---- */
 
-struct awaited {
-    struct notify_line *line;
-    _Atomic uint64_t *taken;
-    uint32_t rank;
-    uint32_t slot; /* its index in the notification segment */
-};
-
-static int find_counter(struct tca *session, uint32_t rank, uint32_t slot,
-                        struct awaited *ret_awaited)
+int session_slot_find(struct tca *session, uint32_t rank, uint32_t slot,
+                      struct session_slot *ret_slot)
 {
     uint32_t index;
     if (__builtin_expect(rank >= session->sources || !slot_index(slot, &index), 0))
         return error_set(-EINVAL, "rank %u, slot %u: ranks go from 0 to %u, slots to %d", rank,
                          slot, session->sources - 1, SLOTS_PROGRAM - 1);
-    *ret_awaited =
-        (struct awaited){.line = notify_line_of(session->notify, rank, index),
-                         .taken = notify_taken_of(session->notify, session->sources, rank, index),
-                         .rank = rank,
-                         .slot = index};
+    *ret_slot = (struct session_slot){
+        .line = notify_line_of(session->notify, rank, index),
+        .taken = notify_taken_of(session->notify, session->sources, rank, index),
+        .rank = rank,
+        .slot = index};
     return 0;
 }
 
-static inline int take_notification(struct tca *session, void *subject)
+static inline int take(struct tca *session, const struct session_slot *awaited)
 {
-    struct awaited *awaited = subject;
     if (notify_arrived(awaited->line) !=
         atomic_load_explicit(awaited->taken, memory_order_relaxed)) {
         int landed = lane_complete(session, awaited->rank);
@@ -271,9 +264,19 @@ static inline int take_notification(struct tca *session, void *subject)
     return 0;
 }
 
+int session_take(struct tca *session, const struct session_slot *slot)
+{
+    return take(session, slot);
+}
+
+static int take_notification(struct tca *session, void *subject)
+{
+    return take(session, subject);
+}
+
 static int rank_failed(struct tca *session, void *subject)
 {
-    const struct awaited *awaited = subject;
+    const struct session_slot *awaited = subject;
     /* acquire: the check that follows sees all notifications from before its daemon wrote the state
      */
     switch (
@@ -292,8 +295,8 @@ static int rank_failed(struct tca *session, void *subject)
 
 int tca_notified(struct tca *session, uint32_t rank, uint32_t slot)
 {
-    struct awaited awaited = {0};
-    int r = find_counter(session, rank, slot, &awaited);
+    struct session_slot awaited = {0};
+    int r = session_slot_find(session, rank, slot, &awaited);
     if (r < 0)
         return r;
     if ((r = take_notification(session, &awaited)) != 0)
@@ -310,10 +313,10 @@ int tca_notified(struct tca *session, uint32_t rank, uint32_t slot)
 
 int tca_notified_wait(struct tca *session, uint32_t rank, uint32_t slot, int64_t timeout_ns)
 {
-    struct awaited awaited = {0};
+    struct session_slot awaited = {0};
     struct wait_spec spec = {
         .ready = take_notification, .failed = rank_failed, .subject = &awaited};
-    int r = find_counter(session, rank, slot, &awaited);
+    int r = session_slot_find(session, rank, slot, &awaited);
     if (r < 0 || (r = session_timeout(session, timeout_ns, &spec.timeout_ns)) < 0)
         return r;
     r = wait_for(session, &spec);
@@ -334,9 +337,9 @@ static int take_any(struct tca *session, void *subject)
 {
     struct awaited_any *any = subject;
     for (uint32_t i = 1; i <= session->sources; i++) {
-        struct awaited awaited = {0};
+        struct session_slot awaited = {0};
         uint32_t rank = (any->rank + i) % session->sources;
-        find_counter(session, rank, any->slot, &awaited);
+        session_slot_find(session, rank, any->slot, &awaited);
         if (take_notification(session, &awaited) > 0) {
             any->rank = rank;
             return 1;
@@ -353,10 +356,10 @@ static int session_failed(struct tca *session, void *subject)
 int tca_notified_wait_any(struct tca *session, uint32_t slot, int64_t timeout_ns,
                           uint32_t *ret_rank)
 {
-    struct awaited first = {0};
+    struct session_slot first = {0};
     struct awaited_any any = {.slot = slot, .rank = session->heard};
     struct wait_spec spec = {.ready = take_any, .failed = session_failed, .subject = &any};
-    int r = find_counter(session, 0, slot, &first);
+    int r = session_slot_find(session, 0, slot, &first);
     if (r < 0 || (r = session_timeout(session, timeout_ns, &spec.timeout_ns)) < 0)
         return r;
     r = wait_for(session, &spec);
@@ -368,8 +371,8 @@ int tca_notified_wait_any(struct tca *session, uint32_t slot, int64_t timeout_ns
 
 uint64_t tca_notified_count(struct tca *session, uint32_t rank, uint32_t slot)
 {
-    struct awaited awaited = {0};
-    if (find_counter(session, rank, slot, &awaited) < 0)
+    struct session_slot awaited = {0};
+    if (session_slot_find(session, rank, slot, &awaited) < 0)
         return 0;
     if (has_events(session))
         session_drain(session); /* a program may only call this function until a notification
@@ -379,8 +382,8 @@ uint64_t tca_notified_count(struct tca *session, uint32_t rank, uint32_t slot)
 
 uint64_t tca_notified_ns(struct tca *session, uint32_t rank, uint32_t slot)
 {
-    struct awaited awaited = {0};
-    if (find_counter(session, rank, slot, &awaited) < 0)
+    struct session_slot awaited = {0};
+    if (session_slot_find(session, rank, slot, &awaited) < 0)
         return 0;
     return atomic_load_explicit(&awaited.line->arrived_ns, memory_order_relaxed);
 }

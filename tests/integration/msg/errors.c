@@ -3,19 +3,29 @@
  * again, at both ranks of a group of two. Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "client/include/tca-msg.h"
 #include "tests/integration/expect.h"
 
-enum { PAIR = 1, SYNC = 2, NEVER = 3, REUSES = 3 * TCA_MSG_PAIRS, PATIENCE = 5000 };
+enum {
+    PAIR = 1,
+    SYNC = 2,
+    NEVER = 3,
+    REUSES = 3 * TCA_MSG_PAIRS,
+    PATIENCE = 5000,
+    PLACES = 16,
+    LAST = 3
+};
 #define MILLISECOND INT64_C(1000000)
 
 static struct tca *session;
 static struct tca_msg *msg;
 static struct tca_msg_request *never; /* a receive: testing it advances everything */
 static uint32_t other;
+static bool near; /* messages of pairs are buffered */
 
 static int run(struct tca_msg_request *request)
 {
@@ -98,6 +108,38 @@ static void reuse(void)
     meet();
 }
 
+/* Rank 0 starts its send until the messages find no place, and releases it; only then does rank 1 start
+ * its receive. */
+static void ahead(void)
+{
+    struct tca_msg_request *request = NULL;
+    int value = -1, count = 0;
+    const struct tca_msg_buffer buffer = {&value, sizeof(value), NULL};
+    int r = rank == 0 ? tca_msg_send_init(msg, other, PAIR, &buffer, &request)
+                      : recv_init(&buffer, &request);
+
+    expect(r, 0, NULL, "making a pair");
+    meet();
+    for (r = 1; rank == 0 && r > 0; count++) {
+        value = count;
+        expect(tca_msg_start(request), 0, NULL, "a start ahead");
+        r = tca_msg_test(request);
+    }
+    if (rank == 0) {
+        expect(count, PLACES + 1, NULL, "starts ahead");
+        expect(tca_msg_start(request), -EBUSY, "still running", "a start too many");
+        request = tca_msg_release(request);
+    }
+    expect(tca_barrier(session, TCA_DEFAULT), 0, NULL, "barrier");
+    for (; rank == 1 && (r = run(request)) == 0; count++)
+        expect(value, count, NULL, "a message from ahead");
+    expect(count, PLACES + 1, NULL, "messages from ahead");
+    if (rank == 1)
+        expect(r, -ECANCELED, NULL, "the end of the messages from ahead");
+    tca_msg_release(request);
+    meet();
+}
+
 /* Rank `first` releases its side, after `both` have used the pair or not. */
 static void cancel(uint32_t first, int both)
 {
@@ -120,26 +162,46 @@ static void cancel(uint32_t first, int both)
     meet();
     if (rank != first && both)
         expect(tca_msg_start(request), -ECANCELED, "released its side", "start without the other");
+    else if (rank == 0 && first == 1 && near)
+        expect(tca_msg_wait(request, TCA_DEFAULT), 0, NULL, "a send in vain");
     else if (rank != first)
         expect(tca_msg_wait(request, TCA_DEFAULT), -ECANCELED, "was released", "wait in vain");
     tca_msg_release(request);
     meet();
 }
 
-/* A send that nobody receives does not keep rank 0 from leaving, and thereby rank 1 from knowing. */
+/* A send that nobody receives does not keep rank 0 from leaving, and thereby rank 1 from knowing. What
+ * rank 0 has sent before is received nevertheless. */
 static void leave(void)
 {
     static uint8_t data[3 * TCA_MSG_EAGER_BYTES];
     const struct tca_msg_buffer buffer = {data, sizeof(data), NULL};
-    struct tca_msg_request *request = NULL;
+    struct tca_msg_request *request = NULL, *pair = NULL;
+    int value = -1;
+    const struct tca_msg_buffer word = {&value, sizeof(value), NULL};
 
+    if (rank == 1)
+        expect(tca_msg_recv(msg, other, PAIR, &buffer, &request), 0, NULL, "a receive in vain");
+    if (near)
+        expect(rank == 0 ? tca_msg_send_init(msg, other, PAIR, &word, &pair)
+                         : recv_init(&word, &pair),
+               0, NULL, "making a pair");
+    meet();
     if (rank == 0) {
+        for (value = 0; near && value < LAST; value++)
+            expect(run(pair), 0, NULL, "a last message");
         expect(tca_msg_send(msg, other, NEVER, &buffer, &request), 0, NULL, "a send in vain");
         return;
     }
-    expect(tca_msg_recv(msg, other, SYNC, &buffer, &request), 0, NULL, "a receive in vain");
     expect(tca_msg_wait(request, 25000 * MILLISECOND), -EOWNERDEAD, NULL, "waiting for the end");
     tca_msg_release(request);
+    for (int i = 0; near && i < LAST; i++) {
+        expect(run(pair), 0, NULL, "receiving a last message");
+        expect(value, i, NULL, "a last message");
+    }
+    if (near)
+        expect(run(pair), -EOWNERDEAD, NULL, "receiving more than was sent");
+    tca_msg_release(pair);
 }
 
 int main(void)
@@ -150,6 +212,7 @@ int main(void)
     if (r >= 0) {
         rank = tca_rank(session);
         other = 1 - rank;
+        near = tca_node_of(session, other) == (int)tca_node(session);
         r = tca_msg_new(session, NULL, &msg);
     }
     if (r >= 0)
@@ -162,6 +225,10 @@ int main(void)
     reuse();
     for (int i = 0; i < 4; i++)
         cancel(i % 2, i / 2);
+    for (int i = 0; near && i < REUSES; i++)
+        cancel(1, 0);
+    for (int i = 0; near && i < 2; i++)
+        ahead();
     reuse();
     tca_msg_release(never);
     leave();

@@ -4,6 +4,7 @@
  * its buffers; whatever is invalid is -EPROTO. Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "tests/unit/proto/random.h"
 
 enum { PACKETS = 600, REQUESTS = 24, END = 99, BYTES = 5000, CREDITS = 6, LAYOUT_ROOM = 512 };
+enum { COUNT_BYTES = TCA_MSG_PAIRS * sizeof(struct msg_count) };
 
 static struct tca *session;
 static struct tca_msg *msg;
@@ -31,8 +33,23 @@ static struct {
     uint8_t *memory;
     struct tca_plan *puts[MSG_RING];
     struct tca_plan *notifications[MSG_SLOTS];
+    struct msg_count *counts; /* of messages that it says it has received */
+    struct tca_plan *put_counts;
     struct tca_handle handle; /* of other memory, which it offers */
 } hostile;
+
+static int make_put(struct tca_put put, uint32_t slot, struct tca_plan **ret_plan)
+{
+    int r = msg_plan_new(msg, 0, ret_plan);
+
+    put.target = peer->area;
+    put.target_offset_bytes += peer->area_bytes;
+    if (r >= 0)
+        r = tca_plan_put(*ret_plan, &put);
+    if (r >= 0)
+        r = tca_plan_notify(*ret_plan, 0, peer->slot + slot);
+    return r < 0 ? r : tca_plan_commit(*ret_plan, TCA_DEFAULT);
+}
 
 static int prepare(void)
 {
@@ -45,14 +62,17 @@ static int prepare(void)
         r = tca_handle_of(session, offered, BYTES, &hostile.handle);
     for (uint32_t i = 0; r >= 0 && i < MSG_RING; i++) {
         struct tca_put put = {.source_address = hostile.memory + i * MSG_PACKET_BYTES,
-                              .target = peer->ring,
-                              .target_offset_bytes = (MSG_RING + i) * MSG_PACKET_BYTES,
+                              .target_offset_bytes = offsetof(struct msg_area, packets[i]),
                               .bytes = MSG_PACKET_BYTES};
-        if ((r = msg_plan_new(msg, 0, &hostile.puts[i])) >= 0 &&
-            (r = tca_plan_put(hostile.puts[i], &put)) >= 0 &&
-            (r = tca_plan_notify(hostile.puts[i], 0, peer->slot + MSG_SLOT_RING)) >= 0)
-            r = tca_plan_commit(hostile.puts[i], TCA_DEFAULT);
+        r = make_put(put, MSG_SLOT_RING, &hostile.puts[i]);
     }
+    if (r >= 0)
+        r = tca_alloc(session, COUNT_BYTES, (void **)&hostile.counts);
+    if (r >= 0)
+        r = make_put((struct tca_put){.source_address = hostile.counts,
+                                      .target_offset_bytes = offsetof(struct msg_area, confirmed),
+                                      .bytes = COUNT_BYTES},
+                     MSG_SLOT_WAKE, &hostile.put_counts);
     for (uint32_t i = 0; r >= 0 && i < MSG_SLOTS; i++)
         r = msg_plan_notify(peer, msg, peer->slot + i, &hostile.notifications[i]);
     return r < 0 ? fail("preparing", r) : 0;
@@ -118,6 +138,12 @@ static int any_packet(void)
 
     if (random_below(&dice, 4) == 0)
         ((uint8_t *)&payload.note.handle)[random_below(&dice, sizeof(struct tca_handle))] ^= 1;
+    if (random_below(&dice, 16) == 0) {
+        hostile.counts[random_below(&dice, TCA_MSG_PAIRS)].value = any_length();
+        int r = start(hostile.put_counts);
+        if (r < 0)
+            return r;
+    }
     struct msg_head head = {
         .kind = (uint8_t)kind,
         .index = (uint8_t)random_below(&dice, MSG_DATA + 1),
