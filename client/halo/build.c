@@ -169,7 +169,11 @@ static int build_plan(const struct builder *b, uint32_t buffer, uint32_t neighbo
 
     if (r >= 0)
         r = add_steps(b, *plan, buffer, neighbour);
-    return r < 0 ? r : tca_plan_commit(*plan, TCA_DEFAULT);
+    if (r >= 0)
+        r = tca_plan_commit(*plan, TCA_DEFAULT);
+    return r < 0 ? r
+                 : session_slot_find(b->halo->session, to->rank, b->halo->slot + buffer,
+                                     &to->data[buffer]);
 }
 
 static int build_plans(const struct builder *b)

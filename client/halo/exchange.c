@@ -1,12 +1,11 @@
 /* Starting, testing and waiting: what an exchange does in every step. */
 #include <errno.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "client/core/error.h"
 #include "client/halo/halo.h"
 
-enum { SLICE_NS = 1000 * 1000 * 1000 };
+enum { LOOKS = 64 };
 
 static __attribute__((noinline, cold)) int failed(const struct tca_halo *halo)
 {
@@ -93,61 +92,33 @@ static inline int test_neighbour(struct tca_halo *halo, struct halo_neighbour *n
 {
     if (neighbour->arrived)
         return 1;
+    return arrive(halo, neighbour, session_take(halo->session, &neighbour->data[halo->running]));
+}
+
+/* The same, for a neighbour that may have ended. */
+static int look_at(struct tca_halo *halo, struct halo_neighbour *neighbour)
+{
+    if (neighbour->arrived)
+        return 1;
     return arrive(halo, neighbour,
                   tca_notified(halo->session, neighbour->rank, halo->slot + halo->running));
 }
 
-/* In slices, so that a failed plan is noticed. */
-static int wait_neighbour(struct tca_halo *halo, struct halo_neighbour *neighbour,
-                          int64_t timeout_ns)
-{
-    int64_t slice_ns = timeout_ns == TCA_FOREVER ? SLICE_NS : timeout_ns;
-
-    if (neighbour->arrived)
-        return 1;
-    for (;;) {
-        int r =
-            tca_notified_wait(halo->session, neighbour->rank, halo->slot + halo->running, slice_ns);
-        if (r != -ETIMEDOUT)
-            return arrive(halo, neighbour, r < 0 ? r : 1);
-        r = failed_plan(halo);
-        if (r < 0)
-            return fail(halo, r);
-        if (timeout_ns != TCA_FOREVER)
-            return -ETIMEDOUT; /* with the text of tca_notified_wait() */
-    }
-}
-
 /* ---- all of them, and the own data */
 
-/* The end of a wait, of a time-out that is not one of tca.h's constants. */
-static int64_t clock_ns(void)
+/* 1: complete, 0: not yet. */
+static int test_all(void *context)
 {
-    struct timespec now;
+    struct tca_halo *halo = context;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static int64_t left_ns(int64_t end_ns)
-{
-    int64_t left = end_ns - clock_ns();
-
-    return left > 0 ? left : 0;
-}
-
-int tca_halo_test(struct tca_halo *halo)
-{
     if (halo->failed)
         return failed(halo);
-    if (!halo->open)
-        return 1;
     for (uint32_t n = 0; halo->missing > 0 && n < halo->neighbour_count; n++) {
         int r = test_neighbour(halo, &halo->neighbours[n]);
         if (r < 0)
             return r;
     }
-    for (uint32_t n = 0; n < halo->neighbour_count; n++) {
+    for (uint32_t n = 0; halo->missing == 0 && n < halo->neighbour_count; n++) {
         int r = tca_test(halo->neighbours[n].plans[halo->running]);
         if (r <= 0)
             return r < 0 ? fail(halo, r) : 0;
@@ -156,32 +127,52 @@ int tca_halo_test(struct tca_halo *halo)
     return !halo->open;
 }
 
-/* The neighbours first: while this rank waits for them, it copies its half of what they send. */
-static int wait_all(struct tca_halo *halo, int64_t timeout_ns)
+/* Fails the exchange if a neighbour has ended, or a plan has failed. */
+static void look_around(void *context)
 {
-    bool limited = timeout_ns > 0;
-    int64_t end_ns = limited ? clock_ns() + timeout_ns : 0;
+    struct tca_halo *halo = context;
+    int r = 0;
 
-    for (uint32_t n = 0; halo->missing > 0 && n < halo->neighbour_count; n++) {
-        int r = wait_neighbour(halo, &halo->neighbours[n], limited ? left_ns(end_ns) : timeout_ns);
-        if (r < 0)
-            return r;
-    }
-    for (uint32_t n = 0; n < halo->neighbour_count; n++) {
-        int r = tca_wait(halo->neighbours[n].plans[halo->running],
-                         limited ? left_ns(end_ns) : timeout_ns);
-        if (r < 0)
-            return fail(halo, r);
-    }
-    halo->open = false;
-    return 0;
+    for (uint32_t n = 0; r >= 0 && n < halo->neighbour_count; n++)
+        r = look_at(halo, &halo->neighbours[n]);
+    if (r >= 0 && (r = failed_plan(halo)) < 0)
+        fail(halo, r);
+}
+
+static int overdue(const struct tca_halo *halo)
+{
+    for (uint32_t n = 0; n < halo->neighbour_count; n++)
+        if (!halo->neighbours[n].arrived)
+            return error_set(-ETIMEDOUT, "the halo exchange is still running: rank %u has not sent",
+                             halo->neighbours[n].rank);
+    return error_static(-ETIMEDOUT, "the halo exchange is still running: it has yet to send");
+}
+
+int tca_halo_test(struct tca_halo *halo)
+{
+    if (halo->failed)
+        return failed(halo);
+    if (!halo->open)
+        return 1;
+    int r = test_all(halo);
+    if (r != 0)
+        return r;
+    look_around(halo);
+    return test_all(halo);
 }
 
 int tca_halo_wait(struct tca_halo *halo, int64_t timeout_ns)
 {
-    if (halo->failed)
-        return failed(halo);
-    return halo->open ? wait_all(halo, timeout_ns) : 0;
+    const struct session_wait wait = {.ready = test_all, .rare = look_around, .context = halo};
+    int r = halo->failed ? failed(halo) : !halo->open;
+
+    for (int i = 0; i < LOOKS && r == 0; i++)
+        r = test_all(halo);
+    if (r == 0) {
+        r = session_wait_until(halo->session, &wait, timeout_ns);
+        r = r == 0 ? overdue(halo) : r;
+    }
+    return r < 0 ? r : 0;
 }
 
 uint32_t tca_halo_buffer(const struct tca_halo *halo)
@@ -206,10 +197,31 @@ int tca_halo_test_face(struct tca_halo *halo, uint32_t face)
         return r;
     if (!halo->open)
         return 1;
-    r = test_neighbour(halo, &halo->neighbours[halo->neighbour_of[face]]);
+    r = look_at(halo, &halo->neighbours[halo->neighbour_of[face]]);
     if (r == 0 && (r = failed_plan(halo)) < 0)
         fail(halo, r);
     return r;
+}
+
+struct one_face {
+    struct tca_halo *halo;
+    struct halo_neighbour *neighbour;
+};
+
+static int test_one(void *context)
+{
+    const struct one_face *face = context;
+
+    return face->halo->failed ? failed(face->halo) : test_neighbour(face->halo, face->neighbour);
+}
+
+static void look_for_one(void *context)
+{
+    const struct one_face *face = context;
+    int r = look_at(face->halo, face->neighbour);
+
+    if (r == 0 && (r = failed_plan(face->halo)) < 0)
+        fail(face->halo, r);
 }
 
 int tca_halo_wait_face(struct tca_halo *halo, uint32_t face, int64_t timeout_ns)
@@ -218,6 +230,11 @@ int tca_halo_wait_face(struct tca_halo *halo, uint32_t face, int64_t timeout_ns)
 
     if (r < 0 || !halo->open)
         return r;
-    r = wait_neighbour(halo, &halo->neighbours[halo->neighbour_of[face]], timeout_ns);
+    struct one_face one = {halo, &halo->neighbours[halo->neighbour_of[face]]};
+    const struct session_wait wait = {.ready = test_one, .rare = look_for_one, .context = &one};
+    r = session_wait_until(halo->session, &wait, timeout_ns);
+    if (r == 0)
+        return error_set(-ETIMEDOUT, "face %u of the halo exchange: rank %u has not sent", face,
+                         one.neighbour->rank);
     return r < 0 ? r : 0;
 }

@@ -1,6 +1,7 @@
 /* A halo exchange from tca_halo_new() to tca_halo_free(). */
 #pragma once
 
+#include "client/core/wait.h"
 #include "client/halo/links.h"
 
 enum {
@@ -15,8 +16,9 @@ enum {
  * affect the plans of others. */
 struct halo_neighbour {
     uint32_t rank;
-    bool arrived;                         /* its data of the current exchange */
-    struct tca_plan *plans[HALO_BUFFERS]; /* what is sent to it, by buffer */
+    bool arrived;                           /* its data of the current exchange */
+    struct tca_plan *plans[HALO_BUFFERS];   /* what is sent to it, by buffer, and */
+    struct session_slot data[HALO_BUFFERS]; /* where it notifies */
 };
 
 struct tca_halo {

@@ -218,6 +218,32 @@ static void slots(void)
     tca_plan_free(plan);
 }
 
+/* Rank 0 starts and waits in vain before rank 1 starts. */
+static void late(void)
+{
+    const int64_t moment_ns = 1000 * 1000;
+    struct tca_halo_array one = array();
+    struct tca_halo_args args = args_of(&one, 1);
+    struct tca_halo *halo = NULL;
+
+    expect(tca_halo_new(session, &args, &halo), 0, NULL, "an exchange");
+    if (rank == 0) {
+        expect(tca_halo_start(halo), 0, NULL, "start");
+        expect(tca_halo_test(halo), 0, NULL, "test in vain");
+        expect(tca_halo_wait(halo, moment_ns), -ETIMEDOUT, "rank 1 has not sent", "wait in vain");
+        expect(tca_halo_wait(halo, 0), -ETIMEDOUT, "rank 1 has not sent", "look in vain");
+        expect(tca_halo_wait_face(halo, 0, moment_ns), -ETIMEDOUT, "face 0", "face in vain");
+        expect(tca_halo_start(halo), -EBUSY, "still running", "a start too many");
+    }
+    expect(tca_barrier(session, TCA_DEFAULT), 0, NULL, "barrier");
+    if (rank == 1)
+        expect(tca_halo_start(halo), 0, NULL, "start");
+    expect(tca_halo_wait_face(halo, 0, TCA_DEFAULT), 0, NULL, "a face");
+    expect(tca_halo_wait(halo, TCA_FOREVER), 0, NULL, "wait");
+    expect(tca_halo_wait(halo, 0), 0, NULL, "another wait");
+    tca_halo_free(halo);
+}
+
 int main(void)
 {
     const uint64_t bytes = (ROWS + 2 + 7) * (COLUMNS + 2) * sizeof(double);
@@ -234,6 +260,7 @@ int main(void)
     by_disagreement();
     faces();
     slots();
+    late();
     many();
     tca_close(session);
     return wrong;
