@@ -5,8 +5,6 @@
 #include "client/core/error.h"
 #include "client/halo/halo.h"
 
-enum { LOOKS = 64 };
-
 static __attribute__((noinline, cold)) int failed(const struct tca_halo *halo)
 {
     return error_set(halo->failed, "the halo exchange has failed: %s", halo->why);
@@ -164,10 +162,8 @@ int tca_halo_test(struct tca_halo *halo)
 int tca_halo_wait(struct tca_halo *halo, int64_t timeout_ns)
 {
     const struct session_wait wait = {.ready = test_all, .rare = look_around, .context = halo};
-    int r = halo->failed ? failed(halo) : !halo->open;
+    int r = halo->failed ? failed(halo) : halo->open ? test_all(halo) : 1;
 
-    for (int i = 0; i < LOOKS && r == 0; i++)
-        r = test_all(halo);
     if (r == 0) {
         r = session_wait_until(halo->session, &wait, timeout_ns);
         r = r == 0 ? overdue(halo) : r;

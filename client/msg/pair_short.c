@@ -18,7 +18,7 @@
 #include "client/core/error.h"
 #include "client/core/seats.h"
 
-enum { LOOKS = 64 };
+enum { LOOKS = 32 };
 
 /* ---- plans */
 

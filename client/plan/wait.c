@@ -18,6 +18,9 @@
 enum {
     SLICE_NS = 100 * 1000 * 1000, /* longest sleep without a wake-up */
     HELPED_SLICE_NS = 100 * 1000, /* the same while a receiver copies, which does not wake us */
+    /* Checks of session_wait() take several times as long as that of a notification: so many fewer
+     * come before the first yield. */
+    SLOW_ROUNDS = 48,
 };
 
 /* Whether the daemon has sent events that were not read yet. */
@@ -105,10 +108,12 @@ static __attribute__((noinline)) int continue_copying(struct tca *session, struc
     return r;
 }
 
+/* rounds: of waiter_step()'s first ones, to be left out. */
 static __attribute__((always_inline)) inline int wait_until(struct tca *session,
-                                                            struct wait_spec *spec)
+                                                            struct wait_spec *spec, uint32_t rounds)
 {
     waiter_begin(&session->waiter);
+    session->waiter.rounds = rounds;
     for (;;) {
         int r = spec->ready(session, spec->subject);
         if (r != 0)
@@ -132,17 +137,17 @@ static __attribute__((always_inline)) inline int wait_until(struct tca *session,
 
 /* Waits; with a time-out of 0, checks once. */
 static __attribute__((always_inline)) inline int wait_for(struct tca *session,
-                                                          struct wait_spec *spec)
+                                                          struct wait_spec *spec, uint32_t rounds)
 {
     if (spec->timeout_ns != 0)
-        return wait_until(session, spec);
+        return wait_until(session, spec, rounds);
     session->waiter.started_ns = 0;
     return check_rest(session, spec);
 }
 
 int session_wait(struct tca *session, struct wait_spec *spec)
 {
-    return wait_for(session, spec);
+    return wait_for(session, spec, SLOW_ROUNDS);
 }
 
 /* ---- completion of a start ---- */
@@ -189,7 +194,7 @@ static __attribute__((noinline)) int wait_running(struct tca_plan *plan, int64_t
     struct wait_spec spec = {.ready = plan_ready, .subject = plan};
     int r = session_timeout(plan->session, timeout_ns, &spec.timeout_ns);
     if (r == 0)
-        r = wait_for(plan->session, &spec);
+        r = wait_for(plan->session, &spec, 0);
     return r == TIMED_OUT ? overdue_plan(plan, timeout_ns) : r;
 }
 
@@ -219,7 +224,7 @@ void plans_drain(struct tca *session, int64_t timeout_ns)
         for (uint32_t i = 0; i < plan->client_count; i++)
             chain_hurry(plan->chains[i], -ECANCELED);
     }
-    wait_until(session, &spec);
+    wait_until(session, &spec, 0);
 }
 
 /* ---- notifications ---- */
@@ -319,7 +324,7 @@ int tca_notified_wait(struct tca *session, uint32_t rank, uint32_t slot, int64_t
     int r = session_slot_find(session, rank, slot, &awaited);
     if (r < 0 || (r = session_timeout(session, timeout_ns, &spec.timeout_ns)) < 0)
         return r;
-    r = wait_for(session, &spec);
+    r = wait_for(session, &spec, 0);
     if (__builtin_expect(r < 0, 0))
         return r == TIMED_OUT ? overdue_notification(session, rank, awaited.slot, timeout_ns) : r;
     return 0;
@@ -362,7 +367,7 @@ int tca_notified_wait_any(struct tca *session, uint32_t slot, int64_t timeout_ns
     int r = session_slot_find(session, 0, slot, &first);
     if (r < 0 || (r = session_timeout(session, timeout_ns, &spec.timeout_ns)) < 0)
         return r;
-    r = wait_for(session, &spec);
+    r = wait_for(session, &spec, 0);
     if (r < 0)
         return r == TIMED_OUT ? overdue_any(session, first.slot, timeout_ns) : r;
     *ret_rank = session->heard = any.rank;
