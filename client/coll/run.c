@@ -6,6 +6,7 @@
 #include "client/coll/coll.h"
 #include "client/coll/thread.h"
 #include "client/core/error.h"
+#include "client/core/seats.h"
 #include "client/core/timeout.h"
 
 enum { SLICE_NS = 1000 * 1000 * 1000, TESTS_PER_WATCH = 4096 };
@@ -77,17 +78,11 @@ static int run_item(struct tca_coll *coll, struct coll_sequence *sequence)
         combine(coll, item->step);
         return 1;
     }
-    if (!sequence->started) {
-        int r = tca_start(item->plan);
-        if (r < 0)
-            return r == -EAGAIN ? 0 : fail(coll, r);
-        sequence->started = true;
-    }
-    int r = tca_test(item->plan);
-    if (r <= 0)
-        return r < 0 ? fail(coll, r) : 0;
-    sequence->started = false;
-    return 1;
+    int r = sequence->started ? tca_test(item->plan) : plan_start_and_test(item->plan);
+    if (r == -EAGAIN && !sequence->started)
+        return 0;
+    sequence->started = r == 0;
+    return r < 0 ? fail(coll, r) : r;
 }
 
 /* Does what can be done without waiting. 1: all, 0: not yet. */
@@ -290,9 +285,10 @@ int tca_coll_wait(struct tca_coll *coll, int64_t timeout_ns)
 
     if (!by_thread && coll->failed)
         return failed(coll);
-    if (!by_thread && !coll->open)
-        return 0;
-    int r = session_timeout(coll->session, timeout_ns, &timeout_ns);
+    int r = by_thread ? 0 : coll->open ? advance(coll) : 1;
+    if (r != 0) /* complete or failed, without reading the clock */
+        return r < 0 ? r : 0;
+    r = session_timeout(coll->session, timeout_ns, &timeout_ns);
     if (r < 0)
         return r;
     int64_t end_ns = timeout_ns == TCA_FOREVER ? TCA_FOREVER : clock_ns() + timeout_ns;

@@ -9,5 +9,5 @@
  * its data has arrived and its notifications have been raised. */
 bool plan_copies_here(const struct tca_plan *plan);
 
-/* As tca_start() and then tca_test(), for a plan that most likely completes at once. */
+/* As tca_start() and then tca_test(), which finds out only whether the start completed at once. */
 int plan_start_and_test(struct tca_plan *plan);

@@ -141,7 +141,7 @@ int tca_start(struct tca_plan *plan)
 int plan_start_and_test(struct tca_plan *plan)
 {
     int r = tca_start(plan);
-    if (r < 0)
+    if (r < 0 || plan->state == PLAN_RUNNING)
         return r;
-    return plan->state == PLAN_IDLE && plan->last_status == 0 && !plan->lossy ? 1 : tca_test(plan);
+    return plan->last_status == 0 && !plan->lossy ? 1 : tca_test(plan);
 }
