@@ -6,8 +6,8 @@
 
 #include "client/include/tca.h"
 
-/* As tca_wait_until(), which see. rare: called now and then, and before each sleep, for what `ready`
- * does not look at each time. Returns what `ready` did, or 0: time is over. */
+/* As tca_wait_until(). rare: called before each sleep and occasionally while spinning, for checks that
+ * `ready` leaves out. Returns the result of `ready`, or 0: timed out. */
 struct session_wait {
     int (*ready)(void *context);
     void (*rare)(void *context); /* may be NULL */

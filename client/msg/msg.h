@@ -292,10 +292,10 @@ int msg_plan_new(struct tca_msg *msg, uint32_t rank, struct tca_plan **ret_plan)
 /* A plan that only notifies. */
 int msg_plan_notify(struct msg_peer *peer, struct tca_msg *msg, uint32_t slot,
                     struct tca_plan **ret_plan);
-/* Starts a plan whose last start is about to complete. If that one failed, msg_peer_check() finds out,
- * or who has tested it. */
+/* Starts a plan whose last start is about to complete. If that start failed, msg_peer_check() or a test
+ * of the plan reports it. */
 int msg_plan_start(struct tca_msg *msg, struct tca_plan *plan);
-/* Unless the plan waits for something: tca_close() releases it then. */
+/* Frees the plan unless it is running; then tca_close() releases it. NULL is a no-op. */
 void msg_plan_free(struct tca_plan *plan);
 
 /* ---- ring.c */

@@ -74,7 +74,7 @@ int tca_msg_test(struct tca_msg_request *request)
 
 /* ---- waits */
 
-/* Before each sleep, and now and then. */
+/* Called before each sleep, and occasionally while spinning. */
 static void look_around(void *context)
 {
     const struct tca_msg_request *request = context;
