@@ -19,10 +19,20 @@ static int make_alias(struct peach2 *peach2, const struct driver_landing_args *a
     return r;
 }
 
+/* The nodes that may put into a landing, a bit each. */
+static uint32_t putters(const struct peach2 *peach2, const struct driver_landing_args *args)
+{
+    struct address from = {.node = PEACH2_NODES};
+    if (args->from && args->from_bytes == sizeof(from))
+        memcpy(&from, args->from, sizeof(from));
+    return from.node < peach2->topology.nodes ? UINT32_C(1) << from.node
+                                              : (UINT32_C(1) << peach2->topology.nodes) - 1;
+}
+
 static void free_landing(struct peach2 *peach2, struct landing *landing)
 {
     if (landing->alias)
-        peach2_memory_unmap(peach2, landing->alias);
+        peach2_memory_unmap(peach2, landing->alias, landing->nodes);
     free(landing);
 }
 
@@ -31,8 +41,10 @@ int peach2_landing_new(struct driver *driver, const struct driver_landing_args *
 {
     struct peach2 *peach2 = peach2_of(driver);
     const struct region *region = (const struct region *)args->region;
-    struct blob blob = {
-        .magic = BLOB_MAGIC, .cookie = peach2->cookie, .flags = args->notify ? BLOB_NOTIFY : 0};
+    struct blob blob = {.magic = BLOB_MAGIC,
+                        .cookie = peach2->cookie,
+                        .flags = args->notify ? BLOB_NOTIFY : 0,
+                        .recall = peach2->recall.number};
     if (region && !layout_fits(args->layout, args->offset_bytes, region->length_bytes))
         return -ERANGE;
     struct landing *landing = calloc(1, sizeof(*landing));
@@ -49,6 +61,7 @@ int peach2_landing_new(struct driver *driver, const struct driver_landing_args *
         free_landing(peach2, landing);
         return r;
     }
+    landing->nodes = putters(peach2, args);
     landing->notify = args->notify;
     landing->token = args->token;
     blob.id = (uint64_t)landing->generation << 32 | landing->index;
@@ -58,7 +71,8 @@ int peach2_landing_new(struct driver *driver, const struct driver_landing_args *
     return 0;
 }
 
-static_assert(sizeof(struct landing) + sizeof(struct mapping) + 2 * sizeof(struct landing_slot) <=
+static_assert(sizeof(struct landing) + sizeof(struct mapping) + 2 * sizeof(struct span) +
+                      2 * sizeof(struct landing_slot) <=
                   DRIVER_LANDING_BYTES,
               "a landing is charged as this");
 
@@ -84,7 +98,8 @@ int peach2_scratch_landing(struct driver *driver, struct driver_peer *peer, uint
                               .cookie = ((const struct peer *)peer)->address.cookie,
                               .bus = PEACH2_INTERNAL | PEACH2_AT_MEMORY,
                               .size_bytes = bytes,
-                              .id = UINT64_MAX};
+                              .id = UINT64_MAX,
+                              .recall = UINT64_MAX};
     if (bytes > PEACH2_INTERNAL_NOTIFY_BYTES)
         return -EMSGSIZE;
     memcpy(ret_blob, &blob, sizeof(blob));

@@ -113,24 +113,24 @@ static bool look_at_own(struct peach2 *peach2)
 
 static bool look_at_neighbour(struct peach2 *peach2, unsigned port)
 {
-    bool news = false;
+    bool changed = false;
     for (unsigned node = 0; node < peach2->topology.nodes; node++) {
         uint64_t row =
             atomic_load_explicit(&peach2->device.bar0->heard[port][node], memory_order_relaxed);
         if (node == peach2->device.node || row <= peach2->rows[node])
             continue;
         peach2->rows[node] = row;
-        news = true;
+        changed = true;
     }
-    return news;
+    return changed;
 }
 
 void peach2_links_look(struct peach2 *peach2)
 {
-    bool news = look_at_own(peach2);
+    bool changed = look_at_own(peach2);
     for (unsigned port = PEACH2_E; port < PEACH2_PORTS; port++)
-        news |= look_at_neighbour(peach2, port);
-    if (!news)
+        changed |= look_at_neighbour(peach2, port);
+    if (!changed)
         return;
     for (unsigned node = 0; node < peach2->topology.nodes; node++)
         if (peach2->rows[node] > 0)

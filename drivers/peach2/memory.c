@@ -22,6 +22,25 @@ static int tell(struct peach2 *peach2, const struct mapping *mapping, uint64_t o
     return r == -ENODEV ? 0 : r; /* just lost: as above */
 }
 
+/* The lock is held. phase: of the address in its page. */
+static int place(struct peach2 *peach2, struct mapping *mapping, uint64_t phase, uint64_t offset)
+{
+    if (mapping->length_bytes > PEACH2_INTERNAL)
+        return -EADDRNOTAVAIL;
+    /* A guard page between mappings stops overruns. */
+    const uint64_t bytes = ((phase + mapping->length_bytes + PAGE - 1) & ~(PAGE - 1)) + PAGE;
+    int r = spans_take(&peach2->spans, bytes, &mapping->span);
+    if (r == -EADDRNOTAVAIL)
+        atomic_store_explicit(&peach2->recall.wanted, true, memory_order_relaxed);
+    if (r < 0)
+        return r;
+    mapping->bus = mapping->span->first + phase;
+    r = tell(peach2, mapping, offset);
+    if (r < 0)
+        spans_give(&peach2->spans, mapping->span);
+    return r;
+}
+
 static int add(struct peach2 *peach2, struct mapping mapping, uint64_t phase, uint64_t offset,
                struct mapping **ret_mapping)
 {
@@ -30,13 +49,8 @@ static int add(struct peach2 *peach2, struct mapping mapping, uint64_t phase, ui
         return -ENOMEM;
     pthread_mutex_lock(&peach2->lock);
     *own = mapping;
-    own->bus = peach2->next_bus + phase;
-    /* An address is used once, because a late packet must not land in other memory. */
-    const bool left = own->bus < PEACH2_INTERNAL && own->length_bytes <= PEACH2_INTERNAL - own->bus;
-    int r = left ? tell(peach2, own, offset) : -EADDRNOTAVAIL;
+    int r = place(peach2, own, phase, offset);
     if (r == 0) {
-        /* A guard page between mappings stops overruns. */
-        peach2->next_bus = ((own->bus + own->length_bytes + PAGE - 1) & ~(PAGE - 1)) + PAGE;
         own->next = peach2->mappings;
         own->link = &peach2->mappings;
         if (own->next)
@@ -72,7 +86,7 @@ int peach2_memory_alias(struct peach2 *peach2, uint64_t bus, uint64_t length_byt
                bus % PAGE, 0, ret_mapping);
 }
 
-void peach2_memory_unmap(struct peach2 *peach2, struct mapping *mapping)
+void peach2_memory_unmap(struct peach2 *peach2, struct mapping *mapping, uint32_t nodes)
 {
     const struct peach2_control message = {.type = PEACH2_UNMAP, .address = mapping->bus};
     pthread_mutex_lock(&peach2->lock);
@@ -81,6 +95,10 @@ void peach2_memory_unmap(struct peach2 *peach2, struct mapping *mapping)
     *mapping->link = mapping->next;
     if (mapping->next)
         mapping->next->link = mapping->link;
+    if (nodes)
+        spans_leave(&peach2->spans, mapping->span, nodes);
+    else
+        spans_give(&peach2->spans, mapping->span);
     pthread_mutex_unlock(&peach2->lock);
     if (mapping->fd >= 0)
         close(mapping->fd);
@@ -129,7 +147,7 @@ int peach2_region_add(struct driver *driver, const struct driver_memory *memory,
 void peach2_region_remove(struct driver *driver, struct driver_region *driver_region)
 {
     struct region *region = (struct region *)driver_region;
-    peach2_memory_unmap(peach2_of(driver), region->mapping);
+    peach2_memory_unmap(peach2_of(driver), region->mapping, 0);
     driver_memory_gone(region->gone, region->context);
     free(region);
 }
@@ -181,7 +199,7 @@ int peach2_arena_make(struct peach2 *peach2)
 void peach2_arena_free(struct peach2 *peach2)
 {
     if (peach2->arena_mapping)
-        peach2_memory_unmap(peach2, peach2->arena_mapping);
+        peach2_memory_unmap(peach2, peach2->arena_mapping, 0);
     if (peach2->arena)
         munmap(peach2->arena, peach2->arena_bytes);
     free(peach2->host_slots.used);

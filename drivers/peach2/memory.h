@@ -6,6 +6,7 @@
 #include "drivers/driver.h"
 #include "drivers/landings.h"
 #include "drivers/peach2/registers.h"
+#include "drivers/peach2/spans.h"
 
 struct peach2;
 
@@ -17,6 +18,7 @@ struct slots {
 
 /* A mapping for the board, kept to restore it in a board that was restarted. */
 struct mapping {
+    struct span *span;
     uint64_t bus, length_bytes;
     int fd;      /* owned; -1: an alias */
     uint64_t of; /* alias: bus address of the underlying memory */
@@ -34,6 +36,7 @@ struct region {
 
 struct landing {
     struct mapping *alias; /* NULL: a notification without data */
+    uint32_t nodes;        /* that may put there, a bit each */
     uint32_t index, generation;
     bool notify;
     uint64_t token;
@@ -46,16 +49,18 @@ struct blob {
     uint64_t cookie;
     uint64_t bus; /* of the layout's base */
     uint64_t size_bytes;
-    uint64_t id; /* generation << 32 | index */
+    uint64_t id;     /* generation << 32 | index */
+    uint64_t recall; /* number of the last recall at the time: see recall.c */
 };
 static_assert(sizeof(struct blob) <= LANDING_MAX_BYTES, "fits into a blob");
-enum { BLOB_MAGIC = 0x50324c44, BLOB_NOTIFY = 1 };
+enum { BLOB_MAGIC = 0x50324c45, BLOB_NOTIFY = 1 };
 
 /* ---- memory.c ---- */
 /* Maps another address, which can be unmapped separately, for part of a mapping. */
 int peach2_memory_alias(struct peach2 *peach2, uint64_t bus, uint64_t length_bytes,
                         struct mapping **ret_mapping);
-void peach2_memory_unmap(struct peach2 *peach2, struct mapping *mapping);
+/* nodes: those that were told of its address, a bit each. */
+void peach2_memory_unmap(struct peach2 *peach2, struct mapping *mapping, uint32_t nodes);
 /* Maps everything in a new board. Call with the lock held. */
 int peach2_memory_tell_all(struct peach2 *peach2);
 int peach2_arena_make(struct peach2 *peach2);

@@ -13,6 +13,9 @@
  *   FLUSH    number
  *   FLUSHED  number of the last FLUSH
  *   GAP                                      packets are missing: resync
+ *   RECALL   number of the recall            first page << 32 | pages
+ *   REVOKE   number of the last recall
+ *   RECALLED number of the recall or REVOKE  (to PEACH2_AT_RESTART if no peer is in sync)
  */
 #include <string.h>
 
@@ -26,7 +29,10 @@ enum kind {
     KIND_CREDIT,
     KIND_FLUSH,
     KIND_FLUSHED,
-    KIND_GAP
+    KIND_GAP,
+    KIND_RECALL,
+    KIND_REVOKE,
+    KIND_RECALLED
 };
 
 #define NUMBER_MASK ((UINT64_C(1) << 56) - 1)
@@ -72,6 +78,24 @@ bool peach2_message_flush(struct peach2 *peach2, const struct peer *peer, uint64
     return send_to_node(peach2, peer->address.node, word(KIND_FLUSH, number), 0);
 }
 
+bool peach2_message_recall(struct peach2 *peach2, unsigned node, uint64_t number,
+                           const struct span *span)
+{
+    return send_to_node(peach2, node, word(KIND_RECALL, number),
+                        span->first / PAGE << 32 | (span->end - span->first) / PAGE);
+}
+
+bool peach2_message_revoke(struct peach2 *peach2, unsigned node, uint64_t number)
+{
+    return send_to_node(peach2, node, word(KIND_REVOKE, number), 0);
+}
+
+bool peach2_message_recalled(struct peach2 *peach2, unsigned node, uint64_t number, bool restart)
+{
+    const uint64_t at = PEACH2_INTERNAL | (restart ? PEACH2_AT_RESTART : PEACH2_AT_MESSAGE);
+    return message_to(peach2, peach2_global(node, at), word(KIND_RECALLED, number), 0);
+}
+
 static uint64_t expected_of(const struct source *source)
 {
     uint64_t all = 0;
@@ -107,7 +131,7 @@ static unsigned send_to(struct peach2 *peach2, unsigned node)
         source->flushed = false;
         moved++;
     }
-    return moved;
+    return moved + peach2_recall_send(peach2, node) + peach2_recalled_send(peach2, node);
 }
 
 unsigned peach2_messages_send(struct peach2 *peach2)
@@ -147,7 +171,7 @@ static void take_sync(struct peach2 *peach2, struct source *source, unsigned nod
         return;
     source->reply_epoch = epoch;
     source->refuse = whom != peach2->cookie;
-    source->reply = !source->refuse;
+    source->reply = !source->refuse && peach2_recall_admit(peach2, node);
     if (source->refuse || epoch == source->epoch)
         return;
     if (source->cookie != cookie)
@@ -197,6 +221,15 @@ static void take(struct peach2 *peach2, unsigned node, const struct peach2_notif
         break;
     case KIND_GAP:
         peach2_peer_gap(peach2, node, entry->notify[1]);
+        break;
+    case KIND_RECALL:
+        peach2_recalled_take(peach2, node, number, entry->notify[1]);
+        break;
+    case KIND_REVOKE:
+        peach2_recalled_revoke(peach2, node, number);
+        break;
+    case KIND_RECALLED:
+        peach2_recall_confirmed(peach2, node, number);
         break;
     }
 }

@@ -54,6 +54,7 @@ int peach2_set_up(struct peach2 *peach2)
     peach2_routes(peach2->exits, peach2->whole, bar0->routes);
     memcpy(bar0->descriptors, peach2->internal_descriptors, sizeof(bar0->descriptors));
     atomic_store(&bar0->epoch, peach2->device.epoch);
+    peach2_recall_tell_board(peach2);
     for (unsigned i = 0; i < PEACH2_CHANNELS; i++) {
         struct channel *channel = &peach2->channels[i];
         channel->start = channel->sent = channel->done = atomic_load(&bar0->channels[i].start);
@@ -79,6 +80,13 @@ static int start(struct peach2 *peach2, const struct driver_config *config)
         return -EIO;
     peach2->cookie &= (UINT64_C(1) << 56) - 1; /* messages have 56 bits for it */
     peach2->last_flush = peach2->cookie >> 1;
+    peach2_recall_init(peach2);
+    r = spans_init(&peach2->spans, BUS_FIRST,
+                   own->window_bytes > 0 && own->window_bytes < PEACH2_INTERNAL - BUS_FIRST
+                       ? BUS_FIRST + own->window_bytes
+                       : PEACH2_INTERNAL);
+    if (r < 0)
+        return r;
     peach2_links_all(&peach2->topology, &peach2->links);
     peach2->device.path = strdup(own->board);
     r = peach2->device.path ? peach2_events_open(peach2) : -ENOMEM;
@@ -108,7 +116,6 @@ int peach2_open(const struct driver_config *config, const struct driver_events *
     peach2->device.control = peach2->device.interrupt_fd = peach2->device.bell_fd = -1;
     peach2->coming = peach2->device;
     peach2->event_fd = peach2->timer_fd = -1;
-    peach2->next_bus = 1 << 20;
     peach2->landings = LANDINGS_INIT;
     peach2->segment_bytes = segment_bytes(config);
     pthread_mutex_init(&peach2->lock, NULL);
@@ -134,6 +141,7 @@ void peach2_close(struct driver *driver)
     if (peach2->timer_fd >= 0)
         close(peach2->timer_fd);
     free(peach2->device.path);
+    spans_deinit(&peach2->spans);
     landings_deinit(&peach2->landings);
     pthread_mutex_destroy(&peach2->lock);
     free(peach2);

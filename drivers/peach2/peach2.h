@@ -37,11 +37,12 @@
 #include "drivers/peach2/device.h"
 #include "drivers/peach2/memory.h"
 #include "drivers/peach2/put.h"
+#include "drivers/peach2/recall.h"
 #include "drivers/peach2/registers.h"
 #include "drivers/peach2/routing.h"
 
 enum {
-    ADDRESS_MAGIC = 0x50324145, /* includes the version of the drivers' messages */
+    ADDRESS_MAGIC = 0x50324146, /* includes the version of the drivers' messages */
     RING_ENTRIES = 1024,        /* of each notification ring */
     RING_RESERVE = 128,         /* entries reserved for messages other than puts */
     CREDIT_EVERY = 256,         /* puts per credit message */
@@ -66,7 +67,8 @@ enum {
     TICK_MS = 25,
     FLUSH_MS = 30000, /* timeout of a flush */
 };
-#define PAGE UINT64_C(4096)
+#define PAGE      UINT64_C(4096)
+#define BUS_FIRST (UINT64_C(1) << 20) /* the first bus address in use */
 
 struct address {
     uint32_t magic;
@@ -140,7 +142,9 @@ struct peach2 {
     bool timer_on;
     uint64_t cookie;
     struct mapping *mappings;
-    uint64_t next_bus;
+    struct spans spans;
+    struct recall recall;
+    struct recalled recalled[PEACH2_NODES];
     struct peach2_topology topology;
     struct peach2_links links;
     uint8_t exits[PEACH2_NODES];
@@ -229,6 +233,11 @@ unsigned peach2_messages_send(struct peach2 *peach2);
 uint64_t peach2_message_put(const struct put *put);
 /* Sends immediately; false: no room. */
 bool peach2_message_flush(struct peach2 *peach2, const struct peer *peer, uint64_t number);
+bool peach2_message_recall(struct peach2 *peach2, unsigned node, uint64_t number,
+                           const struct span *span);
+bool peach2_message_revoke(struct peach2 *peach2, unsigned node, uint64_t number);
+/* restart: makes the node's board discard all earlier packets. */
+bool peach2_message_recalled(struct peach2 *peach2, unsigned node, uint64_t number, bool restart);
 
 /* ---- fault.c ---- */
 /* Count that the board has stopped a channel, or discarded packets for these causes. */
@@ -258,6 +267,10 @@ void peach2_peer_fail(struct driver *driver, struct driver_peer *peer, int error
 int peach2_peer_flush(struct driver *driver, struct driver_peer *peer, struct driver_op *op);
 void peach2_peer_link(struct peach2 *peach2, struct peer *peer);
 void peach2_peer_sync(struct peach2 *peach2, struct peer *peer);
+/* Gives the packets from now on a new epoch. */
+uint64_t peach2_peer_epoch(struct peach2 *peach2);
+/* Fails all puts and flushes of a peer. */
+void peach2_peer_down(struct peach2 *peach2, struct peer *peer, int error);
 void peach2_put_done(struct peach2 *peach2, struct put *put, int status);
 /* Processes a reply to a sync request. expected: the next sequence, by stream; NULL: refused. */
 void peach2_peer_synced(struct peach2 *peach2, unsigned node, uint64_t epoch,

@@ -86,8 +86,7 @@ static bool is_read(const struct peer *peer)
     return read;
 }
 
-/* Fails all puts and flushes of a peer. */
-static void peer_down(struct peach2 *peach2, struct peer *peer, int error)
+void peach2_peer_down(struct peach2 *peach2, struct peer *peer, int error)
 {
     const bool read = is_read(peer);
     if (peer->error == 0)
@@ -121,7 +120,7 @@ void peach2_peer_fail(struct driver *driver, struct driver_peer *driver_peer, in
 
 /* Epochs always increase, also over restarts of boards and daemons: an epoch is the time, or the
  * last epoch plus 1 if the time has not advanced. */
-static uint64_t new_epoch(struct peach2 *peach2)
+uint64_t peach2_peer_epoch(struct peach2 *peach2)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -146,7 +145,7 @@ void peach2_peer_sync(struct peach2 *peach2, struct peer *peer)
         peer->cut_ns = 0;
     }
     peer->state = PEER_SYNCING;
-    peer->sync_epoch = new_epoch(peach2);
+    peer->sync_epoch = peach2_peer_epoch(peach2);
     peer->request_again_ns = now_ns + REQUEST_AGAIN_MS * MS;
     peer->request = true;
 }
@@ -163,7 +162,12 @@ static void resume(struct peach2 *peach2, struct stream *stream, uint32_t expect
            is_before(stream->first->sequence, expected))
         peach2_put_done(peach2, stream->first, 0);
     stream->next_sequence = expected;
-    for (struct put *put = stream->first; put; put = put->next) {
+    for (struct put *put = stream->first, *next; put; put = next) {
+        next = put->next;
+        if (put->stale) {
+            peach2_put_done(peach2, put, -ESTALE);
+            continue;
+        }
         if (put->state == PUT_UNSURE)
             put->op->retries++;
         put->state = PUT_QUEUED;
@@ -182,7 +186,7 @@ void peach2_peer_synced(struct peach2 *peach2, unsigned node, uint64_t epoch,
         if (peer->address.node != node || peer->state != PEER_SYNCING || epoch < peer->sync_epoch)
             continue;
         if (!expected) {
-            peer_down(peach2, peer, -EHOSTDOWN);
+            peach2_peer_down(peach2, peer, -EHOSTDOWN);
             continue;
         }
         peer->sent = peer->credited = 0;
@@ -315,7 +319,7 @@ static bool sync_timed_out(const struct peach2 *peach2, struct peer *peer, uint6
 static unsigned tick(struct peach2 *peach2, struct peer *peer, uint64_t now_ns)
 {
     if (peer->fail_pending || sync_timed_out(peach2, peer, now_ns)) {
-        peer_down(peach2, peer, -ENETDOWN);
+        peach2_peer_down(peach2, peer, -ENETDOWN);
         return 1;
     }
     if (peer->state == PEER_SYNCING && now_ns > peer->request_again_ns) {

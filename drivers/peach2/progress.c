@@ -171,6 +171,8 @@ int peach2_progress(struct driver *driver, unsigned budget)
     }
     if (fail_pending(peach2))
         peach2->tick_ns = 0;
+    if (peach2_recall_due(peach2))
+        moved += peach2_recall_run(peach2, clock_now_ns());
     if (peach2->gone || peach2_peers_waiting(peach2) || ++peach2->rounds % LOOK_ROUNDS == 0)
         moved += look_at_time(peach2);
     return (int)moved;
@@ -194,7 +196,7 @@ int peach2_arm(struct driver *driver)
     eventfd_t ignored;
     if (!peach2->gone && !lives(peach2))
         peach2_board_lost(peach2);
-    set_timer(peach2, peach2->gone || peach2_peers_waiting(peach2));
+    set_timer(peach2, peach2->gone || peach2_peers_waiting(peach2) || peach2_recall_due(peach2));
     if (peach2->gone)
         return fail_pending(peach2) ? -EAGAIN : 0;
     eventfd_read(peach2->device.interrupt_fd, &ignored);

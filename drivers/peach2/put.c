@@ -212,14 +212,21 @@ int peach2_put_prepare(struct driver *driver, const struct driver_put_args *args
     put->notify = blob.flags & BLOB_NOTIFY;
     put->target = peach2_global(put->peer->address.node, 0) + blob.bus;
     put->kind = blob.size_bytes > 0 ? PUT_CHAIN : PUT_NOTHING;
+    put->recall = blob.recall;
+    if (blob.size_bytes > 0) {
+        put->target_first = blob.bus + (uint64_t)args->target_layout->lower_bytes;
+        put->target_end = blob.bus + (uint64_t)args->target_layout->upper_bytes;
+    }
     uint32_t descriptors = 0;
-    if (args->parts) {
+    if (peach2_recalled_already(peach2, put)) {
+        r = -ESTALE;
+    } else if (args->parts) {
         prepare_parts(peach2, args, put, &descriptors);
     } else {
         r = compile_put(peach2, args, put);
         descriptors = put->slot_count;
     }
-    if (r < 0 && r != -ENOMEM && put->kind == PUT_CHAIN) {
+    if (r < 0 && r != -ENOMEM && r != -ESTALE && put->kind == PUT_CHAIN) {
         stage_put(peach2, args, put, &descriptors);
         r = 0;
     }
@@ -227,6 +234,7 @@ int peach2_put_prepare(struct driver *driver, const struct driver_put_args *args
         free(put);
         return r;
     }
+    peach2_recalled_add(peach2, put);
     *ret_put = (struct driver_put *)put;
     *ret_info = (struct driver_put_info){.descriptors = descriptors,
                                          .gathered = put->kind == PUT_STAGED,
@@ -241,6 +249,7 @@ void peach2_put_release(struct driver *driver, struct driver_put *driver_put)
     if (!put)
         return;
     assert(put->state == PUT_IDLE);
+    peach2_recalled_remove(put);
     if (put->slot_count > 0 && put->fetch != PEACH2_FETCH_REGISTERS)
         peach2_slots_give(put->fetch == PEACH2_FETCH_INTERNAL ? &peach2->internal_slots
                                                               : &peach2->host_slots,
@@ -256,6 +265,8 @@ int peach2_put_post(struct driver *driver, struct driver_put *driver_put, struct
     peach2_peer_link(peach2, peer);
     if (peer->error < 0)
         return peer->error;
+    if (put->stale)
+        return -ESTALE;
     op->posted_ns = 0;
     put->op = op;
     put->state = PUT_QUEUED;

@@ -40,6 +40,10 @@ struct put {
     uint64_t size_bytes;
     uint64_t id; /* of the landing */
     bool notify;
+    bool stale;                        /* its target was recalled: see recalled.c */
+    uint64_t recall;                   /* of the landing */
+    uint64_t target_first, target_end; /* bus addresses; none: a notification without data */
+    struct put *next_prepared, **link_prepared; /* to the same node */
     /* PUT_CHAIN, PUT_NOTHING */
     uint32_t fetch;
     uint32_t first_slot, slot_count;

@@ -54,19 +54,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PEACH2_GLOBAL     (UINT64_C(1) << 56)
-#define PEACH2_NODE_SHIFT 40
-#define PEACH2_NODE_MASK  (UINT64_C(0xff) << PEACH2_NODE_SHIFT)
-#define PEACH2_WINDOW_MASK                                                                         \
-    (~UINT64_C(0)                                                                                  \
-     << PEACH2_NODE_SHIFT) /* of a routing entry for one node                         \
-                                         */
+#define PEACH2_GLOBAL      (UINT64_C(1) << 56)
+#define PEACH2_NODE_SHIFT  40
+#define PEACH2_NODE_MASK   (UINT64_C(0xff) << PEACH2_NODE_SHIFT)
+#define PEACH2_WINDOW_MASK (~UINT64_C(0) << PEACH2_NODE_SHIFT) /* of a route to one node */
 #define PEACH2_OFFSET_MASK ((UINT64_C(1) << PEACH2_NODE_SHIFT) - 1)
 #define PEACH2_INTERNAL    (UINT64_C(1) << 39)
 
 enum {
     PEACH2_MAGIC = 0x32484350, /* "PCH2" */
-    PEACH2_VERSION = 2,
+    PEACH2_VERSION = 3,
     PEACH2_NODES = 16,
     PEACH2_CHANNELS = 4,
     PEACH2_COMMANDS = 64, /* outstanding commands of a channel */
@@ -318,18 +315,20 @@ struct peach2_registers {
     _Atomic uint32_t scratch_version;                   /* RW */
     uint32_t reserved4;
     _Atomic uint32_t broken; /* RO: a bit per node with missing packets: see accept_epoch */
-    uint32_t reserved3;
+    /* RW: a bit per node whose numbered packets are accepted; see accept_epoch. 0 without a
+     * driver. */
+    _Atomic uint32_t admitted;
     struct peach2_route routes[PEACH2_ROUTES];
     struct peach2_port_registers ports[PEACH2_PORTS];
 
-    /* RW: packets from node i are accepted if their epoch is not below this, and no packet before
-     * them is missing.
+    /* RW: packets from node i are accepted if their epoch is not below this, no packet before
+     * them is missing, and the node is admitted.
      *
      * The destination board counts the numbered packets of each node. It discards a packet whose
      * number is below the count: it is late. After a packet whose number is above the count (a
-     * packet was lost or overtaken), it discards all packets of that node until one to
-     * PEACH2_AT_RESTART sets the count. So data arrives complete and in order; the drivers resend
-     * what is not acknowledged in time. */
+     * packet was lost or overtaken), or one of a node that is not admitted, it discards all packets
+     * of that node until one to PEACH2_AT_RESTART, which needs no admission, sets the count. So data
+     * arrives complete and in order; the drivers resend what is not acknowledged in time. */
     _Atomic uint64_t accept_epoch[PEACH2_NODES];
     /* Notification rings, one per sending node. Changes of notify_base and notify_entries take
      * effect with the next commit; serials then begin at 1 again. If notify_entries is not a power

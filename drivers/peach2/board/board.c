@@ -91,6 +91,7 @@ void board_reset(struct board *board)
 {
     struct peach2_registers *bar0 = board->bar0;
     atomic_store(&bar0->mask, 0);
+    atomic_store(&bar0->admitted, 0);
     for (unsigned i = 0; i < PEACH2_CHANNELS; i++) {
         channel_reset(board, i);
         atomic_store(&bar0->channels[i].control, 0);

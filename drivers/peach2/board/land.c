@@ -95,12 +95,15 @@ static bool due(struct board *board, const struct packet_header *header, bool re
         board->number_due[node] = header->number;
         set_broken(board, node, false);
     }
+    const bool admitted =
+        restart || (atomic_load_explicit(&board->bar0->admitted, memory_order_relaxed) >> node & 1);
     int32_t ahead = (int32_t)(header->number - board->number_due[node]);
-    if (ahead > 0 && !board->broken[node]) {
+    const bool next = ahead == 0 && admitted;
+    if (ahead >= 0 && !next && !board->broken[node]) {
         set_broken(board, node, true);
         board_cause(board, PEACH2_CAUSE_GAP);
     }
-    if (ahead != 0 || board->broken[node])
+    if (!next || board->broken[node])
         return stale(board);
     board->number_due[node]++;
     return true;

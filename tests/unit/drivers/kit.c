@@ -83,6 +83,7 @@ const void *side_config(const char *name)
     ofi.provider = getenv("TEST_OFI_PROVIDER") ? getenv("TEST_OFI_PROVIDER") : "tcp";
     peach2.board = side_board ? side_board() : NULL;
     peach2.nodes = side_board_nodes ? side_board_nodes() : 2;
+    peach2.window_bytes = side_board_window ? side_board_window() : 0;
     return strcmp(name, "tcp") == 0      ? (const void *)&tcp
            : strcmp(name, "ofi") == 0    ? (const void *)&ofi
            : strcmp(name, "peach2") == 0 ? (const void *)&peach2

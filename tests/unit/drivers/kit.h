@@ -54,7 +54,8 @@ struct op {
 
 /* For drivers that need a board: the path of the next one's. Defined by tests that have some. */
 const char *side_board(void) __attribute__((weak));
-unsigned side_board_nodes(void) __attribute__((weak)); /* 2 without */
+unsigned side_board_nodes(void) __attribute__((weak));  /* 2 without */
+uint64_t side_board_window(void) __attribute__((weak)); /* bytes of bus addresses; without: all */
 /* Opens an instance with a region of so many bytes; 0, or the driver's error. */
 /* driver_config.own for an instance on loopback of the driver with this name. */
 const void *side_config(const char *name);

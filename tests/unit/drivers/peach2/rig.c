@@ -176,6 +176,7 @@ void rig_attach(struct rig *rig, unsigned node)
     memset(board->memory + rig->memory_bytes, 0, rings_bytes());
     board->bar0->notify_base = RIG_BUS + rig->memory_bytes;
     board->bar0->notify_entries = RIG_RING;
+    atomic_store(&board->bar0->admitted, UINT32_MAX);
     for (unsigned i = 0; i < PEACH2_NODES; i++) {
         board->notified[i] = 0;
         atomic_store(&board->bar0->notify_taken[i], 0);
