@@ -50,9 +50,10 @@ static const struct driver_pair_ops *ops_of(const struct tcad *tcad, unsigned ra
 unsigned pairs_rail(const struct tcad *tcad, uint32_t node, unsigned wanted)
 {
     struct driver *driver;
+    const bool known = links_know(tcad->links, node);
     for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
         if ((wanted == 0 || wanted & 1u << rail) && ops_of(tcad, rail, &driver) &&
-            links_possible(tcad, rail, node) && links_exists(tcad->links, node, rail))
+            links_possible(tcad, rail, node) && (!known || links_exists(tcad->links, node, rail)))
             return rail;
     return 0;
 }

@@ -44,8 +44,8 @@ struct pairs *pairs_free(struct pairs *pairs);
 
 /* Of a session of this node. */
 unsigned pairs_count(const struct tcad *tcad, uint64_t session);
-/* The rail over which processes can have connections to that node; 0: none. wanted: bit per rail, 0:
- * any. */
+/* The rail over which processes can have connections to that node; 0: none. If the node was not
+ * contacted yet, it may turn out that the rail does not lead there. wanted: bit per rail, 0: any. */
 unsigned pairs_rail(const struct tcad *tcad, uint32_t node, unsigned wanted);
 
 /* For the receiver: the pair with that process, made unless it exists. -EDQUOT, -ENOMEM. */

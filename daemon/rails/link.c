@@ -292,6 +292,11 @@ struct link *link_get(struct links *links, uint32_t node, unsigned rail)
     return link;
 }
 
+bool links_know(const struct links *links, uint32_t node)
+{
+    return first_of_node(links, node) != NULL;
+}
+
 bool links_exists(const struct links *links, uint32_t node, unsigned rail)
 {
     return links_find(links, node, rail) != NULL;

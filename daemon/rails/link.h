@@ -119,7 +119,9 @@ int link_connect(struct link *link, struct link_wait *wait);
 /* A request from another node. */
 void links_offered(struct links *links, uint32_t node, uint32_t tag, const Tca__PeerOffer *offer);
 
-/* For displays: whether a live link exists. */
+/* Whether any link exists to the node: this node has contacted it. */
+bool links_know(const struct links *links, uint32_t node);
+/* Whether a live link exists. */
 bool links_exists(const struct links *links, uint32_t node, unsigned rail);
 
 bool link_state_legal(enum link_state from, enum link_state to);

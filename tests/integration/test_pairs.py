@@ -66,6 +66,44 @@ class Pairs(harness.Case):
             receiver.ask("sleep 300")  # outside of the library
         receiver.ask("count 0 2")
 
+    @staticmethod
+    def has_received(receiver, target):
+        """Of another group: nothing notifies it, but it has to call the library."""
+        try:
+            receiver.ask("notified_wait 0 0 20")
+        except Failed:
+            pass
+        try:
+            receiver.ask(f"same {target} 0 4096 7")
+        except Failed:
+            return False
+        return True
+
+    def test_a_node_that_was_not_contacted(self):
+        """The processes are in different groups, and their daemons have not spoken to each other; or the other daemon is stopped."""
+        for stopped in (False, True):
+            with self.subTest(stopped=stopped):
+                cluster = self.pair()
+                sender, receiver = (cluster.actor(node) for node in range(2))
+                for actor in (sender, receiver):
+                    actor.ask("open - 0 1 -2")
+                source, _ = sender.alloc(4096)
+                target, _ = receiver.alloc(4096)
+                sender.ask(f"set {source} 0 4096 7")
+                sender.ask("plan plan tcp client 0")
+                sender.ask(f"put 0 {source} 0 4096 {receiver.handle(target)} 0 4096")
+                if stopped:
+                    cluster[1].pause()
+                sender.tell("commit 0 -2")
+                if stopped:
+                    time.sleep(0.3)
+                    cluster[1].resume()
+                sender.answer()
+                sender.ask("start 0")
+                sender.tell("wait 0 -1")
+                until(lambda receiver=receiver, target=target: self.has_received(receiver, target), "the data arrives")
+                sender.answer()
+
     def test_asleep(self):
         """Processes that sleep in every wait are woken by their connections, by neighbours and by tcad."""
         cluster = self.pair()
