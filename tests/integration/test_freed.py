@@ -130,7 +130,8 @@ class Quarantined(harness.Case):
                    if line.startswith("tcad_region_quarantined_bytes "))
         return users.get(uid, 0), self.nodes[1].tcactl("status")["regions"]["bytes_quarantined"], int(float(metric.split(" ")[1]))
 
-    def test_quota(self):
+    def quarantine(self):
+        """Frees memory that the other node cannot confirm, because it is stopped. Returns its owner."""
         sender, receiver = self.nodes.group([0, 1], uid=USERS[0])
         source, _ = sender.alloc(self.BYTES)
         target, _ = receiver.alloc(self.BYTES)
@@ -142,6 +143,10 @@ class Quarantined(harness.Case):
         self.nodes[0].pause()
         receiver.ask(f"free {target}")
         until(lambda: self.held(USERS[0]) == (self.BYTES,) * 3, "what was freed is quarantined")
+        return receiver
+
+    def test_quota(self):
+        receiver = self.quarantine()
         with self.refused("-EDQUOT", "region_bytes_per_user", "still in use"):
             receiver.alloc(2 * self.BYTES)
         stranger = self.nodes.actor(1, uid=USERS[1])
@@ -151,6 +156,20 @@ class Quarantined(harness.Case):
         self.nodes[0].resume()
         until(lambda: self.held(USERS[0]) == (0, 0, 0), "the sender says that it has stopped")
         receiver.alloc(2 * self.BYTES)
+
+    def test_tcad_ends_while_allocations_wait(self):
+        """They wait for quarantined memory. A leak shows in the status of a tcad with AddressSanitizer."""
+        others = [self.nodes.actor(1, uid=USERS[0]) for _ in range(3)]
+        for actor in others:
+            actor.ask("open - 0 1 -2")
+        waiting = [self.quarantine(), *others]
+        for actor in waiting:
+            actor.tell(f"alloc {2 * self.BYTES}")
+        time.sleep(0.5)  # less than they wait
+        self.assertIsNone(self.nodes[1].end())
+        for actor in waiting:
+            with self.refused("-EHOSTDOWN"):
+                actor.answer()
 
 
 if __name__ == "__main__":
