@@ -4,6 +4,7 @@
 #include "client/core/session.h"
 #include "client/memory/bounce.h"
 #include "client/memory/lane.h"
+#include "client/memory/mapping.h"
 #include "client/plan/pair.h"
 #include "client/plan/plan.h"
 #include "proto/status.h"
@@ -38,7 +39,7 @@ static void rank_gone(struct tca *session, const Tca__Event *event)
         atomic_load_explicit(&session->notify->source_state[event->rank], memory_order_relaxed);
     int error = state == SOURCE_NODE_DOWN ? -EHOSTDOWN : -EOWNERDEAD;
     const struct member *member = session->members ? &session->members[event->rank] : NULL;
-    const struct process *process = NULL;
+    struct process *process = NULL;
     if (member &&
         member->node == session->node) /* other daemons have sessions of this number too */
         process = process_gone(session, member->session, error);
@@ -47,6 +48,10 @@ static void rank_gone(struct tca *session, const Tca__Event *event)
         if (needs_rank(plan, event->rank))
             plan_break(plan, error, event->text);
     }
+    if (process)
+        plan_drop_process(session, process);
+    if (member && member->node == session->node)
+        mapping_session_gone(session, member->session);
 }
 
 static struct tca_plan *plan_of(struct tca *session, uint32_t id)

@@ -81,12 +81,38 @@ int process_map_lane(struct process *process, struct notify_segment *segment)
     return 0;
 }
 
-const struct process *process_gone(struct tca *session, uint64_t id, int error)
+struct process *process_gone(struct tca *session, uint64_t id, int error)
 {
     struct process *process = look_up(session, id);
-    if (process)
-        session->shm->ops->peer_fail(session->shm, process->peer, error);
+    if (!process)
+        return NULL;
+    process->gone = true;
+    session->shm->ops->peer_fail(session->shm, process->peer, error);
     return process;
+}
+
+static void process_free(struct tca *session, struct process *process)
+{
+    session->shm->ops->peer_disconnect(session->shm, process->peer);
+    if (process->has_lane) {
+        munmap(process->lane.segment, sizeof(struct lane_segment));
+        lane_deinit(&process->lane);
+    }
+    if (process->lane_fd >= 0)
+        close(process->lane_fd);
+    free(process);
+}
+
+bool process_drop(struct tca *session, struct process *process)
+{
+    struct process **link = &session->processes;
+    if (!process->gone || process->uses > 0)
+        return false;
+    while (*link != process)
+        link = &(*link)->next;
+    *link = process->next;
+    process_free(session, process);
+    return true;
 }
 
 void process_drain_all(struct tca *session, uint64_t end_ns)
@@ -101,13 +127,6 @@ void process_clear(struct tca *session)
     while (session->processes) {
         struct process *process = session->processes;
         session->processes = process->next;
-        session->shm->ops->peer_disconnect(session->shm, process->peer);
-        if (process->has_lane) {
-            munmap(process->lane.segment, sizeof(struct lane_segment));
-            lane_deinit(&process->lane);
-        }
-        if (process->lane_fd >= 0)
-            close(process->lane_fd);
-        free(process);
+        process_free(session, process);
     }
 }

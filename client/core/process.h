@@ -8,6 +8,7 @@
 #include "drivers/driver.h"
 #include "drivers/shm/lane.h"
 
+struct mapped_segment;
 struct tca;
 
 struct process {
@@ -15,8 +16,11 @@ struct process {
     struct driver_peer *peer;
     int lane_fd; /* until it is mapped, else -1 */
     bool has_lane;
-    struct lane lane; /* the sender's end */
-    uint64_t flush;   /* the last that asks it (client/plan/bind.c) */
+    struct lane lane;                /* the sender's end */
+    struct mapped_segment *receiver; /* that the lane uses; NULL: none */
+    uint32_t uses;                   /* by steps of plans */
+    bool gone;                       /* it has ended */
+    uint64_t flush;                  /* the last that asks it (client/plan/bind.c) */
     struct process *next;
 };
 
@@ -30,7 +34,9 @@ int process_map_lane(struct process *process, struct notify_segment *segment);
 
 /* The process has ended: fails everything in flight to it with this error. Returns it; NULL: this
  * one does not put to it. */
-const struct process *process_gone(struct tca *session, uint64_t id, int error);
+struct process *process_gone(struct tca *session, uint64_t id, int error);
+/* Frees it if it has ended and no plan uses it. Returns whether it was freed. */
+bool process_drop(struct tca *session, struct process *process);
 
 /* Waits until the entries in all lanes are copied, at most until end_ns. */
 void process_drain_all(struct tca *session, uint64_t end_ns);

@@ -234,7 +234,7 @@ int mapping_segment(struct tca *session, const Tca__Mapping *mapping,
 }
 
 int mapping_counter(struct tca *session, const Tca__Mapping *mapping, uint32_t slot,
-                    struct notify_counter **ret_counter)
+                    struct mapped_segment **ret_segment, struct notify_counter **ret_counter)
 {
     struct mapped_segment *segment = NULL;
     uint32_t rank = session->identity.rank;
@@ -253,6 +253,8 @@ int mapping_counter(struct tca *session, const Tca__Mapping *mapping, uint32_t s
         counter->value = atomic_load_explicit(&line->direct, memory_order_relaxed);
         counter->line = line;
     }
+    segment->uses++;
+    *ret_segment = segment;
     *ret_counter = counter;
     return 0;
 }
@@ -346,6 +348,41 @@ void mapping_gone(struct tca *session, uint64_t id)
         let_go(session, region);
 }
 
+static void unmap_segment(struct mapped_segment *segment)
+{
+    if (segment->segment && !segment->own)
+        munmap(segment->segment, segment->bytes);
+    if (segment->fd >= 0)
+        close(segment->fd);
+    free(segment);
+}
+
+static void drop_if_unneeded(struct tca *session, struct mapped_segment *segment)
+{
+    struct mapped_segment **link = &session->mapped_segments;
+    if (!segment->gone || segment->uses > 0 || segment->own)
+        return;
+    while (*link != segment)
+        link = &(*link)->next;
+    *link = segment->next;
+    unmap_segment(segment);
+}
+
+void mapping_segment_unuse(struct tca *session, struct mapped_segment *segment)
+{
+    segment->uses--;
+    drop_if_unneeded(session, segment);
+}
+
+void mapping_session_gone(struct tca *session, uint64_t id)
+{
+    struct mapped_segment *segment = find_segment(session, id);
+    if (!segment)
+        return;
+    segment->gone = true;
+    drop_if_unneeded(session, segment);
+}
+
 void mapping_clear(struct tca *session)
 {
     while (session->mapped_regions) {
@@ -356,10 +393,6 @@ void mapping_clear(struct tca *session)
     while (session->mapped_segments) {
         struct mapped_segment *segment = session->mapped_segments;
         session->mapped_segments = segment->next;
-        if (segment->segment && !segment->own)
-            munmap(segment->segment, segment->bytes);
-        if (segment->fd >= 0)
-            close(segment->fd);
-        free(segment);
+        unmap_segment(segment);
     }
 }

@@ -1,7 +1,7 @@
 /*
  * Regions and notification segments of other processes on this node, by id; each session maps them
- * once. The daemon sends each descriptor once, so an adopted object remains until the session ends
- * or, if it is a region, until it is gone and unused. The session's own regions and notification
+ * once. The daemon sends each descriptor once, so an adopted object remains until it is gone and
+ * unused, or the session ends. The session's own regions and notification
  * segment are in the same lists.
  */
 #pragma once
@@ -45,6 +45,8 @@ struct mapped_segment {
     uint32_t sources;
     int fd; /* until it is mapped, then -1 */
     bool own;
+    bool gone;     /* its process has ended */
+    uint32_t uses; /* by steps of plans and by lanes */
     struct notify_segment *segment;
     struct notify_counter counters[SLOTS_PER_SOURCE];
     struct mapped_segment *next;
@@ -59,11 +61,17 @@ void mapping_adopt_early(struct tca *session, const Tca__Event *event, struct fr
 int mapping_segment(struct tca *session, const Tca__Mapping *mapping,
                     struct mapped_segment **ret_segment);
 
-/* Map the region or counter of a mapping. -ESTALE: the region is gone. */
+/* Drops one use. The last one unmaps the segment if its process has ended. */
+void mapping_segment_unuse(struct tca *session, struct mapped_segment *segment);
+/* The process with this session has ended: unmaps its segment, once it is unused. */
+void mapping_session_gone(struct tca *session, uint64_t id);
+
+/* Map the region or counter of a mapping. The counter adds a use of its segment. -ESTALE: the region
+ * is gone. */
 int mapping_region(struct tca *session, const Tca__Mapping *mapping,
                    struct mapped_region **ret_region);
 int mapping_counter(struct tca *session, const Tca__Mapping *mapping, uint32_t slot,
-                    struct notify_counter **ret_counter);
+                    struct mapped_segment **ret_segment, struct notify_counter **ret_counter);
 
 /* The session's own region with this id, or NULL. */
 struct mapped_region *mapping_own(const struct tca *session, uint64_t id);

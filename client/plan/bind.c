@@ -56,7 +56,7 @@ static int make_landing(struct tca *session, struct unit *unit, const struct joi
                                        .token = (uint64_t)(uintptr_t)&unit->token};
     int r = joined->put ? place(session, unit, joined->put, mapping, &args) : 0;
     if (r == 0 && joined->notify)
-        r = mapping_counter(session, mapping, joined->notify->notification.slot,
+        r = mapping_counter(session, mapping, joined->notify->notification.slot, &unit->notified,
                             &unit->token.counter);
     if (r < 0)
         return r;
@@ -86,8 +86,13 @@ static void share(struct tca *session, struct unit *unit, const struct step *put
     const struct layout *target = put->put.target_layout->program,
                         *source = put->put.source_layout->program;
     if (mapping_segment(session, mapping, &segment) < 0 ||
-        process_map_lane(unit->process, segment->segment) < 0 ||
-        shm_put_share(unit->put, mapping->share, target, source) < 0)
+        process_map_lane(unit->process, segment->segment) < 0)
+        return;
+    if (!unit->process->receiver) {
+        unit->process->receiver = segment;
+        segment->uses++;
+    }
+    if (shm_put_share(unit->put, mapping->share, target, source) < 0)
         return;
     const struct copy_mode wanted = copy_mode_of((enum way)mapping->way, target, source);
     if (wanted.way != WAY_NONE)
@@ -144,6 +149,7 @@ static int make_unit(struct tca_plan *plan, struct unit *unit, const struct join
         r = process_find(session, joined->put ? mapping->owner : mapping->session, &unit->process);
     if (r < 0)
         return r;
+    unit->process->uses++;
     unit->notify = joined->notify;
     args.peer = unit->process->peer;
     if (joined->put) {
@@ -344,6 +350,28 @@ int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed)
     return r;
 }
 
+void plan_drop_process(struct tca *session, struct process *process)
+{
+    struct mapped_segment *receiver = process->receiver;
+    if (process_drop(session, process) && receiver)
+        mapping_segment_unuse(session, receiver);
+}
+
+/* Processes that have ended and that no other plan uses. */
+static void unuse_processes(struct tca_plan *plan)
+{
+    struct tca *session = plan->session;
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        struct unit *unit = &plan->units[i];
+        if (unit->notified)
+            mapping_segment_unuse(session, unit->notified);
+        if (!unit->process)
+            continue;
+        unit->process->uses--;
+        plan_drop_process(session, unit->process);
+    }
+}
+
 void plan_unbind(struct tca_plan *plan)
 {
     struct tca *session = plan->session;
@@ -358,7 +386,8 @@ void plan_unbind(struct tca_plan *plan)
         if (unit->region)
             mapping_unuse(session, unit->region);
     }
-    trial_end(plan);
+    trial_end(plan); /* uses their lanes */
+    unuse_processes(plan);
     free(plan->chains);
     free(plan->units);
     plan->chains = NULL;

@@ -74,13 +74,14 @@ struct unit {
     struct driver *driver; /* of the put */
     struct driver_put *put;
     struct notify_token token;
-    struct process *process;   /* target on this node */
-    struct pair *pair;         /* target on another node: then it is of that driver */
-    const struct step *notify; /* NULL: it notifies nobody */
-    _Atomic bool gone;         /* the process that it puts to or notifies has ended;
+    struct mapped_segment *notified; /* has the counter; NULL: none on this node */
+    struct process *process;         /* target on this node */
+    struct pair *pair;               /* target on another node: then it is of that driver */
+    const struct step *notify;       /* NULL: it notifies nobody */
+    _Atomic bool gone;               /* the process that it puts to or notifies has ended;
                                   chain_step.gone */
-    const struct step *tried;  /* its copy mode is found by trial (trial.h); NULL: it is fixed */
-    uint32_t kind;             /* of the plan's trial */
+    const struct step *tried; /* its copy mode is found by trial (trial.h); NULL: it is fixed */
+    uint32_t kind;            /* of the plan's trial */
 };
 
 struct plan_times {
@@ -167,6 +168,8 @@ void plan_add_step(struct tca_plan *plan);
 /* Creates the client-seat chains from the reply to a commit. Undone by plan_unbind(). */
 int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed);
 void plan_unbind(struct tca_plan *plan);
+/* Frees the process, with its lane and the segment that it uses, if it has ended and no plan uses it. */
+void plan_drop_process(struct tca *session, struct process *process);
 
 /* Lets the daemon take notifications for this plan, instead of this process. -ETIMEDOUT, or the
  * error with which earlier data cannot be copied here (lanes_strict()). */

@@ -170,6 +170,38 @@ class Keeps(Way):
                 receiver.ask("close")
 
 
+class Met(Way):
+    """A process that lives long, and others that it meets."""
+
+    def mappings(self, actor):
+        with self.assertRaises(harness.Failed):  # reads what tcad reports
+            actor.ask("notified_wait 0 0 1")
+        with open(f"/proc/{actor.process.pid}/maps", encoding="ascii") as maps:
+            return sum("memfd:" in line for line in maps)
+
+    def test_processes_that_have_ended_stay_mapped_nowhere(self):
+        for way in SHARED:
+            with self.subTest(way=way):
+                actor, *others = self.cluster().group([0] * 6, TCA_COPY=way)
+                source, _ = actor.alloc(65536)
+                before = self.mappings(actor)
+                for rank, other in enumerate(others, 1):
+                    target, _ = other.alloc(65536)
+                    plan = actor.plan(f"put {source} 0 65536 {other.handle(target)} 0 65536", f"notify {rank} 0", seat="client")
+                    actor.ask(f"start {plan}")
+                    actor.ask(f"wait {plan} -1")
+                    other.ask("notified_wait 0 0 -1")
+                    self.assertGreater(self.mappings(actor), before)
+                    if rank % 2:
+                        actor.ask(f"freeplan {plan}")
+                    other.kill()
+                    with self.refused("-EOWNERDEAD"):
+                        actor.ask(f"notified_wait {rank} 0 -1")
+                    if rank % 2 == 0:
+                        actor.ask(f"freeplan {plan}")
+                    harness.until(lambda: self.mappings(actor) == before, "what it had mapped is unmapped")
+
+
 class Stops(Way):
     def test_either_is_stopped_for_a_while(self):
         cluster = self.cluster()
