@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from processes import DEADLINE_S, SLOW, die_with_us, program, stacks, until
+from processes import DEADLINE_S, SLOW, program, stacks, until
 
 
 class Failed(Exception):
@@ -25,8 +25,7 @@ class Actor:
         self.node, self.killed, self.asked = node, False, None
         user = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
         environment = {**os.environ, "TCA_SOCKET": node.socket, "TCA_TIMEOUT": f"{10 * SLOW:.0f}s", **environment}
-        self.process = subprocess.Popen([program(name)], env=environment,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, preexec_fn=die_with_us, **user)
+        self.process = node.popen([program(name)], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, **user)
         self.buffer = b""
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.process.stdout, selectors.EVENT_READ)

@@ -84,10 +84,15 @@ class Node:
 
     # ---- life
 
+    @staticmethod
+    def popen(words, **options):
+        """Starts a program on this node, which ends with the test."""
+        return subprocess.Popen(words, preexec_fn=die_with_us, **options)
+
     def start(self):
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([program("tcad"), "-c", os.path.join(self.directory, "tcad.conf")],
-                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_us)
+            self.process = self.popen([program("tcad"), "-c", os.path.join(self.directory, "tcad.conf")],
+                                      stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def answers(self):
         if self.process.poll() is not None:
@@ -200,6 +205,8 @@ class Node:
 class Cluster:
     """Nodes 0 to n - 1, with TLS between them. options: "section.key" -> value, for all of them."""
 
+    make_node = Node
+
     def __init__(self, nodes=1, subclusters=1, options=None):
         self.directory = tempfile.mkdtemp(prefix="tca-test-")
         self.file = os.path.join(self.directory, "cluster.conf")
@@ -211,9 +218,13 @@ class Cluster:
             file.write("cluster = test\n")
             for number in range(nodes):
                 subcluster = number * subclusters // nodes
-                file.write(f"node{number} id={number} address={ADDRESS}:{next(PORTS)} subcluster=s{subcluster}\n")
+                file.write(f"node{number} id={number} address={self.address(number)} subcluster=s{subcluster}\n")
         for number in range(nodes):
-            self.nodes.append(Node(self, number, options or {}))
+            self.nodes.append(self.make_node(self, number, options or {}))
+
+    @staticmethod
+    def address(_number):
+        return f"{ADDRESS}:{next(PORTS)}"
 
     def up(self):
         for node in self.nodes:

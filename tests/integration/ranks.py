@@ -16,9 +16,9 @@ class Ranks(harness.Case):
 
     def start(self, cluster, places, words, **environment):
         """Starts one process per place, its node."""
-        return [subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=harness.die_with_us,
-                                 env={**os.environ, "TCA_SOCKET": cluster[node].socket, "TCA_GROUP": self.group,
-                                      "TCA_RANK": str(rank), "TCA_SIZE": str(len(places)), **environment})
+        return [cluster[node].popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                    env={**os.environ, "TCA_SOCKET": cluster[node].socket, "TCA_GROUP": self.group,
+                                         "TCA_RANK": str(rank), "TCA_SIZE": str(len(places)), **environment})
                 for rank, node in enumerate(places)]
 
     def finish(self, processes, what, victim=None):
