@@ -25,7 +25,7 @@ machine_init() {
     done
     [[ $(uname -m) == x86_64 ]] || machine_skip "the virtual machine is an x86_64, this machine is not"
     MACHINE_PLACE=$(mktemp -d "${TMPDIR:-/tmp}/tcad-vm.XXXXXX")
-    MACHINE_QEMU=
+    MACHINE_QEMUS=()
     trap machine_end EXIT
     trap 'exit 143' TERM
     trap 'exit 130' INT
@@ -33,11 +33,12 @@ machine_init() {
 }
 
 machine_end() {
-    if [[ $MACHINE_QEMU ]]; then
+    local qemu
+    for qemu in "${MACHINE_QEMUS[@]}"; do
         # To timeout, which passes it on.
-        kill -TERM "$MACHINE_QEMU" 2>/dev/null || true
-        wait "$MACHINE_QEMU" 2>/dev/null || true
-    fi
+        kill -TERM "$qemu" 2>/dev/null || true
+        wait "$qemu" 2>/dev/null || true
+    done
     rm -rf "$MACHINE_PLACE"
 }
 
@@ -83,27 +84,41 @@ machine_prepare() {
     (cd "$image" && find . | cpio --quiet -o -H newc) >"$MACHINE_PLACE/initrd"
 }
 
-# machine_run SECONDS unit=UNIT|init=PROGRAM: boots, starts systemd with the unit, or the program as PID 1, which writes its report to
-# ttyS1 and powers off; the report is this function's output. 0 when the last line of the report is "passed".
-machine_run() {
-    local limit=$1 what=$2 report=$MACHINE_PLACE/report code=0 follower
-    : >"$report"
+# machine_boot NAME SECONDS unit=UNIT|init=PROGRAM [OPTION...]: boots a guest with further options of QEMU, which starts systemd with the
+# unit, or the program as PID 1. What it writes to ttyS1 goes to $MACHINE_PLACE/NAME.report. Without no_timer_check, a kernel that gets too
+# little of a busy processor finds its timer broken, and panics.
+machine_boot() {
+    local name=$MACHINE_PLACE/$1 limit=$2 what=$3
+    shift 3
+    : >"$name.report"
     timeout --foreground --kill-after=5 "$limit" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 1024 -display none -no-reboot \
         -kernel "$MACHINE_PLACE/kernel/boot/vmlinuz-$MACHINE_VERSION" -initrd "$MACHINE_PLACE/initrd" \
-        -append "console=ttyS0 panic=-1 quiet systemd.show_status=no mitigations=off random.trust_cpu=on tcad.place=$MACHINE_PLACE tcad.$what" \
+        -append "console=ttyS0 panic=-1 quiet no_timer_check systemd.show_status=no mitigations=off random.trust_cpu=on tcad.place=$MACHINE_PLACE tcad.$what" \
         -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \
-        -nic none -monitor none -serial "file:$MACHINE_PLACE/console" -serial "file:$report" \
-        </dev/null >"$MACHINE_PLACE/qemu" 2>&1 &
-    MACHINE_QEMU=$!
-    tail -n +1 -f --pid="$MACHINE_QEMU" "$report" &
+        -nic none -monitor none -serial "file:$name.console" -serial "file:$name.report" "$@" \
+        </dev/null >"$name.qemu" 2>&1 &
+    MACHINE_QEMUS+=($!)
+}
+
+# machine_show NAME: what QEMU said, and the end of the console.
+machine_show() {
+    echo "---- QEMU of $1, and the end of the console:"
+    cat "$MACHINE_PLACE/$1.qemu"
+    tail -n 40 "$MACHINE_PLACE/$1.console"
+}
+
+# machine_run SECONDS unit=UNIT|init=PROGRAM: boots one guest, which powers off at the end; its report is this function's output.
+# 0 when the last line of the report is "passed".
+machine_run() {
+    local limit=$1 code=0 report=$MACHINE_PLACE/guest.report follower
+    machine_boot guest "$limit" "$2"
+    tail -n +1 -f --pid="$!" "$report" &
     follower=$!
-    wait "$MACHINE_QEMU" || code=$?
-    MACHINE_QEMU=
+    wait "${MACHINE_QEMUS[0]}" || code=$?
     wait "$follower"
     ((code != 124)) || echo "the virtual machine was not done after $limit s"
     [[ $(tail -n 1 "$report") == passed ]] && return 0
-    echo "---- QEMU ended with $code; its messages, and the end of the console:"
-    cat "$MACHINE_PLACE/qemu"
-    tail -n 40 "$MACHINE_PLACE/console"
+    echo "QEMU ended with $code"
+    machine_show guest
     return 1
 }
