@@ -34,7 +34,7 @@ static uint32_t in_flight(const struct engine_bounces *bounces, enum bounce_way 
     return bounces->rings[way].mine - bounces->done[way];
 }
 
-/* ---- what waits ---- */
+/* ---- requests to the process ---- */
 
 static void append(struct engine_bounces *bounces, struct engine_landing *landing)
 {
@@ -103,7 +103,7 @@ static void hand_over(struct engine_session *session)
     futex_wake_all(&session->segment->bounce_bell);
 }
 
-/* ---- what is done ---- */
+/* ---- requests that the process has completed ---- */
 
 static void raise_notification(struct engine_landing *landing, uint64_t count)
 {
@@ -152,7 +152,7 @@ static void finish_landing(struct engine_bounces *bounces, const struct landed *
         post_quiet(landing);
 }
 
-/* Those that stand before the last `left` ones. */
+/* Finishes all requests in flight but the last `left`. */
 static unsigned finish(struct engine_bounces *bounces, enum bounce_way way, uint32_t left,
                        int status)
 {
@@ -176,7 +176,7 @@ unsigned engine_bounces_poll(struct engine_session *session)
             continue;
         int left = ring_left(&bounces->rings[way]);
         if (left < 0 ||
-            (uint32_t)left > in_flight(bounces, way)) { /* it has put back what it had taken */
+            (uint32_t)left > in_flight(bounces, way)) { /* the process has moved its index back */
             engine_session_break(session, overwritten);
             return work;
         }
@@ -187,7 +187,7 @@ unsigned engine_bounces_poll(struct engine_session *session)
     return work;
 }
 
-/* ---- what comes ---- */
+/* ---- fetches and arrived data ---- */
 
 int engine_fetch_post(void *context, struct driver_op *op)
 {
@@ -215,8 +215,8 @@ void engine_landed(struct engine_landing *landing)
             drop(bounces, landing);
         return;
     }
-    /* One that waits already goes to the end: not before what has landed since then. So no more
-     * wait than there are landings. */
+    /* A landing that already waits moves to the end, behind data that has arrived since; so each
+     * landing is in the list at most once. */
     if (landing->waiting++ > 0)
         leave(bounces, landing);
     else
@@ -235,7 +235,7 @@ void engine_landing_end(struct engine *engine, struct engine_landing *landing,
         post_quiet(landing);
 }
 
-/* One of nothing, behind the others. */
+/* Queues an empty landing behind the others: when it is finished, so are they. */
 static void await_copied_work(struct engine *engine, void *context)
 {
     struct engine_landing *landing = context;
@@ -253,11 +253,11 @@ void engine_await_copied(struct engine *engine, struct engine_landing *landing,
     engine_call(engine, &landing->copied_call, await_copied_work, NULL, landing);
 }
 
-/* ---- notifications that wait ---- */
+/* ---- waiting for notifications ---- */
 
 bool engine_raises_wait(const struct engine *engine)
 {
-    /* acquire: pairs with count_landed(); a sender that has gone has heard that its data arrived */
+    /* acquire: pairs with count_landed(). A sender that has ended was told that its data arrived. */
     return atomic_load_explicit(&engine->landed, memory_order_acquire) > 0;
 }
 
@@ -291,7 +291,7 @@ static void look_again(void *context)
     engine_await_raised(context);
 }
 
-/* Waits behind those that one session holds, and then looks for another. */
+/* Waits for one session's landings on these lines, then looks for another session that has some. */
 static void await_raised_work(struct engine *engine, void *context)
 {
     struct engine_raise_wait *wait = context;
