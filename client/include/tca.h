@@ -184,9 +184,9 @@ TCA_API int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_reg
  * quota (-EDQUOT at the commit), and the library starts a thread in this process, which copies
  * between the two before a put and after data has arrived. The thread sleeps when there is nothing
  * to copy and blocks all signals. This process learns of such plans of others when it calls the
- * library (tca_event_fd() becomes readable); a commit that has more for it than hundreds which it
- * has not processed waits for a second, then fails with -EBUSY. A notification is delivered only when the data is in this memory,
- * whichever rank is notified. */
+ * library (tca_event_fd() becomes readable). While hundreds of them are unprocessed, further commits
+ * wait, and fail with -EBUSY if it processes none for a second. A notification is delivered only
+ * when the data is in this memory, whichever rank is notified. */
 TCA_API int tca_region_attach(struct tca *session, void *address, uint64_t bytes,
                               struct tca_region **ret_region);
 

@@ -95,20 +95,10 @@ static int make_plan(struct tca_msg_request *request, const void *source,
                      struct tca_plan **ret_plan)
 {
     struct msg_peer *peer = request->peer;
-    struct tca_plan *plan = NULL;
-    int r = msg_plan_new(request->msg, peer->rank, &plan);
+    const struct msg_put put = {&request->target, source, NULL, request->bytes};
 
-    if (r >= 0)
-        r = msg_put_to(plan, &request->target, source, NULL, request->bytes);
-    if (r >= 0)
-        r = tca_plan_notify(plan, peer->rank, peer->slot + MSG_SLOT_DATA + request->index);
-    if (r >= 0)
-        r = tca_plan_commit(plan, TCA_DEFAULT);
-    if (r < 0)
-        tca_plan_free(plan);
-    else
-        *ret_plan = plan;
-    return r;
+    return msg_plan_put(peer, request->msg, &put, peer->slot + MSG_SLOT_DATA + request->index,
+                        ret_plan);
 }
 
 static bool same_target(const struct msg_target *a, const struct msg_target *b)

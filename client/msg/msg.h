@@ -289,6 +289,17 @@ int msg_put_to(struct tca_plan *plan, const struct msg_target *target, const voi
 /* ---- plans.c */
 
 int msg_plan_new(struct tca_msg *msg, uint32_t rank, struct tca_plan **ret_plan);
+/* What msg_put_to() takes. */
+struct msg_put {
+    const struct msg_target *target;
+    const void *source;
+    const struct tca_layout *layout;
+    uint64_t bytes;
+};
+
+/* Makes a plan that puts, unless `put` is NULL, and notifies the peer's slot. */
+int msg_plan_put(struct msg_peer *peer, struct tca_msg *msg, const struct msg_put *put,
+                 uint32_t slot, struct tca_plan **ret_plan);
 /* A plan that only notifies. */
 int msg_plan_notify(struct msg_peer *peer, struct tca_msg *msg, uint32_t slot,
                     struct tca_plan **ret_plan);

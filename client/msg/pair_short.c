@@ -27,23 +27,12 @@ static int make_put(struct tca_msg_request *request, const void *source,
                     const struct tca_layout *layout, uint64_t bytes, uint64_t offset, uint32_t slot,
                     struct tca_plan **ret_plan)
 {
-    const struct msg_peer *peer = request->peer;
+    struct msg_peer *peer = request->peer;
     const struct msg_target target = {
         .bytes = bytes, .handle = peer->area, .base_bytes = peer->area_bytes + offset};
-    struct tca_plan *plan = NULL;
-    int r = msg_plan_new(request->msg, peer->rank, &plan);
+    const struct msg_put put = {&target, source, layout, bytes};
 
-    if (r >= 0 && bytes > 0)
-        r = msg_put_to(plan, &target, source, layout, bytes);
-    if (r >= 0)
-        r = tca_plan_notify(plan, peer->rank, peer->slot + slot);
-    if (r >= 0)
-        r = tca_plan_commit(plan, TCA_DEFAULT);
-    if (r < 0)
-        tca_plan_free(plan);
-    else
-        *ret_plan = plan;
-    return r;
+    return msg_plan_put(peer, request->msg, bytes > 0 ? &put : NULL, peer->slot + slot, ret_plan);
 }
 
 static int make_place(struct tca_msg_request *request, uint64_t place)

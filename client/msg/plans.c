@@ -14,12 +14,14 @@ int msg_plan_new(struct tca_msg *msg, uint32_t rank, struct tca_plan **ret_plan)
     return tca_plan_new(msg->session, &args, ret_plan);
 }
 
-int msg_plan_notify(struct msg_peer *peer, struct tca_msg *msg, uint32_t slot,
-                    struct tca_plan **ret_plan)
+int msg_plan_put(struct msg_peer *peer, struct tca_msg *msg, const struct msg_put *put,
+                 uint32_t slot, struct tca_plan **ret_plan)
 {
     struct tca_plan *plan = NULL;
     int r = msg_plan_new(msg, peer->rank, &plan);
 
+    if (r >= 0 && put)
+        r = msg_put_to(plan, put->target, put->source, put->layout, put->bytes);
     if (r >= 0)
         r = tca_plan_notify(plan, peer->rank, slot);
     if (r >= 0)
@@ -29,6 +31,12 @@ int msg_plan_notify(struct msg_peer *peer, struct tca_msg *msg, uint32_t slot,
     else
         *ret_plan = plan;
     return r;
+}
+
+int msg_plan_notify(struct msg_peer *peer, struct tca_msg *msg, uint32_t slot,
+                    struct tca_plan **ret_plan)
+{
+    return msg_plan_put(peer, msg, NULL, slot, ret_plan);
 }
 
 /* The submission ring is full, or the last start, of which the receiver has already seen the

@@ -158,7 +158,8 @@ static int finish_one(struct binding *binding, char *text, size_t text_bytes)
         return land_at_process(binding, text, text_bytes);
     if (!binding->rails) {
         const int error = binding->error ? binding->error : -ENETDOWN;
-        if (error == -EBUSY && session_refuses(binding->bounces, text, text_bytes))
+        if (error == -EBUSY && binding->bounces &&
+            session_refuses(binding->bounces, text, text_bytes))
             return error;
         snprintf(text, text_bytes, "node %" PRIu32 " could not prepare a landing: %s",
                  binding->tcad->node, region_register_text(error));

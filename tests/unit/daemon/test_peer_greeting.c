@@ -204,12 +204,7 @@ Test(peer_greeting, cut_wherever_both_connect)
 /* A node that has sent its welcome, and whose connection ends before it has another; it waits for an answer. */
 static struct node *half_begin(void)
 {
-    struct node *node = node_init(1);
-    node->conf.control.security = CONF_SECURITY_PLAIN;
-    node_open(node);
-    raw_listen();
-    raw_hello(RAW_INCARNATION, NULL);
-    cr_assert_eq(raw_welcomed(), -1);
+    struct node *node = raw_begin_half();
     reply = (struct reply){0};
     ask(node, 0, "one", LONG, &reply);
     raw_cut();
