@@ -59,11 +59,6 @@ static struct tca_plan *plan_of(struct tca *session, uint32_t id)
     return id < PLANS_PER_SESSION_MAX ? session->plans_by_id[id] : NULL;
 }
 
-static int negative(int status)
-{
-    return status < 0 ? status : -EPROTO;
-}
-
 void session_event(void *context, const Tca__Event *event, struct frame *frame)
 {
     struct tca *session = context;
@@ -107,21 +102,10 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
             bounce_remove(session, event->ids[i]);
         break;
     case TCA__EVENT__KIND__PAIR:
-        if (event->pair)
-            pair_begin(session, event->pair, frame);
-        break;
     case TCA__EVENT__KIND__PAIR_GONE:
-        if (event->pair)
-            pair_end(session, event->pair->id, negative(status_from_wire(event->status)),
-                     event->text);
-        break;
     case TCA__EVENT__KIND__LANDING:
-        if (event->landing)
-            pair_land(session, event->landing);
-        break;
     case TCA__EVENT__KIND__UNLANDING:
-        for (size_t i = 0; i < count; i++)
-            pair_unland(session, event->ids[i], event->of[i]);
+        pair_event(session, event, frame);
         break;
     default: /* from a newer daemon */
         break;

@@ -60,8 +60,10 @@ static void expect_owed(struct tca *session)
 static int request_until(struct tca *session, const Tca__Message *request,
                          Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply)
 {
+    standby_enter(session->standby); /* this thread reads the socket now */
     int r = control_request(&session->control, request, expected, end_ns, ret_reply);
     expect_owed(session);
+    standby_leave(session->standby);
     return r;
 }
 
@@ -88,7 +90,9 @@ int session_drain(struct tca *session)
     /* read first, so that events sent during the drain are noticed. acquire: pairs with the
      * daemon's increment after its send */
     uint32_t events = atomic_load_explicit(&session->segment->events, memory_order_acquire);
+    standby_enter(session->standby);
     int r = control_drain(&session->control);
+    standby_leave(session->standby);
     session->events_seen = events;
     expect_owed(session);
     return r;
@@ -263,6 +267,10 @@ static int open_all(struct tca *session, const struct tca_open_args *args)
         return r;
     if (session->identity.size > 1 || session->identity.group[0])
         r = group_join(session, left_of(end_ns));
+    if (r == 0 && pairs_possible(session))
+        r = pairs_expect(session) < 0 ? error_static(-ENOMEM, "out of memory") : 0;
+    if (r == 0 && session->pairs)
+        pairs_stand_by(session);
     return r;
 }
 
@@ -337,6 +345,12 @@ struct tca *tca_close(struct tca *session)
 
 int tca_event_fd(const struct tca *session)
 {
+    struct tca *polled = (struct tca *)session;
+    standby_enter(polled->standby);
+    polled->polled =
+        true; /* nobody else takes events from it any more; those taken are dispatched */
+    session_drain(polled);
+    standby_leave(polled->standby);
     return session->control.fd;
 }
 

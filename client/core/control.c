@@ -2,20 +2,45 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "client/core/clock.h"
 #include "client/core/error.h"
 
+struct early_message {
+    struct early_message *next;
+    struct reply reply;
+};
+
+static bool take_early(struct control *control, struct reply *ret_reply)
+{
+    struct early_message *early = control->early;
+    if (!early)
+        return false;
+    *ret_reply = early->reply;
+    control->early = early->next;
+    control->early_count--;
+    control->early_fds -= (unsigned)early->reply.frame->fd_count;
+    if (!control->early)
+        control->early_end = &control->early;
+    free(early);
+    return true;
+}
+
 int control_open(struct control *control, const char *socket, uint64_t end_ns,
                  const struct control_ops *ops, void *context)
 {
     *control = (struct control){.fd = -1, .pid = getpid(), .ops = ops, .context = context};
+    control->early_end = &control->early;
     return socket_connect(socket, end_ns, &control->fd, control->path);
 }
 
 void control_close(struct control *control)
 {
+    struct reply reply;
+    while (take_early(control, &reply))
+        reply_free(&reply);
     if (control->fd >= 0)
         close(control->fd);
     control->fd = -1;
@@ -89,28 +114,77 @@ int control_lose(struct control *control, int error)
     return set_lost_error(control);
 }
 
-/* 0 and a message; -EAGAIN: none received; else the error with which the connection was lost. */
-static int receive(struct control *control, struct reply *ret_reply)
+/* 0 and a message; -EAGAIN: none received; else why nothing can be received any more. */
+static int receive_frame(struct control *control, struct reply *ret_reply)
 {
     struct reply reply = {0};
     struct frame_header header;
     int r = frame_recv_any(control->fd, &header, &reply.frame);
-    if (r == -EAGAIN)
-        return r;
     if (r == -EPROTONOSUPPORT)
         control->version = header.version;
     if (r < 0)
-        return control_lose(control, r);
+        return r;
     control->heard = true;
     reply.message =
         tca__message__unpack(NULL, reply.frame->header.length_bytes, reply.frame->payload);
     if (!reply.message) {
         frame_free(reply.frame);
-        return control_lose(control, -EPROTO);
+        return -EPROTO;
     }
     *ret_reply = reply;
     return 0;
 }
+
+/* The next message, whoever has received it. Results as those of receive_frame(), but the connection
+ * is then lost. */
+static int receive(struct control *control, struct reply *ret_reply)
+{
+    if (take_early(control, ret_reply))
+        return 0;
+    int r = control->early_error ? control->early_error : receive_frame(control, ret_reply);
+    return r == 0 || r == -EAGAIN ? r : control_lose(control, r);
+}
+
+/* ---- what another thread has received ---- */
+
+static void keep_early(struct control *control, struct reply *reply)
+{
+    struct early_message *early = malloc(sizeof *early);
+    if (!early) {
+        control->early_error = -ENOMEM;
+        reply_free(reply);
+        return;
+    }
+    *early = (struct early_message){.reply = *reply};
+    *control->early_end = early;
+    control->early_end = &early->next;
+    control->early_count++;
+    control->early_fds += (unsigned)reply->frame->fd_count;
+}
+
+bool control_hear(struct control *control,
+                  bool (*handle)(void *context, const Tca__Event *event, struct frame *frame))
+{
+    bool any = false;
+    while (!control->lost && !control_is_full(control)) {
+        struct reply reply;
+        int r = receive_frame(control, &reply);
+        if (r == -EAGAIN)
+            return any;
+        any = true;
+        if (r < 0)
+            control->early_error = r;
+        else if (reply.frame->header.tag == 0 &&
+                 reply.message->body_case == TCA__MESSAGE__BODY_EVENT &&
+                 handle(control->context, reply.message->event, reply.frame))
+            reply_free(&reply);
+        else
+            keep_early(control, &reply);
+    }
+    return any;
+}
+
+/* ---- messages ---- */
 
 /* Handles an event or a late reply. */
 static void dispatch(struct control *control, struct reply *reply)

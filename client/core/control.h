@@ -28,6 +28,8 @@ struct control_ops {
     void (*lost)(void *context, int error);
 };
 
+enum { EARLY_MAX = 64 }; /* messages, and descriptors that they may hold */
+
 struct control {
     int lost; /* 0, -EHOSTDOWN (daemon ended), -EPROTO (invalid message), -EPROTONOSUPPORT, -EMFILE,
                  -ENOMEM */
@@ -36,7 +38,10 @@ struct control {
     bool heard;       /* a reply or event was received */
     uint16_t version; /* of the daemon, for -EPROTONOSUPPORT */
     uint32_t owed;    /* late replies still to come: their requests timed out */
-    pid_t pid;        /* process that opened it: a forked child must not use it */
+    struct early_message *early, **early_end; /* received by control_hear(), for the program */
+    unsigned early_count, early_fds;
+    int early_error; /* 0, or why nothing comes after them */
+    pid_t pid;       /* process that opened it: a forked child must not use it */
     const struct control_ops *ops;
     void *context;
     char path[SOCKET_PATH_BYTES];
@@ -85,3 +90,14 @@ int control_lose(struct control *control, int error);
 /* Processes all received messages without waiting. 0, or the error with which the connection was
  * lost. */
 int control_drain(struct control *control);
+
+/* For another thread than the program's, while the program is not in any of these functions: receives
+ * messages and keeps them for the program, except for events that `handle` takes. Whether there was
+ * one. Nothing is received while control_is_full(). */
+bool control_hear(struct control *control,
+                  bool (*handle)(void *context, const Tca__Event *event, struct frame *frame));
+static inline bool control_is_full(const struct control *control)
+{
+    return control->early_error < 0 || control->early_count >= EARLY_MAX ||
+           control->early_fds >= EARLY_MAX;
+}

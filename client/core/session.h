@@ -5,6 +5,7 @@
 #include "client/core/environment.h"
 #include "client/core/identity.h"
 #include "client/core/rails.h"
+#include "client/core/standby.h"
 #include "client/core/timeout.h"
 #include "drivers/driver.h"
 #include "proto/ring.h"
@@ -28,9 +29,11 @@ struct tca {
     uint64_t last_flush;  /* flush points in plans so far (client/plan/bind.c) */
     struct tca_plan *running; /* plans with client-seat chains in progress */
     struct pairs *pairs; /* connections to processes of other nodes (client/plan/pair.h); NULL */
-    bool copying;        /* some of these can be advanced now */
-    bool deaf;           /* data of notifications cannot be fetched any more: the session is lost */
-    bool ending;         /* plan->ending is set in some plan */
+    struct standby *standby; /* moves them on while the program computes, and has the lock of
+                                `pairs` and `mapped_regions`; NULL: not used */
+    bool copying;            /* some of these can be advanced now */
+    bool deaf;   /* data of notifications cannot be fetched any more: the session is lost */
+    bool ending; /* plan->ending is set in some plan */
     uint32_t engine_takes; /* plans whose waits may run in the daemon's seat, where the engine takes
                               notifications too */
     struct bounces *bounces;   /* staging of attached regions; NULL: not used */
@@ -51,6 +54,7 @@ struct tca {
     struct rail_list rails;
     struct identity identity;
     bool grouped;           /* has joined a group at the daemon */
+    bool polled;            /* the program polls the socket: tca_event_fd() */
     struct member *members; /* by rank */
     uint64_t collectives;   /* completed collective calls of the group */
 

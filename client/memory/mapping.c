@@ -36,16 +36,20 @@ static struct mapped_segment *find_segment(struct tca *session, uint64_t id)
 
 void mapping_insert(struct tca *session, struct mapped_region *region)
 {
+    standby_enter(session->standby);
     region->next = session->mapped_regions;
     session->mapped_regions = region;
+    standby_leave(session->standby);
 }
 
 void mapping_remove(struct tca *session, struct mapped_region *region)
 {
     struct mapped_region **link = &session->mapped_regions;
+    standby_enter(session->standby);
     while (*link != region)
         link = &(*link)->next;
     *link = region->next;
+    standby_leave(session->standby);
 }
 
 int mapping_insert_own_segment(struct tca *session)

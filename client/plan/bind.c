@@ -337,6 +337,7 @@ int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed)
     int r = 0;
     if (!plan->units || !plan->chains)
         r = error_static(-ENOMEM, "out of memory");
+    standby_enter(plan->session->standby);
     for (uint32_t i = 0; r == 0 && i < plan->chain_count; i++)
         if (committed->chains[i]->seat == SEAT_CLIENT)
             r = bind_chain(plan, i, committed->plan, committed->chains[i], &steps);
@@ -344,6 +345,7 @@ int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed)
          i++)
         if (plan->units[i].region)
             shm_put_defer(plan->units[i].put, true);
+    standby_leave(plan->session->standby);
     free(steps.list);
     if (r < 0)
         plan_unbind(plan);
@@ -375,6 +377,7 @@ static void unuse_processes(struct tca_plan *plan)
 void plan_unbind(struct tca_plan *plan)
 {
     struct tca *session = plan->session;
+    standby_enter(session->standby);
     for (uint32_t i = 0; i < plan->client_count; i++)
         chain_free(plan->chains[i]);
     for (uint32_t i = 0; i < plan->unit_count; i++) {
@@ -395,4 +398,5 @@ void plan_unbind(struct tca_plan *plan)
     plan->client_count = plan->unit_count = 0;
     plan->client_bytes = plan->client_descriptors = 0;
     plan->first_put = NULL;
+    standby_leave(session->standby);
 }

@@ -205,7 +205,11 @@ static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *commi
     plan->daemon_count = plan->chain_count - plan->client_count;
     plan->client_starts = &session->segment->client_starts[plan->id];
     plan->submit = &session->submit[plan->channel];
-    plan->slow = plan->daemon_count > 0 || (plan->flags & TCA_PLAN_TIMED) || plan_waits(plan);
+    plan->paired = false;
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        plan->paired |= plan->units[i].pair != NULL;
+    plan->slow = plan->daemon_count > 0 || plan->paired || (plan->flags & TCA_PLAN_TIMED) ||
+                 plan_waits(plan);
     session->plans_by_id[plan->id] = plan;
     if (!daemon_waits(plan, committed))
         plan_stop_engine(plan);

@@ -9,7 +9,6 @@
 #include "client/core/clock.h"
 #include "client/core/error.h"
 #include "client/core/session.h"
-#include "client/core/watch.h"
 #include "client/memory/mapping.h"
 #include "client/plan/plan.h"
 #include "client/plan/progress.h"
@@ -83,20 +82,7 @@ static void puts_lost(void *context, struct driver_peer *peer, uint64_t flow, ui
     if (!pair)
         return;
     pair->error = pair->error ? pair->error : -ENETDOWN;
-    pair_break_plans(
-        session, pair, true,
-        "the connection to its receiver was lost, and puts that were complete may not have "
-        "arrived");
-}
-
-/* The next plan gets another one. */
-static void tell_lost(struct tca *session, struct pair *pair, int error)
-{
-    Tca__PairLost lost = TCA__PAIR_LOST__INIT;
-    const Tca__Message message = REQUEST(PAIR_LOST, pair_lost, &lost);
-    pair->error = pair->error ? pair->error : error;
-    lost.pair = pair->id;
-    control_send(&session->control, &message);
+    session->pairs->news = pair->lost = true;
 }
 
 static void peer_down(void *context, struct driver_peer *peer, int error)
@@ -105,28 +91,96 @@ static void peer_down(void *context, struct driver_peer *peer, int error)
     struct pair *pair = pair_of(session, peer);
     if (!pair)
         return;
-    tell_lost(session, pair, error);
-    pair_break_plans(session, pair, false, "the connection to its receiver was lost");
+    pair->error = pair->error ? pair->error : error;
+    session->pairs->news = pair->down = true;
+}
+
+/* The next plan gets another one. */
+static void tell_lost(struct tca *session, const struct pair *pair)
+{
+    Tca__PairLost lost = TCA__PAIR_LOST__INIT;
+    const Tca__Message message = REQUEST(PAIR_LOST, pair_lost, &lost);
+    lost.pair = pair->id;
+    control_send(&session->control, &message);
+}
+
+static __attribute__((noinline, cold)) void take_news(struct tca *session)
+{
+    session->pairs->news = false;
+    for (struct pair *pair = session->pairs->pairs; pair; pair = pair->next) {
+        if (pair->lost)
+            pair_break_plans(session, pair, true,
+                             "the connection to its receiver was lost, and puts that were complete "
+                             "may not have arrived");
+        if (pair->down) {
+            tell_lost(session, pair);
+            pair_break_plans(session, pair, false, "the connection to its receiver was lost");
+        }
+        pair->lost = pair->down = false;
+    }
 }
 
 /* ---- making ---- */
+
+static bool work(void *context)
+{
+    struct tca *session = context;
+    const bool heard = !session->polled && control_hear(&session->control, pair_event_early);
+    return pairs_move(session->pairs) > 0 || heard;
+}
+
+static bool arm(void *context)
+{
+    struct tca *session = context;
+    struct pairs *pairs = session->pairs;
+    if (pairs->driver && pairs->driver->ops->arm(pairs->driver) < 0)
+        return false;
+    return session->polled || control_is_full(&session->control) ||
+           standby_add(session->standby, session->control.fd, true) == 0;
+}
+
+static const struct standby_ops standby_ops = {.work = work, .arm = arm};
+
+bool pairs_possible(const struct tca *session)
+{
+    bool others = false;
+    for (uint32_t rank = 0; session->members && rank < session->identity.size; rank++)
+        others |= session->members[rank].node != session->node;
+    for (uint32_t rail = 1; others && rail <= session->rails.count; rail++)
+        if (session->rails.at[rail].driver == DRIVER_TCP)
+            return true;
+    return false;
+}
+
+int pairs_expect(struct tca *session)
+{
+    if (!session->pairs)
+        session->pairs = calloc(1, sizeof *session->pairs);
+    return session->pairs ? 0 : -ENOMEM;
+}
+
+void pairs_stand_by(struct tca *session)
+{
+    struct pairs *pairs = session->pairs;
+    if (session->standby || pairs->alone)
+        return;
+    pairs->alone = standby_new(&standby_ops, session, session->notify, &session->standby) < 0;
+    if (session->standby && pairs->driver)
+        standby_add(session->standby, pairs->driver->ops->event_fd(pairs->driver), false);
+}
 
 int pairs_open(struct tca *session)
 {
     const struct driver_events events = {
         .notified = notified, .puts_lost = puts_lost, .peer_down = peer_down, .context = session};
-    if (session->pairs)
+    struct pairs *pairs = session->pairs;
+    if (pairs->driver)
         return 0;
-    struct pairs *pairs = calloc(1, sizeof *pairs);
-    if (!pairs)
-        return -ENOMEM;
     int r = seat_load(&pairs->seat);
     if (r == 0)
         r = pairs->seat->open(&events, &pairs->driver);
-    if (r < 0)
-        free(pairs);
-    else
-        session->pairs = pairs;
+    if (r == 0 && session->standby)
+        standby_add(session->standby, pairs->driver->ops->event_fd(pairs->driver), false);
     return r;
 }
 
@@ -138,22 +192,11 @@ struct pair *pair_look_up(const struct tca *session, uint64_t id)
     return pair;
 }
 
-/* tcad has ended them, and the last plan that put over them is released. */
-static void remove_ended(struct tca *session)
-{
-    for (struct pair *pair = session->pairs->pairs, *next; pair; pair = next) {
-        next = pair->next;
-        if (pair->ended && !pair_is_used(session, pair))
-            pair_remove(session, pair);
-    }
-}
-
 int pair_make(struct tca *session, uint64_t id, struct pair **ret_pair)
 {
     int r = pairs_open(session);
     if (r < 0)
         return r;
-    remove_ended(session);
     struct pair *pair = calloc(1, sizeof *pair);
     if (!pair)
         return -ENOMEM;
@@ -171,8 +214,12 @@ int pair_make(struct tca *session, uint64_t id, struct pair **ret_pair)
 
 int pair_find(struct tca *session, uint64_t id, struct pair **ret_pair)
 {
+    if (pairs_expect(session) < 0)
+        return error_static(-ENOMEM, "out of memory");
+    standby_enter(session->standby);
     struct pair *pair = pair_look_up(session, id);
     int r = pair ? pair->error : pair_make(session, id, &pair);
+    standby_leave(session->standby);
     if (r == -ENODEV) /* seat_load() has said why */
         return r;
     if (r < 0)
@@ -196,14 +243,24 @@ int pair_region(struct tca *session, struct mapped_region *region,
 
 /* ---- running ---- */
 
-void pairs_progress(struct tca *session)
+int pairs_move(struct pairs *pairs)
 {
-    session->pairs->driver->ops->progress(session->pairs->driver, PAIR_PIECES);
+    return pairs->driver ? pairs->driver->ops->progress(pairs->driver, PAIR_PIECES) : 0;
 }
 
-void pairs_push(const struct tca *session)
+void pairs_progress(struct tca *session)
 {
-    session->pairs->seat->push(session->pairs->driver);
+    pairs_move(session->pairs);
+    if (__builtin_expect(session->pairs->news, 0))
+        take_news(session);
+}
+
+void pairs_push(struct tca *session)
+{
+    standby_enter(session->standby);
+    if (session->pairs->driver)
+        session->pairs->seat->push(session->pairs->driver);
+    standby_leave(session->standby);
 }
 
 /* How many have something that was not delivered, which they are asked for. */
@@ -225,27 +282,31 @@ void pairs_drain(struct tca *session, const struct pair *one, uint64_t end_ns)
 {
     if (!session->pairs)
         return;
+    standby_enter(session->standby);
     while (drain(session, one, false) > 0 && clock_left(end_ns) > 0) {
         session_drain(session); /* may remove others */
-        if (session->pairs->driver->ops->progress(session->pairs->driver, PAIR_PIECES) == 0)
+        if (pairs_move(session->pairs) == 0)
             sched_yield();
     }
     drain(session, one, true);
+    standby_leave(session->standby);
 }
 
 void pair_abandon(struct tca *session, struct pair *pair, int error)
 {
-    if (pair->error == 0)
-        tell_lost(session, pair, error);
+    standby_enter(session->standby);
+    if (pair->error == 0) {
+        pair->error = error;
+        tell_lost(session, pair);
+    }
     session->pairs->seat->abandon(session->pairs->driver, pair->peer, error);
+    standby_leave(session->standby);
 }
 
 /* ---- ends ---- */
 
-void pairs_forget_region(struct tca *session, struct mapped_region *region)
+static void forget_region(struct tca *session, struct mapped_region *region)
 {
-    if (!region->seat_region)
-        return;
     for (struct landing *landing = session->pairs->landings; landing; landing = landing->next) {
         if (landing->region != region)
             continue;
@@ -257,8 +318,17 @@ void pairs_forget_region(struct tca *session, struct mapped_region *region)
     region->seat_region = NULL;
 }
 
+void pairs_forget_region(struct tca *session, struct mapped_region *region)
+{
+    standby_enter(session->standby);
+    if (region->seat_region)
+        forget_region(session, region);
+    standby_leave(session->standby);
+}
+
 void pairs_lose(struct tca *session, int error)
 {
+    standby_enter(session->standby);
     for (struct pair *pair = session->pairs ? session->pairs->pairs : NULL; pair;
          pair = pair->next) {
         if (pair->error)
@@ -266,6 +336,7 @@ void pairs_lose(struct tca *session, int error)
         pair->error = error;
         session->pairs->driver->ops->peer_fail(session->pairs->driver, pair->peer, error);
     }
+    standby_leave(session->standby);
 }
 
 void pairs_clear(struct tca *session)
@@ -273,6 +344,7 @@ void pairs_clear(struct tca *session)
     struct pairs *pairs = session->pairs;
     if (!pairs)
         return;
+    session->standby = standby_free(session->standby);
     while (pairs->landings)
         pair_free_landing(session, pairs->landings);
     while (pairs->pairs) {
@@ -286,8 +358,8 @@ void pairs_clear(struct tca *session)
             pairs->driver->ops->region_remove(pairs->driver, region->seat_region);
         region->seat_region = NULL;
     }
-    watch_free(pairs->watch, session->control.pid == getpid());
-    pairs->driver->ops->close(pairs->driver);
+    if (pairs->driver)
+        pairs->driver->ops->close(pairs->driver);
     free(pairs);
     session->pairs = NULL;
 }

@@ -1,7 +1,8 @@
 /*
  * Connections between this process and those of other nodes, over which both put by themselves
- * (drivers/tcp/adopt.h). tcad makes them, and tells of their landings, by events. This process reads
- * and writes them whenever it is in a call of the library.
+ * (drivers/tcp/adopt.h). tcad makes them, and tells of their landings, by events. The program reads and
+ * writes them whenever it is in a call of the library; while it computes, a thread does
+ * (client/core/standby.h). Unless said otherwise, functions are for the program's thread.
  */
 #pragma once
 
@@ -22,7 +23,19 @@ struct pair {
     struct driver_peer *peer;
     int error;  /* it has ended with this */
     bool ended; /* tcad has said so: it is removed with the last plan that puts over it */
+    /* reported by the driver, and not acted upon */
+    bool lost; /* puts that were complete may not have arrived */
+    bool down;
 };
+
+/* Whether processes of other nodes may be given connections to this one. */
+bool pairs_possible(const struct tca *session);
+/* Makes session->pairs, unless it exists. -ENOMEM. */
+int pairs_expect(struct tca *session);
+/* Starts the standby thread, unless it runs. session->pairs is not NULL, and this is not called while
+ * messages of tcad are read. Without the thread, connections are moved on in calls of the library
+ * only. */
+void pairs_stand_by(struct tca *session);
 
 struct driver *pairs_driver(const struct tca *session);
 /* What put_prepare() is told of a landing: the size of the blob. */
@@ -34,16 +47,13 @@ int pair_find(struct tca *session, uint64_t id, struct pair **ret_pair);
 int pair_region(struct tca *session, struct mapped_region *region,
                 struct driver_region **ret_region);
 
-/* Events of the daemon. May take descriptors from the frame. */
-void pair_begin(struct tca *session, const Tca__Pair *pair, struct frame *frame);
-void pair_end(struct tca *session, uint64_t id, int error, const char *text);
-void pair_land(struct tca *session, const Tca__PairLanding *landing);
-void pair_unland(struct tca *session, uint32_t index, uint32_t generation);
+/* PAIR, PAIR_GONE, LANDING, UNLANDING. May take descriptors from the frame. */
+void pair_event(struct tca *session, const Tca__Event *event, struct frame *frame);
 
-/* The session has such connections: moves them on. */
+/* session->pairs is not NULL: moves them on. With the lock of session->standby. */
 void pairs_progress(struct tca *session);
 /* Writes what was just put. */
-void pairs_push(const struct tca *session);
+void pairs_push(struct tca *session);
 /* Call before sleeping on the doorbell, which then rings when they have work. 0; -EAGAIN: they have
  * work now; other errors: it will not ring. */
 int pairs_arm(struct tca *session);
@@ -55,7 +65,7 @@ bool pairs_await(void *session, uint64_t end_ns);
  * connection up if that has not happened until end_ns. */
 void pairs_drain(struct tca *session, const struct pair *pair, uint64_t end_ns);
 
-/* Takes what has arrived at this host. */
+/* session->pairs is not NULL: takes what has arrived at this host. */
 void pairs_take(struct tca *session);
 /* Ends everything that is put over it, now. */
 void pair_abandon(struct tca *session, struct pair *pair, int error);

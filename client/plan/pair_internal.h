@@ -18,12 +18,16 @@ struct landing {
     uint64_t address;         /* of the data, as a hint */
 };
 
+/* Everything here is under the lock of session->standby. What the driver reports, it may report to the
+ * standby thread: it is noted in `struct pair`, and the program's thread acts on it, because plans are
+ * its own. */
 struct pairs {
     const struct tcp_seat *seat;
-    struct driver *driver;
+    struct driver *driver; /* NULL: there was no pair yet */
     struct pair *pairs;
     struct landing *landings;
-    struct watch *watch; /* of the driver's events, while this process sleeps; NULL: it never has */
+    bool news;  /* in some pair */
+    bool alone; /* there could be no standby thread */
 };
 
 enum {
@@ -33,8 +37,16 @@ enum {
 
 /* -ENODEV. */
 int seat_load(const struct tcp_seat **ret_seat);
-/* Opens the driver's instance, unless it is open. */
+/* Opens the driver's instance, unless it is open. Either thread. */
 int pairs_open(struct tca *session);
+/* Moves connections on. Either thread, and any that there may be none. */
+int pairs_move(struct pairs *pairs);
+/* As pairs_take(), on either thread. */
+void pairs_take_locked(struct pairs *pairs);
+
+/* An event of tcad, on the standby thread: whether it was dealt with. If not, the program's thread
+ * gets it. */
+bool pair_event_early(void *session, const Tca__Event *event, struct frame *frame);
 /* NULL: none. */
 struct pair *pair_look_up(const struct tca *session, uint64_t id);
 int pair_make(struct tca *session, uint64_t id, struct pair **ret_pair);

@@ -5,17 +5,22 @@
 
 #include "client/core/clock.h"
 #include "client/core/session.h"
-#include "client/core/watch.h"
 #include "client/plan/pair_internal.h"
 
 int pairs_arm(struct tca *session)
 {
-    struct pairs *pairs = session->pairs;
-    const struct driver_ops *ops = pairs->driver->ops;
-    int r = ops->arm(pairs->driver);
-    if (r == 0 && !pairs->watch)
-        r = watch_new(ops->event_fd(pairs->driver), session->notify, &pairs->watch);
-    return r == 0 ? watch_arm(pairs->watch) : r == -EAGAIN ? r : -ENOMEM;
+    struct driver *driver;
+    int r = 0;
+    standby_enter(session->standby);
+    driver = session->pairs->driver;
+    if (driver)
+        r = driver->ops->arm(driver);
+    if (r == 0 && session->standby)
+        standby_wait(session->standby);
+    else if (r == 0)
+        r = driver ? -ENODEV : 0;
+    standby_leave(session->standby);
+    return r;
 }
 
 /* False: until end_ns nothing has come. */
@@ -37,7 +42,7 @@ bool pairs_await(void *context, uint64_t end_ns)
 {
     struct tca *session = context;
     struct pollfd fds[2] = {{.fd = session->control.fd, .events = POLLIN}, {.events = POLLIN}};
-    if (!session->pairs)
+    if (!session->pairs || !session->pairs->driver)
         return clock_poll(session->control.fd, POLLIN, end_ns);
     fds[1].fd = session->pairs->driver->ops->event_fd(session->pairs->driver);
     do {

@@ -250,10 +250,7 @@ static void unlink_plan(struct tca_plan *plan)
 
 bool plan_copies_here(const struct tca_plan *plan)
 {
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        if (plan->units[i].pair)
-            return false;
-    return plan->daemon_count == 0;
+    return plan->daemon_count == 0 && !plan->paired;
 }
 
 void plan_destroy(struct tca_plan *plan)

@@ -98,6 +98,7 @@ struct tca_plan {
     int ending;     /* 0, or the error that ends the running start, see session->ending */
     bool lossy;     /* broken, and data of the last start may have been lost */
     bool slow;      /* a start is more than copies that complete in tca_start() */
+    bool paired;    /* puts over connections to other nodes (pair.h) */
     uint32_t flags; /* TCA_PLAN_*, PLAN_TRIES */
     uint32_t id;
     uint32_t submit_id;    /* in the submission ring: with SUBMIT_PARTS if it has puts in parts */

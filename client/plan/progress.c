@@ -125,6 +125,7 @@ void plan_cancel_here(struct tca_plan *plan, int error)
 static void end_chains(struct tca_plan *plan, int error)
 {
     struct tca *session = plan->session;
+    standby_enter(session->standby);
     plan_cancel_here(plan, error);
     for (uint32_t i = 0; i < plan->unit_count; i++)
         if (plan->units[i].pair)
@@ -132,6 +133,7 @@ static void end_chains(struct tca_plan *plan, int error)
         else
             shm_put_cancel(session->shm, plan->units[i].put, error);
     run_chains(plan);
+    standby_leave(session->standby);
     assert(!plan->client_left);
     struct tca_plan **link = &session->running;
     while (*link != plan)
@@ -193,12 +195,27 @@ static void end_broken(struct tca *session)
     run_plans(session);
 }
 
+static void run_all(struct tca *session)
+{
+    run_plans(session);
+    while (__builtin_expect(session->ending, 0))
+        end_broken(session);
+}
+
+static __attribute__((noinline)) void run_with_pairs(struct tca *session)
+{
+    pairs_stand_by(session);
+    standby_enter(session->standby);
+    pairs_progress(session);
+    run_all(session);
+    standby_leave(session->standby);
+}
+
 void session_progress(struct tca *session)
 {
     take_completions(session);
     if (__builtin_expect(session->pairs != NULL, 0))
-        pairs_progress(session);
-    run_plans(session);
-    while (__builtin_expect(session->ending, 0))
-        end_broken(session);
+        run_with_pairs(session);
+    else
+        run_all(session);
 }

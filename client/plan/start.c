@@ -73,13 +73,6 @@ static inline void run_client_chains(struct tca_plan *plan)
     atomic_store_explicit(plan->client_starts, plan->starts, memory_order_relaxed);
 }
 
-static inline void run_later(struct tca_plan *plan)
-{
-    plan_run_later(plan);
-    if (unlikely(plan->session->pairs != NULL))
-        pairs_push(plan->session); /* the caller may compute now */
-}
-
 /* Starts a plan with times, trials, chains in the daemon's seat, or wait steps. */
 static __attribute__((noinline)) int start_slowly(struct tca_plan *plan)
 {
@@ -97,9 +90,14 @@ static __attribute__((noinline)) int start_slowly(struct tca_plan *plan)
     plan->starts++;
     plan->state = PLAN_RUNNING;
     if (plan->client_count > 0 || plan->daemon_count == 0) { /* counts plans without steps, too */
+        struct standby *standby = plan->paired ? plan->session->standby : NULL;
+        standby_enter(standby);
         run_client_chains(plan);
+        if (plan->paired)
+            pairs_push(plan->session); /* the caller may compute now */
+        standby_leave(standby);
         if (plan->client_left || repeats_here(plan)) {
-            run_later(plan);
+            plan_run_later(plan);
             return 0;
         }
         if (plan->flags & TCA_PLAN_TIMED)
@@ -130,7 +128,7 @@ int tca_start(struct tca_plan *plan)
     run_client_chains(plan);
     if (unlikely(plan->client_left != 0)) {
         plan->state = PLAN_RUNNING;
-        run_later(plan);
+        plan_run_later(plan);
         return 0;
     }
     plan->last_status = plan->status;
