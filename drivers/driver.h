@@ -57,6 +57,10 @@ struct driver_events {
     /* A peer has become unreachable (error: -EHOSTDOWN, -ENETDOWN). Every put in flight to it has
      * been or will be completed with that error. */
     void (*peer_down)(void *context, struct driver_peer *peer, int error);
+    /* The connection to a peer, which was handed to the driver, has broken; another one may be handed
+     * over (drivers/tcp/adopt.h). error: -ESHUTDOWN (its other end has closed it in order), -EPROTO
+     * (it carried nonsense) or another one. NULL: nobody has another one. */
+    void (*peer_broken)(void *context, struct driver_peer *peer, int error);
     /* The connection that the pair's other end has dialled, in clear; encrypts: the processes are to
      * encrypt it. Takes over the descriptor. NULL: none is expected. */
     void (*paired)(void *context, uint64_t pair, int fd, bool encrypts);

@@ -305,3 +305,8 @@ void control_send(struct control *control, const Tca__Message *message)
     if (!control->lost)
         send_request(control, next_tag(control), message, 0);
 }
+
+bool control_tell(const struct control *control, const Tca__Message *message)
+{
+    return frame_send_message(control->fd, UINT32_MAX, &message->base, NULL, 0) == 0;
+}

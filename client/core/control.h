@@ -84,6 +84,9 @@ int control_overdue(const struct control *control, const Tca__Message *request)
 /* Sends a request whose reply is ignored. Best effort: errors are not reported. */
 void control_send(struct control *control, const Tca__Message *message);
 
+/* Sends a message that has no reply. Any thread. False: not now, or the connection is lost. */
+bool control_tell(const struct control *control, const Tca__Message *message);
+
 /* Marks the connection lost. Returns the error of every later call and sets its text. */
 int control_lose(struct control *control, int error);
 

@@ -108,7 +108,6 @@ static int draft_init(struct draft *draft, const struct tca_plan *plan)
     draft->commit.name = (char *)plan->name;
     draft->commit.channel = plan->channel;
     draft->commit.rail = (char *)plan->rail;
-    draft->commit.seat = (uint32_t)plan->seat;
     draft->commit.way = (uint32_t)plan->session->settings.way;
     draft->commit.prefer = plan->flags & TCA_PLAN_PREFER;
     draft->commit.repeat = plan->flags & TCA_PLAN_REPEAT;
@@ -126,7 +125,8 @@ static bool plan_waits(const struct tca_plan *plan)
     return false;
 }
 
-static int request_commit(struct tca_plan *plan, int64_t timeout_ns, struct reply *ret_reply)
+static int request_commit(struct tca_plan *plan, enum tca_seat seat, int64_t timeout_ns,
+                          struct reply *ret_reply)
 {
     /* before the engine can know the plan */
     int waits = plan_waits(plan) ? plan_let_engine_take(plan, clock_end(timeout_ns)) : 0;
@@ -139,6 +139,7 @@ static int request_commit(struct tca_plan *plan, int64_t timeout_ns, struct repl
     int r = draft_init(&draft, plan);
     if (r < 0)
         return r;
+    draft.commit.seat = (uint32_t)seat;
     draft.commit.timeout_ns = session_wire_timeout(timeout_ns);
     r = session_request_timed(plan->session, &request, TCA__MESSAGE__BODY_PLAN_COMMITTED,
                               timeout_ns, ret_reply);
@@ -219,19 +220,13 @@ static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *commi
     check_ranks(plan);
 }
 
-int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
+static int commit_in(struct tca_plan *plan, enum tca_seat seat, int64_t timeout_ns)
 {
     struct tca *session = plan->session;
     struct reply reply;
     char name[PLAN_TEXT_BYTES];
-    int r = session_timeout(session, timeout_ns, &timeout_ns);
-    if (r < 0)
-        return r;
-    if (plan->state != PLAN_BUILDING)
-        return error_set(-EINVAL, "%s was committed already", plan_text(plan, name));
-    if ((r = repeat_check(plan)) < 0 || (r = parts_new(plan)) < 0)
-        return r;
-    if ((r = request_commit(plan, timeout_ns, &reply)) < 0) {
+    int r = request_commit(plan, seat, timeout_ns, &reply);
+    if (r < 0) {
         plan_stop_engine(plan);
         return plan->name[0] ? error_prefix(r, "%s: ", plan_text(plan, name)) : r;
     }
@@ -249,5 +244,21 @@ int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
         control_send(&session->control, &(Tca__Message)REQUEST(PLAN_RELEASE, plan_release, &body));
     }
     reply_free(&reply);
+    return r;
+}
+
+int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
+{
+    char name[PLAN_TEXT_BYTES];
+    int r = session_timeout(plan->session, timeout_ns, &timeout_ns);
+    if (r < 0)
+        return r;
+    if (plan->state != PLAN_BUILDING)
+        return error_set(-EINVAL, "%s was committed already", plan_text(plan, name));
+    if ((r = repeat_check(plan)) < 0 || (r = parts_new(plan)) < 0)
+        return r;
+    r = commit_in(plan, plan->seat, timeout_ns);
+    if (r == -ENODEV && plan->seat == TCA_SEAT_ANY) /* without the driver of connections */
+        r = commit_in(plan, TCA_SEAT_DAEMON, timeout_ns);
     return r;
 }

@@ -75,6 +75,14 @@ void pair_break_plans(struct tca *session, const struct pair *pair, bool lossy, 
     }
 }
 
+/* The next plan gets another one. */
+static void lose(struct tca *session, struct pair *pair, int error)
+{
+    pair->error = pair->error ? pair->error : error;
+    pair->report = PAIR_GIVEN_UP;
+    session->pairs->reports = session->pairs->news = pair->down = true;
+}
+
 static void puts_lost(void *context, struct driver_peer *peer, uint64_t flow, uint32_t count)
 {
     struct tca *session = context;
@@ -89,19 +97,43 @@ static void peer_down(void *context, struct driver_peer *peer, int error)
 {
     struct tca *session = context;
     struct pair *pair = pair_of(session, peer);
-    if (!pair)
-        return;
-    pair->error = pair->error ? pair->error : error;
-    session->pairs->news = pair->down = true;
+    if (pair)
+        lose(session, pair, error);
 }
 
-/* The next plan gets another one. */
-static void tell_lost(struct tca *session, const struct pair *pair)
+/* A peer that carries nonsense loses the pair, one that has closed the connection in order needs none. */
+static void peer_broken(void *context, struct driver_peer *peer, int error)
 {
-    Tca__PairLost lost = TCA__PAIR_LOST__INIT;
-    const Tca__Message message = REQUEST(PAIR_LOST, pair_lost, &lost);
-    lost.pair = pair->id;
-    control_send(&session->control, &message);
+    struct tca *session = context;
+    struct pair *pair = pair_of(session, peer);
+    if (!pair || pair->error || error == -ESHUTDOWN)
+        return;
+    if (error == -EPROTO) {
+        session->pairs->driver->ops->peer_fail(session->pairs->driver, peer, -ENETDOWN);
+        lose(session, pair, -ENETDOWN);
+        return;
+    }
+    pair->report = PAIR_AGAIN;
+    session->pairs->reports = true;
+}
+
+/* Either thread. What cannot be sent now is sent later. */
+static __attribute__((noinline, cold)) void report(struct tca *session)
+{
+    session->pairs->reports = false;
+    for (struct pair *pair = session->pairs->pairs; pair; pair = pair->next) {
+        Tca__PairLost lost = TCA__PAIR_LOST__INIT;
+        const Tca__Message message = REQUEST(PAIR_LOST, pair_lost, &lost);
+        if (pair->report == PAIR_WELL)
+            continue;
+        lost.pair = pair->id;
+        lost.again = pair->report == PAIR_AGAIN;
+        lost.turn = pair->turn;
+        if (session->control.lost || control_tell(&session->control, &message))
+            pair->report = PAIR_WELL;
+        else
+            session->pairs->reports = true;
+    }
 }
 
 static __attribute__((noinline, cold)) void take_news(struct tca *session)
@@ -112,10 +144,8 @@ static __attribute__((noinline, cold)) void take_news(struct tca *session)
             pair_break_plans(session, pair, true,
                              "the connection to its receiver was lost, and puts that were complete "
                              "may not have arrived");
-        if (pair->down) {
-            tell_lost(session, pair);
+        if (pair->down)
             pair_break_plans(session, pair, false, "the connection to its receiver was lost");
-        }
         pair->lost = pair->down = false;
     }
 }
@@ -126,7 +156,7 @@ static bool work(void *context)
 {
     struct tca *session = context;
     const bool heard = !session->polled && control_hear(&session->control, pair_event_early);
-    return pairs_move(session->pairs) > 0 || heard;
+    return pairs_move(session) > 0 || heard;
 }
 
 static bool arm(void *context)
@@ -171,8 +201,11 @@ void pairs_stand_by(struct tca *session)
 
 int pairs_open(struct tca *session)
 {
-    const struct driver_events events = {
-        .notified = notified, .puts_lost = puts_lost, .peer_down = peer_down, .context = session};
+    const struct driver_events events = {.notified = notified,
+                                         .puts_lost = puts_lost,
+                                         .peer_down = peer_down,
+                                         .peer_broken = peer_broken,
+                                         .context = session};
     struct pairs *pairs = session->pairs;
     if (pairs->driver)
         return 0;
@@ -243,14 +276,18 @@ int pair_region(struct tca *session, struct mapped_region *region,
 
 /* ---- running ---- */
 
-int pairs_move(struct pairs *pairs)
+int pairs_move(struct tca *session)
 {
-    return pairs->driver ? pairs->driver->ops->progress(pairs->driver, PAIR_PIECES) : 0;
+    struct pairs *pairs = session->pairs;
+    int moved = pairs->driver ? pairs->driver->ops->progress(pairs->driver, PAIR_PIECES) : 0;
+    if (__builtin_expect(pairs->reports, 0))
+        report(session);
+    return moved;
 }
 
 void pairs_progress(struct tca *session)
 {
-    pairs_move(session->pairs);
+    pairs_move(session);
     if (__builtin_expect(session->pairs->news, 0))
         take_news(session);
 }
@@ -285,7 +322,7 @@ void pairs_drain(struct tca *session, const struct pair *one, uint64_t end_ns)
     standby_enter(session->standby);
     while (drain(session, one, false) > 0 && clock_left(end_ns) > 0) {
         session_drain(session); /* may remove others */
-        if (pairs_move(session->pairs) == 0)
+        if (pairs_move(session) == 0)
             sched_yield();
     }
     drain(session, one, true);
@@ -296,8 +333,8 @@ void pair_abandon(struct tca *session, struct pair *pair, int error)
 {
     standby_enter(session->standby);
     if (pair->error == 0) {
-        pair->error = error;
-        tell_lost(session, pair);
+        lose(session, pair, error);
+        report(session);
     }
     session->pairs->seat->abandon(session->pairs->driver, pair->peer, error);
     standby_leave(session->standby);

@@ -26,6 +26,9 @@ struct pair {
     /* reported by the driver, and not acted upon */
     bool lost; /* puts that were complete may not have arrived */
     bool down;
+    /* what tcad is to be told of its connection */
+    enum { PAIR_WELL, PAIR_AGAIN /* make another one */, PAIR_GIVEN_UP } report;
+    uint32_t turn; /* the number of that connection */
 };
 
 /* Whether processes of other nodes may be given connections to this one. */

@@ -35,6 +35,9 @@ static int begin(struct tca *session, const Tca__Pair *event, struct frame *fram
                             : r; /* without the driver: the sender finds the connection closed */
     const int fd = frame->fds[0];
     frame->fds[0] = -1;
+    pair->turn = event->turn;
+    if (pair->report == PAIR_AGAIN)
+        pair->report = PAIR_WELL;
     adopt(session, pair, fd, event->dialled, plain ? NULL : event->secret.data);
     return 0;
 }

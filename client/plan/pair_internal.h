@@ -26,8 +26,9 @@ struct pairs {
     struct driver *driver; /* NULL: there was no pair yet */
     struct pair *pairs;
     struct landing *landings;
-    bool news;  /* in some pair */
-    bool alone; /* there could be no standby thread */
+    bool news;    /* in some pair */
+    bool reports; /* in some pair */
+    bool alone;   /* there could be no standby thread */
 };
 
 enum {
@@ -40,7 +41,7 @@ int seat_load(const struct tcp_seat **ret_seat);
 /* Opens the driver's instance, unless it is open. Either thread. */
 int pairs_open(struct tca *session);
 /* Moves connections on. Either thread, and any that there may be none. */
-int pairs_move(struct pairs *pairs);
+int pairs_move(struct tca *session);
 /* As pairs_take(), on either thread. */
 void pairs_take_locked(struct pairs *pairs);
 

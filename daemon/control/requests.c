@@ -93,7 +93,7 @@ static void serve(struct client *client, uint32_t tag, const Tca__Message *messa
         offload_request(session, tag, message);
         break;
     case TCA__MESSAGE__BODY_PAIR_LOST:
-        pair_lost(session, message->pair_lost->pair);
+        pair_lost(session, message->pair_lost);
         break;
     case TCA__MESSAGE__BODY_PLAN_RELEASE:
         plan_release_request(session, tag, message->plan_release);

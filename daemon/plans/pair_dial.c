@@ -39,9 +39,10 @@ static void dialled(void *context)
     struct pair *pair = pair_find(dial->tcad, dial->id);
     if (pair && pair->connection != dial->connection)
         pair = NULL; /* it has got another one */
+    if (pair)
+        pair->dialling = false;
     if (pair && dial->fd >= 0) {
-        pair->encrypts = dial->encrypts;
-        pair_event(pair, TCA__EVENT__KIND__PAIR, 0, dial->fd);
+        pair_hand_over(pair, dial->fd, dial->encrypts);
     } else if (pair) {
         log_warning(NULL,
                     "session %" PRIu64 ": no connection to session %" PRIu64 " of node %" PRIu32
@@ -60,7 +61,7 @@ static void not_dialled(void *context)
     free(context);
 }
 
-static int dial_later(struct pair *pair)
+int pair_dial(struct pair *pair)
 {
     const struct link *link = links_find(pair->tcad->links, pair->node, pair->rail);
     struct dial *dial = calloc(1, sizeof *dial);
@@ -78,13 +79,14 @@ static int dial_later(struct pair *pair)
     int r = worker_submit(pair->tcad->worker, dial_work, dialled, not_dialled, dial);
     if (r < 0)
         free(dial);
+    pair->dialling = r == 0;
     return r;
 }
 
 static int dial(struct pair *pair, char *text, size_t text_bytes)
 {
     pair->dials = true;
-    int r = dial_later(pair);
+    int r = pair_dial(pair);
     if (r < 0) {
         snprintf(text, text_bytes, "no connection to node %" PRIu32 ": %s", pair->node,
                  strerror(-r));
@@ -135,13 +137,4 @@ int pair_to(struct tcad *tcad, const struct session *from, uint32_t node, unsign
     memcpy(values.secret, bound->secret.data, PAIR_SECRET_BYTES);
     int r = pair_new(tcad, &values, ret_pair, text, text_bytes);
     return r < 0 ? r : dial(*ret_pair, text, text_bytes);
-}
-
-void pair_lost(struct session *session, uint64_t id)
-{
-    struct pair *pair = pair_find(session->tcad, id);
-    if (!pair || pair->session != session->id)
-        return;
-    pair_tell_other(pair, -ENETDOWN);
-    pair_end(pair, -ENETDOWN);
 }

@@ -145,12 +145,20 @@ void pair_event(const struct pair *pair, Tca__Event__Kind kind, int status, int 
         return;
     body.id = pair->id;
     body.dialled = pair->dials;
+    body.turn = pair->turn;
     if (pair->encrypts && fd >= 0)
         body.secret = (ProtobufCBinaryData){sizeof pair->secret, (uint8_t *)pair->secret};
     event.kind = kind;
     event.pair = &body;
     event.status = status_to_wire(status);
     session_event_fds(session, &event, &fd, fd >= 0);
+}
+
+void pair_hand_over(struct pair *pair, int fd, bool encrypts)
+{
+    pair->encrypts = encrypts;
+    pair->turn++;
+    pair_event(pair, TCA__EVENT__KIND__PAIR, 0, fd);
 }
 
 void pair_tell_other(const struct pair *pair, int status)
@@ -218,7 +226,18 @@ static int choose_number(struct tcad *tcad, struct pair *values)
             return -EIO;
     while (values->id == 0 || pair_find(tcad, values->id) || pair_of_connection(tcad, values->id));
     values->connection = values->id;
-    return getrandom(values->secret, sizeof values->secret, 0) == sizeof values->secret ? 0 : -EIO;
+    return 0;
+}
+
+int pair_expect(struct pair *pair)
+{
+    struct driver *driver;
+    const struct driver_pair_ops *ops = ops_of(pair->tcad, pair->rail, &driver);
+    if (getrandom(pair->secret, sizeof pair->secret, 0) != sizeof pair->secret)
+        return -EIO;
+    int r = ops ? ops->expect(driver, pair->connection, pair->secret) : -ENETDOWN;
+    pair->expected = r == 0;
+    return r;
 }
 
 int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct session *to,
@@ -226,7 +245,6 @@ int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct ses
 {
     struct pair *known = pair_with(tcad, to->id, node, other);
     struct pair values = {.node = node, .session = to->id, .other = other, .rail = rail};
-    struct driver *driver;
     if (known) {
         *ret_pair = known;
         return 0;
@@ -236,8 +254,7 @@ int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct ses
         r = pair_new(tcad, &values, ret_pair, text, text_bytes);
     if (r < 0)
         return r;
-    r = ops_of(tcad, rail, &driver)->expect(driver, values.connection, values.secret);
-    (*ret_pair)->expected = r == 0;
+    r = pair_expect(*ret_pair);
     if (r < 0) {
         snprintf(text, text_bytes, "no memory for a pair");
         pair_drop(*ret_pair);
@@ -250,8 +267,7 @@ void pairs_connected(struct tcad *tcad, uint64_t connection, int fd, bool encryp
     struct pair *pair = pair_of_connection(tcad, connection);
     if (pair && pair->expected) {
         pair->expected = false;
-        pair->encrypts = encrypts;
-        pair_event(pair, TCA__EVENT__KIND__PAIR, 0, fd);
+        pair_hand_over(pair, fd, encrypts);
     }
     close(fd);
 }

@@ -3,9 +3,9 @@
  * puts into memory of the other. The daemons make it: the one that is first asked to bind puts
  * chooses its number and a secret, and expects the connection at the rail's port; the other dials.
  * If both are asked at once, the choice of the node with the lower number counts. Both hand their end
- * to their process, with an event, and are not involved any more. A pair ends with either process,
- * with the other node, or when one of the two reports that the connection has broken; the next plan
- * makes another one.
+ * to their process, with an event, and are not involved any more, unless the connection breaks: then
+ * they make another in the same way (pair_again.c). A pair ends with either process, with the other
+ * node, or when one of the two gives it up; the next plan makes another one.
  */
 #pragma once
 
@@ -32,8 +32,12 @@ struct pair {
     uint64_t other;      /* theirs */
     unsigned rail;
     bool encrypts;
-    bool expected; /* by the driver */
-    bool dials;    /* this node does */
+    bool expected;     /* by the driver */
+    bool dials;        /* this node does */
+    bool dialling;     /* now */
+    uint32_t turn;     /* how many connections its process has got */
+    unsigned renewals; /* by new connections, */
+    uint64_t renewals_since_ns;
     uint8_t secret[PAIR_SECRET_BYTES];
 };
 
@@ -64,7 +68,9 @@ void pairs_connected(struct tcad *tcad, uint64_t connection, int fd, bool encryp
 int pair_to(struct tcad *tcad, const struct session *from, uint32_t node, unsigned rail,
             const Tca__BoundPut *bound, struct pair **ret_pair, char *text, size_t text_bytes);
 /* A client's PairLost. */
-void pair_lost(struct session *session, uint64_t id);
+void pair_lost(struct session *session, const Tca__PairLost *lost);
+/* A PeerPairAgain. */
+void pairs_again(struct tcad *tcad, uint32_t node, const Tca__PeerPairAgain *again);
 
 /* A PeerPairGone. */
 void pairs_gone(struct tcad *tcad, uint32_t node, const Tca__PeerPairGone *gone);

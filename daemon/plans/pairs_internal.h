@@ -1,4 +1,4 @@
-/* What pairs.c and pair_dial.c know of each other. */
+/* What pairs.c, pair_dial.c and pair_again.c know of each other. */
 #pragma once
 
 #include "daemon/plans/pairs.h"
@@ -10,6 +10,13 @@ void pair_drop(struct pair *pair);
 struct pair *pair_with(const struct tcad *tcad, uint64_t session, uint32_t node, uint64_t other);
 /* By the number of its connection. NULL: none. */
 struct pair *pair_of_connection(const struct tcad *tcad, uint64_t connection);
+/* The receiver's side: waits for a connection that opens with pair->secret, which it chooses. */
+int pair_expect(struct pair *pair);
+/* The process gets its end of a connection. */
+void pair_hand_over(struct pair *pair, int fd, bool encrypts);
+/* Makes the connection, whose end it hands over, in the worker. If that fails, the pair ends. -ENETDOWN,
+ * -ENOMEM. */
+int pair_dial(struct pair *pair);
 /* It is not to be waited for any more. */
 void pair_forget(struct pair *pair);
 /* To its process; fd -1: without a descriptor. */

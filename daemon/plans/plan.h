@@ -2,7 +2,7 @@
  * Plans: what a session has committed. plan_state.c walks a plan through these states. Each stands for
  * work, on the thread named here; the next state follows when nothing is pending.
  *
- *   commit   PARSING -> BINDING -> REGISTERING -> PREPARING -> MAPPING -> READY
+ *   commit   PARSING -> BINDING (-> FALLING_BACK) -> REGISTERING -> PREPARING -> MAPPING -> READY
  *   move     PAUSING or RESTING -> MOVE_FLUSHING -> MOVE_STRIPPING -> MOVE_REGISTERING -> MOVE_PREPARING -> READY
  *   break    BREAKING -> BREAK_FLUSHING -> BREAK_STRIPPING -> BROKEN
  *   release  LEAVING -> LEAVE_FLUSHING -> LEAVE_STRIPPING -> GONE
@@ -10,6 +10,7 @@
  *   PARSING      checks what this node can check alone, and takes the layouts out of the message (plan_parse.c,
  *                plan_parse_step.c)
  *   BINDING      binds every put and notification at its target's node (plan_ask.c)
+ *   FALLING_BACK the client cannot put by itself after all: binds those puts for tcad (plan_direct.c)
  *   REGISTERING  chooses rail and seat of each chain by predicted cost (plan_route.c); registers the sources with the
  *                rails, connects links, orders long chains (worker, unless all of it is done already)
  *   PREPARING    compiles the puts, makes the chains, attaches the plan (engine)
@@ -64,6 +65,7 @@ enum plan_state {
     PLAN_NEW,
     PLAN_PARSING,
     PLAN_BINDING,
+    PLAN_FALLING_BACK,
     PLAN_REGISTERING,
     PLAN_PREPARING,
     PLAN_MAPPING,
@@ -196,7 +198,8 @@ struct plan_chain {
     bool moving;             /* while re-binding: to another rail */
     bool unordered;          /* plan_order_rest() must order it */
     bool unshared;        /* has flushes or ordered puts: receivers take no part in the copying */
-    bool direct;          /* the client puts to a process of another node (pairs.h) */
+    bool direct;          /* the client puts to a process of another node (pairs.h), */
+    uint64_t pair;        /* over this pair; 0: not bound */
     unsigned rail;        /* bound: the best that leads to all its targets */
     unsigned wanted_rail; /* READY: the best if all rails led to its targets */
     enum seat seat;
@@ -209,6 +212,7 @@ struct plan_chain {
 /* A unit to be bound, and at which node; sorted by node. */
 struct plan_ask {
     uint32_t node, unit;
+    bool direct; /* of such a chain */
 };
 
 struct plan {
@@ -228,8 +232,9 @@ struct plan {
     unsigned preferred_rails; /* to other nodes: used if possible, whatever the cost */
     enum seat wanted_seat;
     enum way wanted_copy_mode;
-    bool repeat; /* a start goes on until it is stopped */
-    bool lossy;  /* broken because puts of earlier starts are lost */
+    bool repeat;        /* a start goes on until it is stopped */
+    bool may_fall_back; /* BINDING: its client puts by itself, without having asked for it */
+    bool lossy;         /* broken because puts of earlier starts are lost */
     uint64_t timeout_ns;
 
     uint32_t chain_count, step_count, unit_count, part_count;

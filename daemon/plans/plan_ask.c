@@ -266,6 +266,8 @@ static int compare_asks(const void *a, const void *b)
     const struct plan_ask *one = a, *other = b;
     if (one->node != other->node)
         return one->node < other->node ? -1 : 1;
+    if (one->direct != other->direct)
+        return one->direct - other->direct;
     return (one->unit > other->unit) - (one->unit < other->unit);
 }
 
@@ -276,7 +278,8 @@ static uint32_t next_count(const struct plan *plan)
     const uint32_t left = plan->ask_count - plan->asked;
     size_t bytes = 0;
     uint32_t count = 0;
-    while (count < left && count < BIND_PUTS_MAX && asks[count].node == asks[0].node) {
+    while (count < left && count < BIND_PUTS_MAX && asks[count].node == asks[0].node &&
+           asks[count].direct == asks[0].direct) {
         const struct plan_unit *unit = &plan->units[asks[count].unit];
         bytes += unit->has_target ? layout_bytes(unit->target_layout) : 0;
         if (count > 0 && bytes > REQUEST_BYTES_MAX)

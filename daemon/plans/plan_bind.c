@@ -59,14 +59,15 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit)
     return 0;
 }
 
-/* The route of a local chain is chosen before binding. A chain to other nodes needs the daemon's
- * seat. */
+/* The route of a local chain is chosen before binding, and whether the client puts to another node by itself. */
 static int choose_early(struct plan *plan, struct plan_chain *chain)
 {
     if (plan_chain_is_local(plan, chain))
         return plan_route(plan, chain);
     if (plan->wanted_seat == SEAT_CLIENT)
         return plan_choose_direct(plan, chain);
+    if (plan_prefers_direct(plan, chain))
+        return 0;
     chain->seat = SEAT_DAEMON;
     chain->rail = RAIL_NONE; /* plan_route() decides after the replies; targets on this node are
                                 prepared for any rail */
@@ -79,9 +80,10 @@ static void note_asks(struct plan *plan, const struct plan_chain *chain)
     for (uint32_t i = 0; i < chain->step_count && (chain->seat == SEAT_DAEMON || chain->direct);
          i++) {
         const struct plan_step *step = &chain->steps[i];
-        if (!step->is_wait)
+        const struct plan_unit *unit = step->is_wait ? NULL : &plan->units[step->unit];
+        if (unit && !unit->binding && !unit->remote_binding)
             plan->asks[plan->ask_count++] =
-                (struct plan_ask){plan->units[step->unit].node, step->unit};
+                (struct plan_ask){unit->node, step->unit, chain->direct};
     }
 }
 
@@ -120,4 +122,26 @@ void plan_do_bind(struct plan *plan)
     }
     plan->pending++;
     loop_job_begin(plan->tcad->loop, &plan->job, bind_some, plan);
+}
+
+static bool bind_rest_some(void *context)
+{
+    struct plan *plan = context;
+    while (plan->bound_chains < plan->chain_count && !plan->release_asked) {
+        note_asks(plan, &plan->chains[plan->bound_chains++]);
+        if (loop_slice_over(plan->tcad->loop))
+            return true;
+    }
+    if (!plan->release_asked)
+        plan_ask(plan);
+    plan->pending--;
+    plan_advance(plan);
+    return false;
+}
+
+void plan_bind_rest(struct plan *plan)
+{
+    plan->bound_chains = 0;
+    plan->pending++;
+    loop_job_begin(plan->tcad->loop, &plan->job, bind_rest_some, plan);
 }

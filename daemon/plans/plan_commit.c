@@ -74,9 +74,7 @@ static int choose(struct plan *plan)
     plan->asks = NULL;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         struct plan_chain *chain = &plan->chains[i];
-        int r = plan_chain_is_local(plan, chain) ? 0
-                : chain->direct                  ? plan_check_direct(plan, chain)
-                                                 : plan_route(plan, chain);
+        int r = plan_chain_is_local(plan, chain) || chain->direct ? 0 : plan_route(plan, chain);
         if (r < 0)
             return r;
         plan_note_unreached(plan, chain);

@@ -1,6 +1,13 @@
-/* Chains in the client's seat that lead to a process of another node. */
+/* Chains in the client's seat that lead to a process of another node: those for which it was requested, and
+ * those that can do without tcad and have no other rail than one over which processes put by themselves. If
+ * such a chain, without a request, cannot be bound, it takes the daemon's seat. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
+
+#include "daemon/rails/link.h"
+#include "daemon/rails/rails.h"
+#include "daemon/sessions/session.h"
 
 #include "daemon/plans/pairs.h"
 #include "daemon/plans/plan_internal.h"
@@ -24,32 +31,42 @@ static const char *why_not(const struct plan *plan, const struct plan_unit *unit
     return NULL;
 }
 
+static void choose(struct plan_chain *chain, unsigned rail, const char *why)
+{
+    chain->rail = chain->wanted_rail = rail;
+    chain->seat = SEAT_CLIENT;
+    chain->direct = true;
+    chain->predicted_ns = UINT64_MAX;
+    chain->candidate_count = 1;
+    chain->candidates[0] = (struct plan_candidate){.rail = rail,
+                                                   .seat = SEAT_CLIENT,
+                                                   .predicted_ns = UINT64_MAX,
+                                                   .possible = true,
+                                                   .chosen = true,
+                                                   .why = why};
+}
+
+static const struct plan_unit *first_unit(const struct plan *plan, const struct plan_chain *chain)
+{
+    for (uint32_t i = 0; i < chain->step_count; i++)
+        if (!chain->steps[i].is_wait)
+            return &plan->units[chain->steps[i].unit];
+    return NULL;
+}
+
 int plan_choose_direct(struct plan *plan, struct plan_chain *chain)
 {
-    const struct plan_unit *first = NULL;
+    const struct plan_unit *first = first_unit(plan, chain);
     for (uint32_t i = 0; i < chain->step_count; i++) {
-        if (chain->steps[i].is_wait)
-            continue;
-        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        first = first ? first : unit;
-        const char *why = why_not(plan, unit, first->node);
+        const struct plan_step *step = &chain->steps[i];
+        const char *why =
+            step->is_wait ? NULL : why_not(plan, &plan->units[step->unit], first->node);
         if (why)
             return plan_fail(plan, -EOPNOTSUPP,
                              "chain %u %s: only tcad can run it (TCA_SEAT_DAEMON)",
                              number_of(plan, chain), why);
     }
-    chain->rail = pairs_rail(plan->tcad, first->node, plan->wanted_rails);
-    chain->wanted_rail = chain->rail;
-    chain->seat = SEAT_CLIENT;
-    chain->direct = true;
-    chain->predicted_ns = UINT64_MAX;
-    chain->candidate_count = 1;
-    chain->candidates[0] = (struct plan_candidate){.rail = chain->rail,
-                                                   .seat = SEAT_CLIENT,
-                                                   .predicted_ns = UINT64_MAX,
-                                                   .possible = true,
-                                                   .chosen = true,
-                                                   .why = "asked for"};
+    choose(chain, pairs_rail(plan->tcad, first->node, plan->wanted_rails), "requested");
     if (chain->rail)
         return 0;
     return plan_fail(plan, -ENETDOWN,
@@ -58,34 +75,92 @@ int plan_choose_direct(struct plan *plan, struct plan_chain *chain)
                      number_of(plan, chain), first->node);
 }
 
+/* A chain that waits or flushes goes on in tcad while its process computes; divided puts use several rails. */
+static bool needs_tcad(const struct plan *plan, const struct plan_chain *chain, uint32_t node)
+{
+    for (uint32_t i = 0; i < chain->step_count; i++) {
+        const struct plan_step *step = &chain->steps[i];
+        if (step->is_wait || step->flush)
+            return true;
+        const struct plan_unit *unit = &plan->units[step->unit];
+        if (unit->ordered || unit->stripe_room > 0 || why_not(plan, unit, node))
+            return true;
+    }
+    return false;
+}
+
+/* A rail of another driver, which the cost model may prefer. */
+static bool has_other_driver(const struct plan *plan, unsigned than, uint32_t node)
+{
+    const struct tcad *tcad = plan->tcad;
+    const bool known = links_know(tcad->links, node);
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
+        if ((plan->wanted_rails == 0 || plan->wanted_rails & 1u << rail) &&
+            rail_at(tcad, rail)->driver != rail_at(tcad, than)->driver &&
+            links_possible(tcad, rail, node) && (!known || links_exists(tcad->links, node, rail)))
+            return true;
+    return false;
+}
+
+bool plan_prefers_direct(struct plan *plan, struct plan_chain *chain)
+{
+    const struct plan_unit *first = first_unit(plan, chain);
+    if (plan->wanted_seat || plan->repeat || needs_tcad(plan, chain, first->node))
+        return false;
+    const unsigned rail = pairs_rail(plan->tcad, first->node, plan->wanted_rails);
+    if (!rail || has_other_driver(plan, rail, first->node))
+        return false;
+    choose(chain, rail, "the processes have a connection of their own");
+    plan->may_fall_back = true;
+    return true;
+}
+
+bool plan_falls_back(const struct plan *plan)
+{
+    const int error = plan->error;
+    return plan->may_fall_back && plan->bound_chains == plan->chain_count &&
+           (error == -EOPNOTSUPP || error == -EDQUOT || error == -EBUSY || error == -ENETDOWN ||
+            error == -ENOMEM);
+}
+
+/* All of the plan's requests have been answered; what they have bound for tcad stays. */
+void plan_do_fall_back(struct plan *plan)
+{
+    plan->may_fall_back = false;
+    plan->error = 0;
+    plan_unbind_direct(plan);
+    plan->ask_count = plan->asked = 0;
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        struct plan_chain *chain = &plan->chains[i];
+        if (chain->direct) {
+            chain->direct = false;
+            chain->pair = 0;
+            chain->seat = SEAT_DAEMON;
+            chain->rail = chain->wanted_rail = RAIL_NONE;
+            chain->candidate_count = 0;
+        }
+    }
+    plan_bind_rest(plan);
+}
+
 int plan_take_direct(struct plan *plan, struct plan_unit *unit, const Tca__BoundPut *bound)
 {
     char text[256];
     struct pair *pair;
-    int r = pair_to(plan->tcad, plan->session, unit->node, plan->chains[unit->chain].rail, bound,
-                    &pair, text, sizeof text);
+    struct plan_chain *chain = &plan->chains[unit->chain];
+    int r = pair_to(plan->tcad, plan->session, unit->node, chain->rail, bound, &pair, text,
+                    sizeof text);
     if (r < 0)
         return plan_fail_unit(plan, unit, r, text);
-    unit->pair = pair->id;
+    if (chain->pair && chain->pair != pair->id)
+        return plan_fail(
+            plan, -EOPNOTSUPP,
+            "chain %u puts to several processes of another node, and order holds on one "
+            "connection only: give each process a chain of its own, or let tcad run it "
+            "(TCA_SEAT_DAEMON)",
+            number_of(plan, chain));
+    chain->pair = unit->pair = pair->id;
     unit->landing = bound->landing;
     unit->generation = bound->generation;
-    return 0;
-}
-
-/* Order holds on one connection. */
-int plan_check_direct(struct plan *plan, const struct plan_chain *chain)
-{
-    uint64_t pair = 0;
-    for (uint32_t i = 0; i < chain->step_count; i++) {
-        if (chain->steps[i].is_wait)
-            continue;
-        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        if (pair && unit->pair != pair)
-            return plan_fail(plan, -EOPNOTSUPP,
-                             "chain %u puts to several processes of another node: give each a "
-                             "chain of its own, or let tcad run it (TCA_SEAT_DAEMON)",
-                             number_of(plan, chain));
-        pair = unit->pair;
-    }
     return 0;
 }

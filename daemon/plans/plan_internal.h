@@ -66,11 +66,19 @@ int plan_use_unit(struct plan *plan, const struct plan_unit *unit);
 int plan_use_owner(struct plan *plan, const struct plan_unit *unit);
 /* Drops at most `count` uses. */
 void plan_use_less(struct plan *plan, uint32_t count);
-/* plan_direct.c: chains whose client puts to a process of another node. Chooses the pairs; checks, once the chain is
- * bound, that the client can run it; stores what a unit was bound to. */
+/* plan_direct.c: chains whose client puts to a process of another node. Chooses the rail of the pair; stores what a
+ * unit was bound to. */
 int plan_choose_direct(struct plan *plan, struct plan_chain *chain);
-int plan_check_direct(struct plan *plan, const struct plan_chain *chain);
 int plan_take_direct(struct plan *plan, struct plan_unit *unit, const Tca__BoundPut *bound);
+/* Chooses a pair without being asked to, where that is better. Such a plan that could not be bound falls back to the
+ * daemon's seat, in the state FALLING_BACK. */
+bool plan_prefers_direct(struct plan *plan, struct plan_chain *chain);
+bool plan_falls_back(const struct plan *plan);
+void plan_do_fall_back(struct plan *plan);
+/* plan_bind.c: binds what is not bound. */
+void plan_bind_rest(struct plan *plan);
+/* plan_release.c: releases what chains that lead to pairs are bound to. */
+void plan_unbind_direct(struct plan *plan);
 /* plan_bounce.c: checks, before registration, that the attached sources of a daemon-seat chain can be staged. 0 or a
  * negative errno with plan->error_text. */
 int plan_bounce_admit(struct plan *plan, const struct plan_chain *chain);

@@ -96,6 +96,18 @@ static void unbind_remote(struct plan *plan)
     send_unbind(plan, node, bindings, count);
 }
 
+void plan_unbind_direct(struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        struct plan_unit *unit = &plan->units[i];
+        if (!plan->chains[unit->chain].direct)
+            continue;
+        if (unit->remote_binding)
+            send_unbind(plan, unit->node, &unit->remote_binding, 1);
+        unit->remote_binding = unit->pair = 0;
+    }
+}
+
 static void release_targets(struct plan_unit *unit)
 {
     if (unit->binding)

@@ -7,6 +7,7 @@ static const char *const state_names[PLAN_STATES] = {
     [PLAN_NEW] = "new",
     [PLAN_PARSING] = "new",
     [PLAN_BINDING] = "binding",
+    [PLAN_FALLING_BACK] = "binding",
     [PLAN_REGISTERING] = "registering",
     [PLAN_PREPARING] = "preparing",
     [PLAN_MAPPING] = "preparing",
@@ -33,7 +34,8 @@ static const char *const state_names[PLAN_STATES] = {
 static const unsigned legal[PLAN_STATES] = {
     [PLAN_NEW] = TO(PARSING),
     [PLAN_PARSING] = TO(BINDING) | TO(LEAVING),
-    [PLAN_BINDING] = TO(REGISTERING) | TO(LEAVING),
+    [PLAN_BINDING] = TO(FALLING_BACK) | TO(REGISTERING) | TO(LEAVING),
+    [PLAN_FALLING_BACK] = TO(REGISTERING) | TO(LEAVING),
     [PLAN_REGISTERING] = TO(PREPARING) | TO(MAPPING) | TO(LEAVING),
     [PLAN_PREPARING] = TO(MAPPING) | TO(LEAVING),
     [PLAN_MAPPING] = TO(READY) | TO(LEAVING),
@@ -69,9 +71,13 @@ static enum plan_state next(const struct plan *plan)
 {
     if (plan->release_asked && plan->state < PLAN_LEAVING)
         return PLAN_LEAVING;
+    if (plan->state == PLAN_BINDING && plan_falls_back(plan))
+        return PLAN_FALLING_BACK;
     if (plan->error < 0 && plan->state < PLAN_BREAKING)
         return plan->state < PLAN_READY ? PLAN_LEAVING : PLAN_BREAKING;
     switch (plan->state) {
+    case PLAN_BINDING:
+        return PLAN_REGISTERING;
     case PLAN_REGISTERING: /* all chains may be the client's */
         return plan->run.chain_count > 0 ? PLAN_PREPARING : PLAN_MAPPING;
     case PLAN_MOVE_PREPARING:
@@ -96,6 +102,9 @@ static void act(struct plan *plan, enum plan_state from)
         return;
     case PLAN_BINDING:
         plan_do_bind(plan);
+        return;
+    case PLAN_FALLING_BACK:
+        plan_do_fall_back(plan);
         return;
     case PLAN_REGISTERING:
         plan_do_register(plan);

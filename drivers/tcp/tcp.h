@@ -111,6 +111,8 @@ socklen_t tcp_socket_address(const struct tcp_address *address, struct sockaddr_
 /* Opens its connection, writes what is there: how many pieces were written or counted. */
 int tcp_link_work(struct tcp_peer *peer, uint64_t now_ns);
 void tcp_link_broken(struct tcp_peer *peer, uint64_t now_ns);
+/* The same, by no wish of ours: whoever hands over connections is told. */
+void tcp_link_breaks(struct tcp_peer *peer, int error, uint64_t now_ns);
 /* The next piece of the window, with so many bytes of the copies; NULL: no room now. */
 struct tcp_piece *tcp_link_piece(struct tcp_link *link, uint32_t copy_bytes);
 void tcp_link_free(struct tcp_link *link);
@@ -167,7 +169,8 @@ int tcp_source_read(struct tcp_driver *tcp, struct tcp_source *source, uint64_t 
 /* It is read in the next rounds, without an event. */
 void tcp_source_heat(struct tcp_driver *tcp, struct tcp_source *source);
 /* Its connection has ended; what it has received is remembered, for the next one. */
-void tcp_source_disconnect(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns);
+void tcp_source_disconnect(struct tcp_driver *tcp, struct tcp_source *source, int error,
+                           uint64_t now_ns);
 /* The same, without the time. */
 void tcp_source_reset(struct tcp_driver *tcp, struct tcp_source *source);
 void tcp_source_free(struct tcp_driver *tcp, struct tcp_source *source);

@@ -102,6 +102,15 @@ void tcp_link_broken(struct tcp_peer *peer, uint64_t now_ns)
     tcp_peer_activate(peer);
 }
 
+void tcp_link_breaks(struct tcp_peer *peer, int error, uint64_t now_ns)
+{
+    const struct driver_events *events = &peer->driver->driver.events;
+    const bool adopted = peer->source && peer->source->stream.fd >= 0;
+    tcp_link_broken(peer, now_ns);
+    if (adopted && events->peer_broken)
+        events->peer_broken(events->context, (struct driver_peer *)peer, error);
+}
+
 /* ---- the first words ---- */
 
 static int take_challenge(struct tcp_peer *peer)
@@ -229,7 +238,7 @@ static void open_link(struct tcp_peer *peer, uint64_t now_ns)
     if (r == -ENETRESET)
         tcp_peer_lose(peer, -ENETDOWN);
     else if (r < 0 && r != -EAGAIN)
-        tcp_link_broken(peer, now_ns);
+        tcp_link_breaks(peer, r, now_ns);
 }
 
 /* A piece of nothing, behind which the source tells how much it has received. */
@@ -266,7 +275,7 @@ int tcp_link_work(struct tcp_peer *peer, uint64_t now_ns)
     int n = tcp_link_write(peer);
     int m = n < 0 ? 0 : tcp_link_read(peer);
     if (n < 0 || m < 0) {
-        tcp_link_broken(peer, now_ns);
+        tcp_link_breaks(peer, n < 0 ? n : m, now_ns);
         return 0;
     }
     return n + m;

@@ -176,7 +176,7 @@ static int welcome(struct tcp_driver *tcp, struct tcp_opening *opening,
     tcp_free_later(tcp, &opening->stream);
     if (epoll_ctl(tcp->epoll_fd, EPOLL_CTL_MOD, source->stream.fd, &event) < 0 ||
         tcp_stream_say(&source->stream, &words, sizeof words) < 0)
-        tcp_source_disconnect(tcp, source, now_ns);
+        tcp_source_disconnect(tcp, source, -ECONNRESET, now_ns);
     return 0;
 }
 

@@ -62,10 +62,11 @@ void tcp_source_reset(struct tcp_driver *tcp, struct tcp_source *source)
     credits_reported(&source->credits); /* by the welcome */
 }
 
-void tcp_source_disconnect(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
+void tcp_source_disconnect(struct tcp_driver *tcp, struct tcp_source *source, int error,
+                           uint64_t now_ns)
 {
     if (source->peer) {
-        tcp_link_broken(source->peer, now_ns);
+        tcp_link_breaks(source->peer, error, now_ns);
         return;
     }
     tcp_source_reset(tcp, source);
@@ -82,7 +83,7 @@ struct tcp_source *tcp_source_open(struct tcp_driver *tcp, const struct tcp_hell
     source->id = hello->id;
     source->link = hello->link;
     if (source->stream.fd >= 0)
-        tcp_source_disconnect(tcp, source, 0);
+        tcp_source_disconnect(tcp, source, -ECONNRESET, 0);
     source->stream = *stream;
     source->stream.role = TCP_SOURCE;
     source->broken_ns = 0;
@@ -341,6 +342,6 @@ int tcp_source_read(struct tcp_driver *tcp, struct tcp_source *source, uint64_t 
     }
     if (r == -EPROTO)
         atomic_fetch_add_explicit(&tcp->forged, 1, memory_order_relaxed);
-    tcp_source_disconnect(tcp, source, now_ns);
+    tcp_source_disconnect(tcp, source, r, now_ns);
     return pieces;
 }

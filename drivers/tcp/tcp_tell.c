@@ -81,7 +81,7 @@ void tcp_source_join(struct tcp_source *source)
 
 void tcp_source_tell(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
 {
-    if (source->stream.fd < 0 || tcp_source_count(source, now_ns) == 0)
-        return;
-    tcp_source_disconnect(tcp, source, now_ns);
+    int r = source->stream.fd < 0 ? 0 : tcp_source_count(source, now_ns);
+    if (r < 0)
+        tcp_source_disconnect(tcp, source, r, now_ns);
 }

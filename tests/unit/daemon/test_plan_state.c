@@ -46,6 +46,10 @@ static bool expected(enum plan_state from, enum plan_state to)
         return true;
     if (from == PLAN_REGISTERING && to == PLAN_MAPPING) /* the client runs all of it */
         return true;
+    if (from == PLAN_FALLING_BACK && to == PLAN_REGISTERING)
+        return true;
+    if (from == PLAN_BINDING && to == PLAN_FALLING_BACK) /* it had better not */
+        return true;
     if (from == PLAN_READY && (to == PLAN_PAUSING || to == PLAN_RESTING))
         return true;
     if (from == PLAN_RESTING &&
