@@ -41,8 +41,8 @@ extern "C" {
  * behind, and one put back confirms twelve messages.
  *
  * Requests advance in calls of this header, and persistent ones also in other waiting calls of the
- * library, unless they wait for a buffer; in the daemon's seat (TCA_SEAT_DAEMON, and by default
- * between nodes) data is transferred meanwhile. There is no thread.
+ * library, unless they wait for a buffer. What such a call has started goes on while the program
+ * computes in the daemon's seat (TCA_SEAT_DAEMON) and between nodes.
  *
  * Memory may be anywhere. Data longer than TCA_MSG_EAGER_BYTES, and data of persistent messages, is
  * copied once more on each side where the memory is not in a region of the session. So is data with

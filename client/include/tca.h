@@ -449,17 +449,24 @@ enum tca_rail {
 };
 
 enum tca_seat {
+    /* Each chain gets the seat that suits it. Within a node, predicted cost decides. To another node:
+     * the client's seat for a chain that leads to one process and has no waits, flushes, ordered
+     * puts, reductions or attached memory, if only the rail tcp leads there; otherwise, and when no
+     * more connections can be made (tcad.conf(5), pairs_per_session), the daemon's. */
     TCA_SEAT_ANY = 0,
     /* This process copies, in tca_start() or, if the data is long, also in later calls.
      *
-     * To another node, only over the rail tcp and only on request (TCA_SEAT_ANY never selects it):
-     * the processes at both ends have a connection of their own, and read and write it in each call
-     * that tests, waits or makes a request. A start writes, too; short starts that follow it
-     * without such a call in between may be left to the next one, which writes them together. No
-     * tcad takes part in a start, so the latency is lower. But nothing else moves while one of the
-     * two calls no such function: a start of more than the sockets hold completes when the receiver
-     * has taken it, and notifications arrive when the receiver tests or waits for one. Each chain puts to and notifies one process; attached memory
-     * and reductions need tcad (-EOPNOTSUPP). Starts of plans in different seats are not ordered. */
+     * To another node, only over the rail tcp: the processes at both ends have a connection of their
+     * own, and no tcad takes part in a start, so the latency is lower. The program reads and writes
+     * the connection in each call that tests, waits or makes a request. A start writes, too; short
+     * starts that follow it without such a call in between may be left to the next one, which writes
+     * them together. While a program makes no such calls for a millisecond or two, a thread of the
+     * library does this for it, so that data keeps moving while it computes. The thread blocks all
+     * signals, and sleeps when there is nothing to do. It does not run chains: what follows a wait,
+     * a flush or an ordered put in a chain starts in the program's next call.
+     *
+     * To another node, each chain puts to and notifies one process; attached memory and reductions
+     * need tcad (-EOPNOTSUPP). Starts of plans in different seats are not ordered. */
     TCA_SEAT_CLIENT = 1,
     TCA_SEAT_DAEMON = 2, /* the daemon transfers the data while this process computes */
 };
@@ -498,7 +505,9 @@ struct tca_plan_args {
     /* 0 to 3. In the daemon's seat, starts on one channel are posted in order: a start hands its
      * puts and notifications to the rails before the next start does. In a chain that has to wait
      * this holds up to the first wait step: a waiting start delays no other, and the steps after
-     * the wait are not ordered with later starts. Posting order is data order only among puts to
+     * the wait are not ordered with later starts. (Starts in the client's seat begin in their own
+     * order, but the two seats do not wait for one another: plans that are to be ordered by their
+     * channel request the daemon's seat.) Posting order is data order only among puts to
      * one node: a start that needs the data of another start waits for its completion or its
      * notification. A large put that tcad divides among several rails (tcad.conf(5), stripe) may
      * overtake puts of earlier starts that are still in flight; nothing overtakes it. */
@@ -630,8 +639,9 @@ TCA_API int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns);
  * wait step whose notifications have not arrived; they then advance in tca_test(), tca_wait() and
  * the notification calls. A plan that puts more than 4 MiB in this seat is copied piecewise in
  * these calls, so that later starts need not wait for it; tca_wait() right after the start copies
- * it without interruption. To overlap computation, request TCA_SEAT_DAEMON. Takes no lock,
- * allocates nothing and makes no system call, except to wake a sleeping daemon or peer. -EBUSY
+ * it without interruption. To overlap computation within a node, request TCA_SEAT_DAEMON. Allocates
+ * nothing; takes no lock and makes no system call, except to wake a sleeping daemon or peer, and to
+ * write to a connection to another node. -EBUSY
  * while the last start is running, -EAGAIN when the ring is full; the other errors are permanent
  * for this plan: -ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN.
  *

@@ -196,7 +196,7 @@ class Computing(harness.Case):
 
     def test_one_rail_of_several(self):
         """Where rails of other drivers lead, too, the cost model decides."""
-        cluster = self.cluster(2, options={"rails.enable": "shm tcp ofi", "rails.ofi_exposed": "yes"})
+        cluster = self.cluster(2, options={"rails.enable": "shm tcp ofi", "rails.ofi_unprotected": "yes"})
         stream = Stream(*cluster.group([0, 1]))
         self.assertEqual(stream.run(3), 3)
         self.assertEqual(self.seat_of(stream)[1], "daemon")
