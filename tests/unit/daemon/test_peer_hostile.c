@@ -51,15 +51,15 @@ Test(peer_hostile, another_version_is_said_on_both_sides)
     node_new(0);
     struct node *b = node_init(1);
     Tca__PeerHello hello = node_hello(b);
-    hello.version = 9;
+    hello.version = 99;
     hello.daemon_version = (char *)"9.9.9";
     say(b, hello);
-    expect_refusal(&test.nodes[0], 1, "version 9 (tcad 9.9.9)");
+    expect_refusal(&test.nodes[0], 1, "version 99 (tcad 9.9.9)");
     char own[64];
     snprintf(own, sizeof own, "version %d (tcad 0.1.0)", PROTO_VERSION);
     contains(reply.text, own);
     expect_refusal(b, 0, own);
-    contains(reply.text, "version 9");
+    contains(reply.text, "version 99");
 }
 
 Test(peer_hostile, another_cluster_is_refused)
