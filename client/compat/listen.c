@@ -20,13 +20,14 @@ static struct {
     bool begun;
     bool looks;   /* checks stores until none is in flight; protected by the turn */
     int begin_fd; /* tells it to begin */
+    int event_fd; /* tca_event_fd(), which only a thread with the turn may call */
 } listener;
 
 /* Waits for an event or for the next check of stores. Returns whether there is work for the turn. */
 static bool wait_for_news(bool *looks)
 {
     uint64_t begun;
-    struct pollfd fds[] = {{.fd = tca_event_fd(compat.session), .events = POLLIN},
+    struct pollfd fds[] = {{.fd = listener.event_fd, .events = POLLIN},
                            {.fd = listener.begin_fd, .events = POLLIN}};
     int r = poll(fds, 2, *looks ? LOOK_MS : -1);
     if (r > 0 && fds[1].revents)
@@ -59,6 +60,7 @@ static void *run(void *unused)
 static int begin(void)
 {
     pthread_t thread;
+    listener.event_fd = tca_event_fd(compat.session);
     listener.begin_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (listener.begin_fd < 0)
         return -errno;
