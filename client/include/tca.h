@@ -451,8 +451,8 @@ enum tca_rail {
 enum tca_seat {
     /* Each chain gets the seat that suits it. Within a node, predicted cost decides. To another node:
      * the client's seat for a chain that leads to one process and has no waits, flushes, ordered
-     * puts, reductions or attached memory, if only the rail tcp leads there; otherwise, and when no
-     * more connections can be made (tcad.conf(5), pairs_per_session), the daemon's. */
+     * puts, reductions or attached memory, if one rail leads there, and that is of the driver tcp;
+     * otherwise, and when no more connections can be made (tcad.conf(5), pairs_per_session), the daemon's. */
     TCA_SEAT_ANY = 0,
     /* This process copies, in tca_start() or, if the data is long, also in later calls.
      *

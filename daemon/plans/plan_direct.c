@@ -75,7 +75,7 @@ int plan_choose_direct(struct plan *plan, struct plan_chain *chain)
                      number_of(plan, chain), first->node);
 }
 
-/* A chain that waits or flushes goes on in tcad while its process computes; divided puts use several rails. */
+/* A chain that waits or flushes goes on in tcad while its process computes. */
 static bool needs_tcad(const struct plan *plan, const struct plan_chain *chain, uint32_t node)
 {
     for (uint32_t i = 0; i < chain->step_count; i++) {
@@ -83,21 +83,20 @@ static bool needs_tcad(const struct plan *plan, const struct plan_chain *chain, 
         if (step->is_wait || step->flush)
             return true;
         const struct plan_unit *unit = &plan->units[step->unit];
-        if (unit->ordered || unit->stripe_room > 0 || why_not(plan, unit, node))
+        if (unit->ordered || why_not(plan, unit, node))
             return true;
     }
     return false;
 }
 
-/* A rail of another driver, which the cost model may prefer. */
-static bool has_other_driver(const struct plan *plan, unsigned than, uint32_t node)
+/* A rail that may be better, or that the chain can move to when the first one is lost. */
+static bool has_other_rail(const struct plan *plan, unsigned than, uint32_t node)
 {
     const struct tcad *tcad = plan->tcad;
     const bool known = links_know(tcad->links, node);
     for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
-        if ((plan->wanted_rails == 0 || plan->wanted_rails & 1u << rail) &&
-            rail_at(tcad, rail)->driver != rail_at(tcad, than)->driver &&
-            links_possible(tcad, rail, node) && (!known || links_exists(tcad->links, node, rail)))
+        if (rail != than && links_possible(tcad, rail, node) &&
+            (!known || links_exists(tcad->links, node, rail)))
             return true;
     return false;
 }
@@ -108,7 +107,7 @@ bool plan_prefers_direct(struct plan *plan, struct plan_chain *chain)
     if (plan->wanted_seat || plan->repeat || needs_tcad(plan, chain, first->node))
         return false;
     const unsigned rail = pairs_rail(plan->tcad, first->node, plan->wanted_rails);
-    if (!rail || has_other_driver(plan, rail, first->node))
+    if (!rail || has_other_rail(plan, rail, first->node))
         return false;
     choose(chain, rail, "the processes have a connection of their own");
     plan->may_fall_back = true;

@@ -195,11 +195,13 @@ class Computing(harness.Case):
         self.assertEqual(self.seat_of(stream), ("tcp", "daemon"))
 
     def test_one_rail_of_several(self):
-        """Where rails of other drivers lead, too, the cost model decides."""
-        cluster = self.cluster(2, options={"rails.enable": "shm tcp ofi", "rails.ofi_unprotected": "yes"})
-        stream = Stream(*cluster.group([0, 1]))
-        self.assertEqual(stream.run(3), 3)
-        self.assertEqual(self.seat_of(stream)[1], "daemon")
+        """Where other rails lead, too, the cost model decides, and the plan can move to another one."""
+        for options in ({"rails.enable": "shm tcp ofi", "rails.ofi_unprotected": "yes"},
+                        {"rails.enable": "shm tcp", "rail tcp:b.driver": "tcp", "rail tcp:b.plane": "b"}):
+            cluster = self.cluster(2, options=options)
+            stream = Stream(*cluster.group([0, 1]))
+            self.assertEqual(stream.run(3), 3)
+            self.assertEqual(self.seat_of(stream)[1], "daemon")
 
 
 if __name__ == "__main__":
