@@ -35,7 +35,7 @@ class Frames(HostileCase):
             for data in (wire.header(len(good))[:8],                                       # truncated
                          wire.header(len(good)) + good[:-1], wire.header(len(good)) + good + b"x",
                          wire.header(len(good), magic=0x46414355) + good,
-                         wire.header(len(good), version=9) + good, wire.header(len(good), version=0) + good,
+                         wire.header(len(good), version=wire.VERSION + 1) + good, wire.header(len(good), version=0) + good,
                          wire.header(len(good), flags=2) + good, wire.header(len(good), flags=0xFFFF) + good,
                          wire.header(0xFFFFFFFF) + good, wire.header(wire.PAYLOAD_MAX + 1) + good,
                          wire.header(wire.PAYLOAD_MAX) + good,
@@ -175,7 +175,7 @@ class Frames(HostileCase):
 
             client = self.connect(cluster[0])
             with self.fails("-EPROTONOSUPPORT", "protocol 9", f"speaks {wire.VERSION}"):
-                client.ask(wire.hello(version=9))
+                client.ask(wire.hello(version=wire.VERSION + 1))
             self.assertTrue(client.gone())
             for size in (0, 4097, 0xFFFFFFFF):
                 client = self.connect(cluster[0])

@@ -102,7 +102,7 @@ class Ports(HostileCase):
         yield frame(peer_hello(node=77))
         yield frame(b"")
         yield frame(peer_hello(), flags=wire.IN_MEMFD)
-        yield frame(peer_hello(), version=9)
+        yield frame(peer_hello(), version=wire.VERSION + 1)
         for length in (1, 4, 15, 16, 100, 1000, 100000):
             yield chance.randbytes(length)
 
@@ -187,7 +187,7 @@ class Ports(HostileCase):
         incarnation = int(cluster[1].tcactl("status")["daemon"]["incarnation"], 16)
         with self.undisturbed(cluster, streams):
             for hello, name, *texts in (
-                    (peer_hello(version=9), "-EPROTONOSUPPORT", "node1", "version 9", "tcad 9.9", f"version {wire.VERSION}", "same release"),
+                    (peer_hello(version=wire.VERSION + 1), "-EPROTONOSUPPORT", "node1", f"version {wire.VERSION + 1}", "tcad 9.9", f"version {wire.VERSION}", "same release"),
                     (peer_hello(cluster="other"), "-EINVAL", 'cluster "other"', '"test"', "cluster files differ"),
                     (peer_hello(node=0, name="node0"), "-EEXIST", "both have id 0", "node.id"),
                     (peer_hello(node=77, name="x"), "-ENOENT", "no node with id 77"),

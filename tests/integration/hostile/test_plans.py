@@ -41,7 +41,7 @@ class Plans(HostileCase):
         top = (1 << 63) - 1
         bad = {
             "not a layout": [b"", b"x", good[:-1], good[:63], good + b"x", wire.program(block, magic=1, **size)],
-            "version": [wire.program(block, version=9, **size)],
+            "version": [wire.program(block, version=wire.VERSION + 1, **size)],
             "length": [wire.program(block, op_count=2, **size), wire.program(block, pair_count=1, **size),
                        wire.program(block, op_count=0, **size)],
             "more than": [wire.program(block, op_count=0xFFFFFFFF, **size), wire.program(block, pair_count=1 << 21, **size)],
