@@ -174,7 +174,7 @@ class Frames(HostileCase):
             client.close()
 
             client = self.connect(cluster[0])
-            with self.fails("-EPROTONOSUPPORT", "protocol 9", f"speaks {wire.VERSION}"):
+            with self.fails("-EPROTONOSUPPORT", f"protocol {wire.VERSION + 1}", f"speaks {wire.VERSION}"):
                 client.ask(wire.hello(version=wire.VERSION + 1))
             self.assertTrue(client.gone())
             for size in (0, 4097, 0xFFFFFFFF):
