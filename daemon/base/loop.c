@@ -9,6 +9,9 @@
 
 #include "daemon/base/loop_internal.h"
 
+/* How long the loop looks for an expected post before it sleeps: about as long as a wake-up takes. */
+enum { EXPECT_SPIN_NS = 5000, EXPECT_YIELD_NS = 20000 };
+
 struct event_base *loop_base(struct loop *loop)
 {
     return loop->base;
@@ -24,13 +27,12 @@ static struct timeval loop_timeval(uint64_t ns)
 
 /* ---- the loop ---- */
 
+/* The posts are run at the end of the turn. */
 static void posted(int fd, short what, void *context)
 {
-    uint64_t count;
-    (void)!read(fd, &count, sizeof count); /* non-blocking; resets the eventfd */
+    eventfd_t count;
+    eventfd_read(fd, &count); /* non-blocking; resets it */
     loop_awake(context);
-    loop_run_posts(context);
-    loop_run_jobs(context);
 }
 
 static struct event_base *base_new(void)
@@ -56,6 +58,7 @@ int loop_new(struct loop **ret_loop)
     loop->last_taken = &loop->taken;
     loop->last_job = &loop->jobs;
     pthread_mutex_init(&loop->mutex, NULL);
+    waiter_init(&loop->waiter, EXPECT_SPIN_NS, EXPECT_YIELD_NS);
     loop->posted_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int r = loop->posted_fd < 0 ? -errno : 0;
     if (r == 0) {
@@ -94,7 +97,10 @@ int loop_run(struct loop *loop)
     int r = 0;
     loop->stopped = false;
     while (!loop->stopped && r >= 0) {
-        r = event_base_loop(loop->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY);
+        const int wait = loop_may_sleep(loop) ? 0 : EVLOOP_NONBLOCK;
+        r = event_base_loop(loop->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY | wait);
+        loop_run_posts(loop);
+        loop_run_jobs(loop);
         loop_turn_over(loop);
     }
     return r < 0 ? -EIO : 0;

@@ -54,6 +54,8 @@ struct loop_post {
 };
 void loop_post_own(struct loop *loop, struct loop_post *post, void (*call)(void *context),
                    void *context);
+/* Any thread: a post will come within microseconds. The loop looks for it a while before it sleeps. */
+void loop_expect(struct loop *loop);
 /* After loop_run(), when no other thread posts any more: runs all posted calls, and those that they
  * post. */
 void loop_finish_posts(struct loop *loop);

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/time.h>
 
+#include "proto/wait.h"
+
 struct event;
 struct event_base;
 struct loop_job;
@@ -15,21 +17,25 @@ struct loop_post;
 struct loop {
     struct event_base *base;
     struct event *posted;
-    int posted_fd; /* eventfd: readable when there may be posts or jobs */
+    int posted_fd; /* eventfd: wakes the loop for posts of other threads */
     bool stopped;
 
-    pthread_mutex_t mutex;
-    struct loop_post *first, **last; /* under the mutex */
+    pthread_mutex_t mutex; /* protects: */
+    struct loop_post *first, **last;
+    bool sleeps; /* it waits for events, or is about to, and no post has woken it yet */
 
     /* the loop's thread only */
     struct loop_post *taken, **last_taken; /* taken from `first`, in order */
     struct loop_job *jobs, **last_job;
     uint64_t slice_end_ns;
+    struct waiter waiter; /* for what loop_expect() announced */
+    bool awaits;
 
     /* written by the loop's thread, read by all */
     _Atomic uint64_t turn_since_ns; /* 0: waits for events */
     _Atomic uint64_t longest_ns;
     _Atomic uint64_t slices;
+    _Atomic bool expects; /* loop_expect() was called; any thread writes */
 };
 
 struct event_base *loop_base(struct loop *loop);
@@ -37,6 +43,9 @@ struct event_base *loop_base(struct loop *loop);
 void loop_awake(struct loop *loop);
 /* Ends the turn: all ready events were processed. */
 void loop_turn_over(struct loop *loop);
-/* Run for one slice each, and continue in the next turn. */
+/* At the end of a turn: runs posted calls, then jobs, for one slice each; what is left continues in the next turn. */
 void loop_run_posts(struct loop *loop);
 void loop_run_jobs(struct loop *loop);
+/* Between two turns: whether the loop may wait for events, because nothing is left to do and no post is expected at
+ * once. Then the next post wakes it. */
+bool loop_may_sleep(struct loop *loop);

@@ -66,10 +66,34 @@ uint64_t loop_slices(const struct loop *loop)
     return load(&loop->slices);
 }
 
-/* Makes posted() run in the next turn. */
-static void wake(struct loop *loop)
+/* ---- sleeping ---- */
+
+void loop_expect(struct loop *loop)
 {
-    eventfd_write(loop->posted_fd, 1); /* cannot fail: it is reset long before it overflows */
+    atomic_store_explicit(&loop->expects, true, memory_order_relaxed);
+}
+
+/* Whether an expected post may still come at once. */
+static bool expects_post(struct loop *loop)
+{
+    if (atomic_load_explicit(&loop->expects, memory_order_relaxed)) {
+        atomic_store_explicit(&loop->expects, false, memory_order_relaxed);
+        loop->awaits = true;
+        waiter_begin(&loop->waiter);
+        return true;
+    }
+    loop->awaits = loop->awaits && waiter_step_dear(&loop->waiter) != WAITER_SLEEP;
+    return loop->awaits;
+}
+
+bool loop_may_sleep(struct loop *loop)
+{
+    if (loop->taken || loop->jobs || expects_post(loop))
+        return false;
+    pthread_mutex_lock(&loop->mutex);
+    const bool sleeps = loop->sleeps = !loop->first;
+    pthread_mutex_unlock(&loop->mutex);
+    return sleeps;
 }
 
 /* ---- posts ---- */
@@ -77,7 +101,9 @@ static void wake(struct loop *loop)
 static void take_posts(struct loop *loop)
 {
     pthread_mutex_lock(&loop->mutex);
+    loop->sleeps = false;
     if (loop->first) {
+        loop->awaits = false; /* it has come */
         *loop->last_taken = loop->first;
         loop->last_taken = loop->last;
         loop->first = NULL;
@@ -109,11 +135,12 @@ void loop_run_posts(struct loop *loop)
 {
     struct loop_post *post = NULL;
     take_posts(loop); /* calls posted by these run in the next turn */
+    if (!loop->taken)
+        return;
+    loop_awake(loop);
     begin_slice(loop);
     while (!loop_slice_over(loop) && (post = next_post(loop)))
         run_post(post);
-    if (loop->taken)
-        wake(loop);
 }
 
 void loop_finish_posts(struct loop *loop)
@@ -134,20 +161,19 @@ void loop_post_own(struct loop *loop, struct loop_post *post, void (*call)(void 
 {
     *post = (struct loop_post){.call = call, .context = context};
     pthread_mutex_lock(&loop->mutex);
-    bool first = !loop->first;
+    const bool wakes = loop->sleeps;
+    loop->sleeps = false;
     *loop->last = post;
     loop->last = &post->next;
     pthread_mutex_unlock(&loop->mutex);
-    if (first)
-        wake(loop);
+    if (wakes)
+        eventfd_write(loop->posted_fd, 1); /* cannot fail: it is reset long before it overflows */
 }
 
 /* ---- jobs ---- */
 
 static void queue(struct loop *loop, struct loop_job *job)
 {
-    if (!loop->jobs)
-        wake(loop);
     job->next = NULL;
     *loop->last_job = job;
     loop->last_job = &job->next;
@@ -174,16 +200,15 @@ void loop_job_begin(struct loop *loop, struct loop_job *job, bool (*step_of)(voi
  * behind the others. */
 void loop_run_jobs(struct loop *loop)
 {
+    struct loop_job *job = loop->jobs;
+    if (!job)
+        return;
+    loop_awake(loop);
     begin_slice(loop);
     do {
-        struct loop_job *job = loop->jobs;
-        if (!job)
-            return;
         loop->jobs = job->next;
         if (!loop->jobs)
             loop->last_job = &loop->jobs;
         step(loop, job);
-    } while (!loop_slice_over(loop));
-    if (loop->jobs)
-        wake(loop);
+    } while (!loop_slice_over(loop) && (job = loop->jobs));
 }

@@ -78,6 +78,7 @@ static void sleep_until_woken(struct engine *engine, int timeout_ms)
     atomic_store_explicit(&engine->asleep, true, memory_order_relaxed);
     engine_count(&engine->sleeps, 1);
     take_events(engine, timeout_ms);
+    engine_awake(engine);
     atomic_store_explicit(&engine->asleep, false, memory_order_relaxed);
 }
 
@@ -101,10 +102,10 @@ static bool arm_drivers(struct engine *engine)
     return true;
 }
 
-static bool is_called(const struct engine *engine)
+static bool is_stopped(const struct engine *engine)
 {
     /* acquire: pairs with engine_free() */
-    return engine_has_calls(engine) || atomic_load_explicit(&engine->stop, memory_order_acquire);
+    return atomic_load_explicit(&engine->stop, memory_order_acquire);
 }
 
 /* Arms all sessions and drivers, then checks all of them once more. */
@@ -118,8 +119,8 @@ static void arm_and_sleep(struct engine *engine)
         else if (!session->armed && !engine_session_arm(session))
             goto awake;
     }
-    /* Calls and stop wake it through call_fd, unless listen_to_parked() has just emptied that. */
-    if (arm_drivers(engine) && !is_called(engine))
+    /* stop wakes it through call_fd, unless listen_to_parked() has just emptied that. */
+    if (arm_drivers(engine) && !is_stopped(engine) && engine_may_sleep(engine))
         sleep_until_woken(engine, timeout_ms);
 awake:
     for (struct engine_session *session = engine->active; session; session = session->next)

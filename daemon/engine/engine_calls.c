@@ -56,16 +56,11 @@ static struct engine_call *next_call(struct engine *engine)
     return call;
 }
 
-bool engine_has_calls(const struct engine *engine)
-{
-    /* acquire: pairs with the release in give() (the mutex orders the list itself) */
-    return engine->taken || atomic_load_explicit(&engine->calls_pending, memory_order_acquire);
-}
-
 bool engine_run_calls(struct engine *engine)
 {
     struct engine_call *call;
-    if (!engine_has_calls(engine))
+    /* acquire: pairs with the release in give() (the mutex orders the list itself) */
+    if (!engine->taken && !atomic_load_explicit(&engine->calls_pending, memory_order_acquire))
         return false;
     take_calls(engine);
     const uint64_t begin_ns = clock_now_ns();
@@ -89,14 +84,32 @@ static void give(struct engine *engine, struct engine_call *call)
         run_call(engine, call);
         return;
     }
+    if (call->done)
+        loop_expect(engine->loop);
     pthread_mutex_lock(&engine->mutex);
-    const bool first = !engine->calls;
+    const bool wakes = engine->wakes;
+    engine->wakes = false;
     *engine->calls_last = call;
     engine->calls_last = &call->next;
     atomic_store_explicit(&engine->calls_pending, true, memory_order_release);
     pthread_mutex_unlock(&engine->mutex);
-    if (first)
+    if (wakes)
         eventfd_write(engine->call_fd, 1);
+}
+
+bool engine_may_sleep(struct engine *engine)
+{
+    pthread_mutex_lock(&engine->mutex);
+    const bool may = engine->wakes = !engine->calls && !engine->taken;
+    pthread_mutex_unlock(&engine->mutex);
+    return may;
+}
+
+void engine_awake(struct engine *engine)
+{
+    pthread_mutex_lock(&engine->mutex);
+    engine->wakes = false;
+    pthread_mutex_unlock(&engine->mutex);
 }
 
 void engine_call(struct engine *engine, struct engine_call *call,

@@ -78,6 +78,7 @@ struct engine {
 
     pthread_mutex_t mutex; /* protects the calls and reserved losses */
     struct engine_call *calls, **calls_last;
+    bool wakes;                      /* a call must wake the engine: it sleeps, or is about to */
     struct engine_loss *losses_free; /* reserved, not in use */
     uint32_t losses_surplus;         /* in use and to be freed afterwards */
     _Atomic bool calls_pending;
@@ -113,7 +114,9 @@ void engine_session_break(struct engine_session *session, const char *why);
 
 /* engine_calls.c: runs calls of the loop for a slice. Returns whether there were any. */
 bool engine_run_calls(struct engine *engine);
-bool engine_has_calls(const struct engine *engine);
+/* Before the engine sleeps: false if there are calls. Otherwise the next call wakes it, until engine_awake(). */
+bool engine_may_sleep(struct engine *engine);
+void engine_awake(struct engine *engine);
 
 /* engine_events.c */
 struct driver_events engine_driver_events(struct engine *engine);

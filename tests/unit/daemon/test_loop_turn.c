@@ -1,6 +1,9 @@
 /* Long work on the loop: in slices, between which other events are served. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -159,4 +162,41 @@ Test(loop_turn, own_posts_need_no_memory_and_keep_their_place)
     cr_assert_eq(posts, (POSTS + 1) / 2);
     for (int i = 0; i < posts; i++)
         cr_assert_eq(order[i], 2 * i);
+}
+
+enum { ROUNDS = 20000 };
+
+static sem_t answered;
+
+static void answer(void *context)
+{
+    if (*(int *)context % 2)
+        loop_expect(
+            loop); /* in vain, as often as not: the loop looks a while longer, then sleeps */
+    sem_post(&answered);
+}
+
+/* The loop is about to sleep whenever the next post comes: at once, or a little later. */
+static void *post_to_sleeper(void *context)
+{
+    static struct loop_post place;
+    for (int i = 0; i < ROUNDS; i++) {
+        for (int yields = i % 7; yields > 0; yields--)
+            sched_yield();
+        loop_post_own(loop, &place, answer, &i);
+        sem_wait(&answered);
+    }
+    loop_post_own(loop, &place, (void (*)(void *))loop_stop, loop);
+    return NULL;
+}
+
+Test(loop_turn, no_post_of_another_thread_is_overlooked)
+{
+    pthread_t poster;
+    sem_init(&answered, 0, 0);
+    cr_assert_eq(loop_new(&loop), 0);
+    cr_assert_eq(pthread_create(&poster, NULL, post_to_sleeper, NULL), 0);
+    cr_assert_eq(loop_run(loop), 0);
+    pthread_join(poster, NULL);
+    loop_free(loop);
 }
