@@ -101,6 +101,7 @@ int loop_run(struct loop *loop)
         r = event_base_loop(loop->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY | wait);
         loop_run_posts(loop);
         loop_run_jobs(loop);
+        loop_run_lasts(loop);
         loop_turn_over(loop);
     }
     return r < 0 ? -EIO : 0;

@@ -28,6 +28,7 @@ struct loop {
     struct loop_post *taken, **last_taken; /* taken from `first`, in order */
     struct loop_job *jobs, **last_job;
     uint64_t slice_end_ns;
+    struct loop_last *lasts;
     struct waiter waiter; /* for what loop_expect() announced */
     bool awaits;
 
@@ -46,6 +47,18 @@ void loop_turn_over(struct loop *loop);
 /* At the end of a turn: runs posted calls, then jobs, for one slice each; what is left continues in the next turn. */
 void loop_run_posts(struct loop *loop);
 void loop_run_jobs(struct loop *loop);
+
+/* A call at the end of this turn, after posts and jobs; once, however often it is asked for. */
+struct loop_last {
+    struct loop_last *next, **link; /* NULL: not asked for */
+    void (*call)(void *context);
+    void *context;
+};
+void loop_last(struct loop *loop, struct loop_last *last, void (*call)(void *context),
+               void *context);
+void loop_last_cancel(struct loop_last *last);
+void loop_run_lasts(struct loop *loop);
+
 /* Between two turns: whether the loop may wait for events, because nothing is left to do and no post is expected at
  * once. Then the next post wakes it. */
 bool loop_may_sleep(struct loop *loop);

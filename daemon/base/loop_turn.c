@@ -88,7 +88,7 @@ static bool expects_post(struct loop *loop)
 
 bool loop_may_sleep(struct loop *loop)
 {
-    if (loop->taken || loop->jobs || expects_post(loop))
+    if (loop->taken || loop->jobs || loop->lasts || expects_post(loop))
         return false;
     pthread_mutex_lock(&loop->mutex);
     const bool sleeps = loop->sleeps = !loop->first;
@@ -211,4 +211,36 @@ void loop_run_jobs(struct loop *loop)
             loop->last_job = &loop->jobs;
         step(loop, job);
     } while (!loop_slice_over(loop) && (job = loop->jobs));
+}
+
+/* ---- the end of a turn ---- */
+
+void loop_last(struct loop *loop, struct loop_last *last, void (*call)(void *context),
+               void *context)
+{
+    if (last->link)
+        return;
+    *last = (struct loop_last){loop->lasts, &loop->lasts, call, context};
+    if (last->next)
+        last->next->link = &last->next;
+    loop->lasts = last;
+}
+
+void loop_last_cancel(struct loop_last *last)
+{
+    if (!last->link)
+        return;
+    *last->link = last->next;
+    if (last->next)
+        last->next->link = last->link;
+    last->link = NULL;
+}
+
+void loop_run_lasts(struct loop *loop)
+{
+    while (loop->lasts) {
+        struct loop_last *last = loop->lasts;
+        loop_last_cancel(last);
+        last->call(last->context);
+    }
 }

@@ -152,7 +152,9 @@ static int configure(SSL_CTX *context)
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_options(context,
                         SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_NO_RENEGOTIATION);
-    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_read_ahead(context, 1); /* one system call for a record, instead of two */
     /* No certificate is trusted: only the key authenticates. */
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     SSL_CTX_set_psk_use_session_callback(context, use_psk);
@@ -196,18 +198,26 @@ struct tls *tls_free(struct tls *tls)
 
 /* ---- for streams ---- */
 
-struct ssl_st *tls_session_new(struct tls *tls, bool accept)
+struct ssl_st *tls_session_new(struct tls *tls, bool accept, int fd)
 {
-    return SSL_new(tls->context);
+    SSL *session = SSL_new(tls->context);
+    if (!session || !SSL_set_fd(session, fd))
+        return tls_session_free(session);
+    if (accept)
+        SSL_set_accept_state(session);
+    else
+        SSL_set_connect_state(session);
+    return session;
 }
 
-bool tls_proven(const struct ssl_st *session)
+struct ssl_st *tls_session_free(struct ssl_st *session)
 {
-    return SSL_session_reused(session); /* true for handshakes with a pre-shared key; session
-                                           resumption is disabled */
+    SSL_free(session);
+    return NULL;
 }
 
-int tls_explain(unsigned long error, const char **ret_text)
+/* What to tell the operator, and the corresponding negative errno. */
+static int explain(unsigned long error, const char **ret_text)
 {
     if (ERR_SYSTEM_ERROR(error)) {
         *ret_text = "connection lost";
@@ -241,4 +251,66 @@ int tls_explain(unsigned long error, const char **ret_text)
             *ret_text = "the TLS layer failed";
         return -EPROTO;
     }
+}
+
+static struct tls_result failed(int error, const char *text)
+{
+    return (struct tls_result){
+        .what = TLS_FAILED, .error = error, .text = text ? text : "connection lost"};
+}
+
+/* r: of an operation before which the thread's queue of errors was empty. ready: the handshake is complete. */
+static struct tls_result result_of(const SSL *session, int r, size_t bytes, bool ready)
+{
+    const int socket_error = errno;
+    const char *text;
+    int error;
+    switch (SSL_get_error(session, r)) {
+    case SSL_ERROR_NONE:
+        return (struct tls_result){.what = TLS_DONE, .bytes = bytes};
+    case SSL_ERROR_WANT_READ:
+        return (struct tls_result){.what = TLS_WAITS_TO_READ};
+    case SSL_ERROR_WANT_WRITE:
+        return (struct tls_result){.what = TLS_WAITS_TO_WRITE};
+    case SSL_ERROR_ZERO_RETURN:
+        return (struct tls_result){.what = TLS_ENDED};
+    case SSL_ERROR_SYSCALL:
+        return socket_error ? failed(-socket_error, strerrordesc_np(socket_error))
+                            : failed(-ECONNRESET, NULL);
+    default:
+        error = explain(ERR_get_error(), &text);
+        /* What breaks TLS after the handshake is not the other side's doing. */
+        return failed(ready ? -ECONNRESET : error, text);
+    }
+}
+
+struct tls_result tls_handshake(struct ssl_st *session)
+{
+    ERR_clear_error();
+    const struct tls_result result = result_of(session, SSL_do_handshake(session), 0, false);
+    /* true for handshakes with a pre-shared key; session resumption is disabled */
+    if (result.what == TLS_DONE && !SSL_session_reused(session))
+        return failed(-EACCES, "it did not authenticate with the cluster key");
+    return result;
+}
+
+struct tls_result tls_read(struct ssl_st *session, void *ret_bytes, size_t room)
+{
+    size_t bytes = 0;
+    ERR_clear_error();
+    int r = SSL_read_ex(session, ret_bytes, room, &bytes);
+    return result_of(session, r, bytes, true);
+}
+
+struct tls_result tls_write(struct ssl_st *session, const void *bytes, size_t count)
+{
+    size_t written = 0;
+    ERR_clear_error();
+    int r = SSL_write_ex(session, bytes, count, &written);
+    return result_of(session, r, written, true);
+}
+
+bool tls_has_data(const struct ssl_st *session)
+{
+    return SSL_has_pending(session);
 }
