@@ -47,9 +47,8 @@ uint64_t session_wire_timeout(int64_t timeout_ns)
     return timeout_ns < 0 || (uint64_t)timeout_ns > forever_ns ? forever_ns : (uint64_t)timeout_ns;
 }
 
-/* The daemon does not count late replies as events. As long as one is owed, pretends that there are
- * events, so that the socket is read; likewise for a deaf session, so that every call reports
- * it. */
+/* The daemon does not count late replies as events. As long as one is owed, pretends that there are events, so that the
+ * socket is read; likewise for a deaf session, so that every call reports it. */
 static void expect_owed(struct tca *session)
 {
     if (session->control.owed > 0 || session->deaf)
@@ -60,8 +59,12 @@ static void expect_owed(struct tca *session)
 static int request_until(struct tca *session, const Tca__Message *request,
                          Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply)
 {
+    struct control *control = &session->control;
     standby_enter(session->standby); /* this thread reads the socket now */
-    int r = control_request(&session->control, request, expected, end_ns, ret_reply);
+    int r = control_request(control, request, expected, end_ns, ret_reply);
+    /* a plan that is being released still has its place, its memory and the sources of its puts */
+    if ((r == -EDQUOT || r == -EBUSY) && control->posted > 0 && control_settle(control, 0, end_ns))
+        r = control_request(control, request, expected, end_ns, ret_reply);
     expect_owed(session);
     standby_leave(session->standby);
     return r;

@@ -28,6 +28,10 @@ static bool take_early(struct control *control, struct reply *ret_reply)
     return true;
 }
 
+enum { POSTED_MAX = 32 }; /* so that their replies fit into the socket's buffer */
+
+#define TAG_POSTED (UINT32_C(1) << 31)
+
 int control_open(struct control *control, const char *socket, uint64_t end_ns,
                  const struct control_ops *ops, void *context)
 {
@@ -186,11 +190,14 @@ bool control_hear(struct control *control,
 
 /* ---- messages ---- */
 
-/* Handles an event or a late reply. */
+/* Handles an event, a late reply, or the reply to control_post(). */
 static void dispatch(struct control *control, struct reply *reply)
 {
     const struct control_ops *ops = control->ops;
-    if (reply->frame->header.tag == 0) {
+    if (reply->frame->header.tag & TAG_POSTED) {
+        if (control->posted > 0)
+            control->posted--;
+    } else if (reply->frame->header.tag == 0) {
         if (reply->message->body_case == TCA__MESSAGE__BODY_EVENT && ops && ops->event)
             ops->event(control->context, reply->message->event, reply->frame);
     } else {
@@ -267,7 +274,7 @@ static int receive_reply(struct control *control, uint32_t tag, const Tca__Messa
 
 static uint32_t next_tag(struct control *control)
 {
-    if (++control->tag == 0)
+    if (++control->tag == TAG_POSTED)
         control->tag = 1; /* 0 marks events */
     return control->tag;
 }
@@ -308,5 +315,25 @@ void control_send(struct control *control, const Tca__Message *message)
 
 bool control_tell(const struct control *control, const Tca__Message *message)
 {
-    return frame_send_message(control->fd, UINT32_MAX, &message->base, NULL, 0) == 0;
+    return frame_send_message(control->fd, TAG_POSTED - 1, &message->base, NULL, 0) == 0;
+}
+
+bool control_settle(struct control *control, uint32_t most, uint64_t end_ns)
+{
+    struct reply reply;
+    while (control->posted > most && !control->lost) {
+        const int r = receive(control, &reply);
+        if (r == 0)
+            dispatch(control, &reply);
+        else if (r != -EAGAIN || !await(control, end_ns))
+            return false;
+    }
+    return control->lost == 0;
+}
+
+void control_post(struct control *control, const Tca__Message *message, uint64_t end_ns)
+{
+    if (getpid() == control->pid && control_settle(control, POSTED_MAX - 1, end_ns) &&
+        send_request(control, next_tag(control) | TAG_POSTED, message, end_ns) == 0)
+        control->posted++;
 }

@@ -41,6 +41,7 @@ struct control {
     struct early_message *early, **early_end; /* received by control_hear(), for the program */
     unsigned early_count, early_fds;
     int early_error; /* 0, or why nothing comes after them */
+    uint32_t posted; /* replies to control_post() still to come */
     pid_t pid;       /* process that opened it: a forked child must not use it */
     const struct control_ops *ops;
     void *context;
@@ -86,6 +87,11 @@ void control_send(struct control *control, const Tca__Message *message);
 
 /* Sends a message that has no reply. Any thread. False: not now, or the connection is lost. */
 bool control_tell(const struct control *control, const Tca__Message *message);
+/* Sends a request without waiting for its reply, which says only that it is done; waits until end_ns while there is no
+ * room for it. Best effort, too. */
+void control_post(struct control *control, const Tca__Message *message, uint64_t end_ns);
+/* Waits until end_ns for the replies to all but `most` of these requests. False: they have not come. */
+bool control_settle(struct control *control, uint32_t most, uint64_t end_ns);
 
 /* Marks the connection lost. Returns the error of every later call and sets its text. */
 int control_lose(struct control *control, int error);

@@ -522,8 +522,9 @@ struct tca_plan_args {
 TCA_API int tca_plan_new(struct tca *session, const struct tca_plan_args *args,
                          struct tca_plan **ret_plan);
 
-/* Releases the plan, after waiting for a running start (at most the session's time-out). NULL is a
- * no-op. Returns NULL. */
+/* Releases the plan, after waiting for a running start (at most the session's time-out). tcad lets
+ * the plan's data arrive and releases the rest later; a call that needs what the plan still has, the
+ * region of a source or its place in a quota, waits for that. NULL is a no-op. Returns NULL. */
 TCA_API struct tca_plan *tca_plan_free(struct tca_plan *plan);
 
 /* Begins another chain, to which the following steps belong. Has no effect before the first step.

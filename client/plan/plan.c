@@ -197,12 +197,23 @@ int tca_plan_flush(struct tca_plan *plan)
 
 /* ---- the end ---- */
 
-int plan_release(struct tca *session, uint32_t id)
+/* On failure it is released with the session. Waits only for starts that the release ends, and for the engine to take no
+ * notification any more. */
+static void release(struct tca_plan *plan)
 {
+    struct tca *session = plan->session;
     Tca__PlanRelease body = TCA__PLAN_RELEASE__INIT;
     const Tca__Message request = REQUEST(PLAN_RELEASE, plan_release, &body);
-    body.plan = id;
-    return session_request(session, &request, TCA__MESSAGE__BODY_DONE, NULL);
+    body.plan = plan->id;
+    if (plan->state == PLAN_IDLE && !plan->broken && !plan->engine_takes) {
+        standby_enter(session->standby);
+        control_post(&session->control, &request, clock_end(session->settings.timeout_ns));
+        standby_leave(session->standby);
+        return;
+    }
+    session_request(session, &request, TCA__MESSAGE__BODY_DONE, NULL);
+    session_progress(session); /* takes completions of those starts */
+    plan_stop_engine(plan);
 }
 
 int plan_let_engine_take(struct tca_plan *plan, uint64_t end_ns)
@@ -279,16 +290,13 @@ struct tca_plan *tca_plan_free(struct tca_plan *plan)
 {
     if (!plan)
         return NULL;
-    struct tca *session = plan->session;
     if (plan->flags & TCA_PLAN_REPEAT && plan->state != PLAN_BUILDING)
         tca_plan_stop(plan);
     if (plan->state == PLAN_RUNNING)
         tca_wait(plan, TCA_DEFAULT);
     if (plan->state != PLAN_BUILDING) {
         drain_puts(plan);
-        plan_release(session, plan->id); /* on failure it is released with the session */
-        session_progress(session);       /* takes completions of starts that the release ended */
-        plan_stop_engine(plan);
+        release(plan);
     }
     plan_destroy(plan);
     return NULL;

@@ -178,8 +178,6 @@ int plan_let_engine_take(struct tca_plan *plan, uint64_t end_ns);
 /* Undoes plan_let_engine_take(), if it was called. */
 void plan_stop_engine(struct tca_plan *plan);
 
-/* Releases the plan with this id in the daemon. */
-int plan_release(struct tca *session, uint32_t id);
 /* Frees the plan in this process; abandons a running start. */
 void plan_destroy(struct tca_plan *plan);
 

@@ -117,6 +117,40 @@ class Rings(harness.Case):
                 worker.ask(f"notified_wait 0 {slot + 10} -2")
 
 
+class Leaving(harness.Case):
+    """A plan that was freed is released when its data has arrived; what then fits is not refused meanwhile."""
+
+    def test_what_a_freed_plan_has_can_be_used_again(self):
+        cluster = self.cluster(2, options={"limits.plans_per_session": 1, "rails.enable": "tcp"})
+        sender, receiver = cluster.group([0, 1])
+        own, _ = sender.alloc(4096)
+        target, _ = receiver.alloc(4096)
+        for again in (lambda source: f"free {source}", lambda source: f"commit {self.local(sender, own)} -2"):
+            source, _ = sender.alloc(4096)
+            sender.ask(f"fill {source} 0 64 9")
+            receiver.ask(f"set {target} 0 64 0")
+            plan = sender.plan(f"put {source} 0 64 {receiver.handle(target)} 0 64", "notify 1 0", rail="tcp", seat="daemon")
+            for pause in (lambda: None, cluster[1].pause):
+                pause()
+                sender.ask(f"start {plan}")
+                sender.ask(f"wait {plan} -2")
+            sender.ask(f"freeplan {plan}")  # waits for nobody
+            command = again(source)
+            self.assertEqual([plan["state"] for plan in cluster[0].plans()], ["releasing"])
+            sender.tell(command)
+            cluster[1].resume()
+            sender.answer()
+            for _ in range(2):
+                receiver.ask("notified_wait 0 0 -2")
+            receiver.ask(f"check {target} 0 64 9")
+
+    @staticmethod
+    def local(actor, region):
+        plan, = actor.ask("plan local any daemon 0")
+        actor.ask(f"put {plan} {region} 0 64 {actor.handle(region)} 64 64")
+        return plan
+
+
 class Quotas(harness.Case):
     def one(self, nodes=1, **options):
         cluster = self.cluster(nodes, options={key.replace("__", "."): value for key, value in options.items()})
