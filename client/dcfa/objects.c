@@ -5,6 +5,7 @@
 
 #include "client/core/error.h"
 #include "client/dcfa/dcfa.h"
+#include "proto/list.h"
 
 static_assert((int)DCFA_LOCAL == (int)DCFA_ACCESS_LOCAL &&
                   (int)DCFA_REMOTE_WRITE == (int)DCFA_ACCESS_WRITE &&
@@ -25,11 +26,7 @@ static int create(struct dcfa *processor, Tca__DcfaCreate *body, struct dcfa_obj
     object->processor = processor;
     object->kind = (enum dcfa_kind)body->kind;
     object->id = ret_reply->message->dcfa_created->id;
-    object->next = processor->objects;
-    object->link = &processor->objects;
-    if (object->next)
-        object->next->link = &object->next;
-    processor->objects = object;
+    LIST_ADD(&processor->objects, object, next, link);
     return 0;
 }
 
@@ -64,9 +61,7 @@ static int release(struct dcfa_object *object)
         return r;
     if (object->kind == DCFA_QP)
         forget_qp((struct dcfa_qp *)object);
-    *object->link = object->next;
-    if (object->next)
-        object->next->link = object->link;
+    LIST_REMOVE(object, next, link);
     dcfa_object_free(object);
     return 0;
 }

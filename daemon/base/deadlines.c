@@ -1,5 +1,6 @@
 #include "daemon/base/deadlines.h"
 
+#include "proto/list.h"
 #include "proto/wait.h"
 
 /* ---- the heap ---- */
@@ -14,11 +15,7 @@ static struct deadline *merge(struct deadline *a, struct deadline *b)
         a = b;
         b = swap;
     }
-    b->next = a->child;
-    if (b->next)
-        b->next->link = &b->next;
-    b->link = &a->child;
-    a->child = b;
+    LIST_ADD(&a->child, b, next, link);
     return a;
 }
 
@@ -54,9 +51,7 @@ static void set_first(struct deadlines *deadlines, struct deadline *first)
 
 static void take_out(struct deadlines *deadlines, struct deadline *deadline)
 {
-    *deadline->link = deadline->next;
-    if (deadline->next)
-        deadline->next->link = deadline->link;
+    LIST_REMOVE(deadline, next, link);
     set_first(deadlines, merge(deadlines->first, merge_list(deadline->child)));
     *deadline = (struct deadline){
         .at_ns = deadline->at_ns, .expired = deadline->expired, .context = deadline->context};

@@ -7,6 +7,7 @@
 
 #include "daemon/base/loop.h"
 #include "daemon/base/loop_internal.h"
+#include "proto/list.h"
 #include "proto/wait.h"
 
 #define SLICE_NS UINT64_C(5000000)
@@ -220,20 +221,14 @@ void loop_last(struct loop *loop, struct loop_last *last, void (*call)(void *con
 {
     if (last->link)
         return;
-    *last = (struct loop_last){loop->lasts, &loop->lasts, call, context};
-    if (last->next)
-        last->next->link = &last->next;
-    loop->lasts = last;
+    *last = (struct loop_last){.call = call, .context = context};
+    LIST_ADD(&loop->lasts, last, next, link);
 }
 
 void loop_last_cancel(struct loop_last *last)
 {
-    if (!last->link)
-        return;
-    *last->link = last->next;
-    if (last->next)
-        last->next->link = last->link;
-    last->link = NULL;
+    if (last->link)
+        LIST_REMOVE(last, next, link);
 }
 
 void loop_run_lasts(struct loop *loop)

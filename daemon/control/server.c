@@ -20,6 +20,7 @@
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 #include "proto/frame.h"
+#include "proto/list.h"
 #include "proto/status.h"
 #include "proto/wait.h"
 
@@ -103,9 +104,7 @@ static bool is_silent(const struct client *client)
 static void client_drop(struct client *client)
 {
     struct session *session = client->session;
-    *client->link = client->next;
-    if (client->next)
-        client->next->link = client->link;
+    LIST_REMOVE(client, next, link);
     end_silence(client);
     client->visitor->count--;
     visitor_forget(client->server, client->visitor);
@@ -293,11 +292,7 @@ static void accepted(void *context, int fd, const char *from)
     }
     visitor->count++;
     begin_silence(client);
-    client->next = server->clients;
-    client->link = &server->clients;
-    if (client->next)
-        client->next->link = &client->next;
-    server->clients = client;
+    LIST_ADD(&server->clients, client, next, link);
     if (!server->ticking)
         server->ticking = loop_timer_set(server->tick, TICK_NS, 0) == 0;
     return;

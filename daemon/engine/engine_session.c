@@ -4,6 +4,7 @@
 
 #include "daemon/base/loop.h"
 #include "daemon/engine/engine_internal.h"
+#include "proto/list.h"
 
 enum {
     POP_BUDGET = 16, /* entries of one channel in one round */
@@ -18,22 +19,6 @@ static bool has_starts(const struct engine_session *session)
 }
 
 /* ---- the two lists ---- */
-
-static void list_remove(struct engine_session *session)
-{
-    *session->link = session->next;
-    if (session->next)
-        session->next->link = session->link;
-}
-
-static void list_insert(struct engine_session **list, struct engine_session *session)
-{
-    session->next = *list;
-    session->link = list;
-    if (*list)
-        (*list)->link = &session->next;
-    *list = session;
-}
 
 static void set_armed(struct engine_session *session, bool armed)
 {
@@ -53,8 +38,8 @@ void engine_session_wake(struct engine_session *session)
     set_armed(session, false);
     if (session->parked) {
         session->parked = session->dormant = false;
-        list_remove(session);
-        list_insert(&session->engine->active, session);
+        LIST_REMOVE(session, next, link);
+        LIST_ADD(&session->engine->active, session, next, link);
     }
 }
 
@@ -91,8 +76,8 @@ bool engine_session_arm(struct engine_session *session)
     /* With plans under way it stays where a driver's event leads to a look at them. */
     if (!has_starts(session)) {
         session->parked = true;
-        list_remove(session);
-        list_insert(&session->engine->parked, session);
+        LIST_REMOVE(session, next, link);
+        LIST_ADD(&session->engine->parked, session, next, link);
     }
     return true;
 }
@@ -210,7 +195,7 @@ static void attach_work(struct engine *engine, void *context)
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = session};
     if (epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, session->wake_fd, &event) < 0)
         session->broken = true; /* out of kernel memory: the client could not wake the engine */
-    list_insert(&engine->active, session);
+    LIST_ADD(&engine->active, session, next, link);
     if (session->broken)
         engine_session_break(session, "no kernel memory to watch its eventfd");
 }
@@ -258,7 +243,7 @@ bool engine_session_detach_step(struct engine_session *session)
     if (has_starts(session))
         return false;
     epoll_ctl(session->engine->epoll_fd, EPOLL_CTL_DEL, session->wake_fd, NULL);
-    list_remove(session);
+    LIST_REMOVE(session, next, link);
     loop_post_own(session->engine->loop, &session->detached_post, detached_on_loop, session);
     return true;
 }

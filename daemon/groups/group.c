@@ -14,6 +14,7 @@
 
 #include "daemon/groups/group_internal.h"
 #include "daemon/tcad.h"
+#include "proto/list.h"
 
 /* ---- places ---- */
 
@@ -40,11 +41,7 @@ struct place *place_new(struct session *session, const char *group, uint32_t roo
     place->size = size;
     snprintf(place->group, sizeof place->group, "%s", group);
     place->gone = gone;
-    place->next = groups->places;
-    place->link = &groups->places;
-    if (place->next)
-        place->next->link = &place->next;
-    groups->places = place;
+    LIST_ADD(&groups->places, place, next, link);
     table_add(&groups->by_session, &place->entry, place->session, place);
     return place;
 }
@@ -57,9 +54,7 @@ uint64_t group_place_bytes(uint32_t size)
 
 static void forget(struct place *place)
 {
-    *place->link = place->next;
-    if (place->next)
-        place->next->link = place->link;
+    LIST_REMOVE(place, next, link);
     free(place->gone);
     free(place);
 }

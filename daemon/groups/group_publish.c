@@ -6,6 +6,7 @@
 
 #include "daemon/groups/group_internal.h"
 #include "daemon/tcad.h"
+#include "proto/list.h"
 
 enum { LOOKUPS_MAX = 4 * GROUP_SIZE_MAX }; /* pending in one group */
 
@@ -22,9 +23,7 @@ static struct published *find(const struct group *group, const char *name)
 
 static void drop(struct group *group, struct published *published)
 {
-    *published->link = published->next;
-    if (published->next)
-        published->next->link = published->link;
+    LIST_REMOVE(published, next, link);
     table_remove(&group->names, &published->entry);
     charge_lower(&group->charge, sizeof *published);
     free(published);
@@ -33,9 +32,7 @@ static void drop(struct group *group, struct published *published)
 static void drop_lookup(struct group *group, struct lookup *lookup)
 {
     deadline_clear(&group->root->deadlines, &lookup->deadline);
-    *lookup->link = lookup->next;
-    if (lookup->next)
-        lookup->next->link = lookup->link;
+    LIST_REMOVE(lookup, next, link);
     table_remove(&group->sought, &lookup->entry);
     charge_lower(&group->charge, sizeof *lookup);
     free(lookup);
@@ -138,11 +135,7 @@ static int add(struct root *root, struct group *group, const Tca__PeerPublish *p
     published->rank = publish->rank;
     strcpy(published->name, publish->name); /* fits: checked */
     memcpy(published->handle, publish->handle.data, HANDLE_BYTES);
-    published->link = &group->members[publish->rank].published;
-    published->next = *published->link;
-    if (published->next)
-        published->next->link = &published->next;
-    *published->link = published;
+    LIST_ADD(&group->members[publish->rank].published, published, next, link);
     table_add(&group->names, &published->entry, table_text(published->name), published);
     return 0;
 }
@@ -242,11 +235,7 @@ void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__Peer
     lookup->tag = tag;
     lookup->since_ns = clock_now_ns();
     strcpy(lookup->name, request->name); /* fits: checked */
-    lookup->next = group->lookups;
-    lookup->link = &group->lookups;
-    if (lookup->next)
-        lookup->next->link = &lookup->next;
-    group->lookups = lookup;
+    LIST_ADD(&group->lookups, lookup, next, link);
     table_add(&group->sought, &lookup->entry, table_text(lookup->name), lookup);
     deadline_set(&root->deadlines, &lookup->deadline,
                  group_deadline(lookup->since_ns, request->timeout_ns), lookup_expires, lookup);

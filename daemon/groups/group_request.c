@@ -6,6 +6,7 @@
 
 #include "daemon/groups/group_internal.h"
 #include "daemon/tcad.h"
+#include "proto/list.h"
 
 struct request *request_new(struct session *session, const struct place *place,
                             enum request_kind kind, uint32_t tag, uint64_t timeout_ns)
@@ -32,11 +33,7 @@ struct request *request_new(struct session *session, const struct place *place,
     request->root = place->root;
     memcpy(request->group, place->group, sizeof request->group);
     request->deadline_ns = group_deadline(clock_now_ns(), timeout_ns);
-    request->link = &groups->requests;
-    request->next = groups->requests;
-    if (request->next)
-        request->next->link = &request->next;
-    groups->requests = request;
+    LIST_ADD(&groups->requests, request, next, link);
     session->group_requests++;
     return request;
 }
@@ -46,9 +43,7 @@ struct request *request_free(struct request *request)
     struct session *session = session_find(request->groups->tcad, request->session);
     if (session)
         session->group_requests--;
-    *request->link = request->next;
-    if (request->next)
-        request->next->link = request->link;
+    LIST_REMOVE(request, next, link);
     free(request);
     return NULL;
 }

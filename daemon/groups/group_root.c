@@ -8,6 +8,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/groups/group_internal.h"
 #include "daemon/tcad.h"
+#include "proto/list.h"
 
 static uint64_t key(uint32_t user, const char *name)
 {
@@ -46,11 +47,7 @@ struct group *group_new(struct root *root, const Tca__PeerGroupJoin *join)
     snprintf(group->name, sizeof group->name, "%s", join->name);
     group->size = join->size;
     group->members = members;
-    group->next = root->groups;
-    group->link = &root->groups;
-    if (group->next)
-        group->next->link = &group->next;
-    root->groups = group;
+    LIST_ADD(&root->groups, group, next, link);
     table_add(&root->by_name, &group->entry, key(group->user, group->name), group);
     root->count++;
     root->members += group->size;
@@ -66,9 +63,7 @@ int group_charge(struct root *root, struct group *group, uint64_t bytes, const c
 
 void group_end(struct root *root, struct group *group)
 {
-    *group->link = group->next;
-    if (group->next)
-        group->next->link = group->link;
+    LIST_REMOVE(group, next, link);
     table_remove(&root->by_name, &group->entry);
     root->count--;
     root->members -= group->size;

@@ -6,6 +6,7 @@
 
 #include "daemon/groups/group_internal.h"
 #include "daemon/tcad.h"
+#include "proto/list.h"
 
 /* ---- gathering ---- */
 
@@ -66,11 +67,7 @@ static int own_set(struct tcad *tcad, struct place *place, const char *name,
             return -ENOMEM;
         }
         snprintf(own->name, sizeof own->name, "%s", name);
-        own->next = place->published;
-        own->link = &place->published;
-        if (own->next)
-            own->next->link = &own->next;
-        place->published = own;
+        LIST_ADD(&place->published, own, next, link);
         table_add(&place->names, &own->entry, table_text(own->name), own);
     }
     memcpy(own->handle, handle, HANDLE_BYTES);
@@ -79,9 +76,7 @@ static int own_set(struct tcad *tcad, struct place *place, const char *name,
 
 static void own_drop(struct place *place, struct own *own)
 {
-    *own->link = own->next;
-    if (own->next)
-        own->next->link = own->link;
+    LIST_REMOVE(own, next, link);
     table_remove(&place->names, &own->entry);
     charge_lower(&place->charge, sizeof *own);
     free(own);

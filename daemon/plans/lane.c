@@ -8,6 +8,7 @@
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
+#include "proto/list.h"
 
 /* A lane from the session that has it in its list to another. */
 struct lane_record {
@@ -56,11 +57,7 @@ static int make(struct session *from, struct session *to, struct lane_record **r
     }
     lane->from = from;
     table_add(&from->lanes, &lane->entry, to->id, lane);
-    lane->next_to = to->lanes_to;
-    lane->link_to = &to->lanes_to;
-    if (lane->next_to)
-        lane->next_to->link_to = &lane->next_to;
-    to->lanes_to = lane;
+    LIST_ADD(&to->lanes_to, lane, next_to, link_to);
     *ret_lane = lane;
     return fd;
 }
@@ -142,9 +139,7 @@ static void drop(void *context, void *owner)
     struct lane_record *lane = owner;
     struct session *from = lane->from;
     table_remove(&from->lanes, &lane->entry);
-    *lane->link_to = lane->next_to;
-    if (lane->next_to)
-        lane->next_to->link_to = lane->link_to;
+    LIST_REMOVE(lane, next_to, link_to);
     charge_lower(&from->charge, sizeof *lane);
     free(lane);
 }

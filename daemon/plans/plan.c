@@ -13,6 +13,7 @@
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
+#include "proto/list.h"
 #include "proto/status.h"
 
 int plan_fail(struct plan *plan, int error, const char *format, ...)
@@ -120,10 +121,7 @@ void plan_reported(struct plan *plan)
 {
     if (!plan->unreported_link)
         return;
-    *plan->unreported_link = plan->next_unreported;
-    if (plan->next_unreported)
-        plan->next_unreported->unreported_link = plan->unreported_link;
-    plan->unreported_link = NULL;
+    LIST_REMOVE(plan, next_unreported, unreported_link);
 }
 
 /* The client has read what was queued for it, or has gone. */
@@ -149,11 +147,7 @@ static void tell_broken(struct plan *plan)
         tell_now(plan);
         return;
     }
-    plan->next_unreported = session->unreported_plans;
-    plan->unreported_link = &session->unreported_plans;
-    if (plan->next_unreported)
-        plan->next_unreported->unreported_link = &plan->next_unreported;
-    session->unreported_plans = plan;
+    LIST_ADD(&session->unreported_plans, plan, next_unreported, unreported_link);
     if (session->telling_plans)
         return;
     session->telling_plans = true;

@@ -12,6 +12,7 @@
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
+#include "proto/list.h"
 
 /* ---- REGISTERING: on the worker ---- */
 
@@ -146,11 +147,7 @@ static int take_id(struct session *session, struct plan *plan)
             continue;
         plan->id = session->last_plan = id;
         session->plans[id] = plan;
-        plan->next_of_session = session->plan_list;
-        plan->link_of_session = &session->plan_list;
-        if (plan->next_of_session)
-            plan->next_of_session->link_of_session = &plan->next_of_session;
-        session->plan_list = plan;
+        LIST_ADD(&session->plan_list, plan, next_of_session, link_of_session);
         session->plan_count++;
         return 0;
     }

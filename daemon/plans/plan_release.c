@@ -12,6 +12,7 @@
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
+#include "proto/list.h"
 
 /* ---- on the engine: puts and chains ---- */
 
@@ -211,9 +212,7 @@ void plan_do_free(struct plan *plan)
     assert(session->plans[plan->id] == plan);
     session->plans[plan->id] = NULL;
     session->last_plan = plan->id;
-    *plan->link_of_session = plan->next_of_session;
-    if (plan->next_of_session)
-        plan->next_of_session->link_of_session = plan->link_of_session;
+    LIST_REMOVE(plan, next_of_session, link_of_session);
     session->plan_count--;
     session->plan_bytes -= plan->memory_bytes;
     session->step_count -= plan->held_steps;

@@ -14,6 +14,7 @@
 #include "daemon/rails/link_internal.h"
 #include "daemon/rails/rails.h"
 #include "daemon/tcad.h"
+#include "proto/list.h"
 
 /* Takes an offer of another node, if it is within the limits. */
 static bool take_offer(uint64_t generation, ProtobufCBinaryData data, struct offer *ret_offer)
@@ -29,9 +30,7 @@ static bool take_offer(uint64_t generation, ProtobufCBinaryData data, struct off
 
 void link_asked_end(struct link *link)
 {
-    *link->asked = link->next_asked;
-    if (link->next_asked)
-        link->next_asked->asked = link->asked;
+    LIST_REMOVE(link, next_asked, asked);
     link_unref(link);
 }
 
@@ -92,11 +91,7 @@ void link_ask(struct link *link)
 
     link_move(link, LINK_OFFERED);
     link->refs++;
-    link->next_asked = links->asked;
-    link->asked = &links->asked;
-    if (links->asked)
-        links->asked->asked = &link->next_asked;
-    links->asked = link;
+    LIST_ADD(&links->asked, link, next_asked, asked);
     peers_request(links->tcad->peers, link->node, &message,
                   links->tcad->conf->control.request_timeout_ns, replied, link);
 }

@@ -18,6 +18,7 @@
 #include "daemon/sessions/session.h"
 #include "daemon/sessions/space.h"
 #include "daemon/tcad.h"
+#include "proto/list.h"
 
 enum { LONG_BYTES = 16 << 20 }; /* unmapping this much takes milliseconds */
 
@@ -117,11 +118,7 @@ void region_add(struct session *session, struct region *region)
     struct regions *regions = region->tcad->regions;
     table_add(&regions->ids, &region->entry, region->id, region);
     region->session = session;
-    region->next_of_session = session->regions;
-    region->link_of_session = &session->regions;
-    if (session->regions)
-        session->regions->link_of_session = &region->next_of_session;
-    session->regions = region;
+    LIST_ADD(&session->regions, region, next_of_session, link_of_session);
     session->region_count++;
 }
 
@@ -211,9 +208,7 @@ void region_end(struct region *region)
     assert(session);
 
     table_remove(&tcad->regions->ids, &region->entry);
-    *region->link_of_session = region->next_of_session;
-    if (region->next_of_session)
-        region->next_of_session->link_of_session = region->link_of_session;
+    LIST_REMOVE(region, next_of_session, link_of_session);
     region_uncharge(region);
     session->region_count--;
     region->session = NULL;

@@ -5,24 +5,9 @@
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
+#include "proto/list.h"
 
 enum { TELL_MAX = 64 }; /* regions named in one message */
-
-static void link_in(struct region_view **list, struct region_view *view)
-{
-    view->next = *list;
-    view->link = list;
-    if (view->next)
-        view->next->link = &view->next;
-    *list = view;
-}
-
-static void link_out(struct region_view *view)
-{
-    *view->link = view->next;
-    if (view->next)
-        view->next->link = view->link;
-}
 
 void region_view_note(struct session *session, struct region *region)
 {
@@ -40,14 +25,14 @@ void region_view_note(struct session *session, struct region *region)
     }
     view->session = session;
     table_add(&session->views.by_region, &view->entry, region->id, view);
-    link_in(&region->views, view);
+    LIST_ADD(&region->views, view, next, link);
 }
 
 static void view_free(void *context, void *owner)
 {
     struct region_view *view = owner;
     struct session *session = view->session;
-    link_out(view);
+    LIST_REMOVE(view, next, link);
     table_remove(&session->views.by_region, &view->entry);
     charge_lower(&session->charge, sizeof *view);
     free(view);
@@ -99,8 +84,8 @@ void region_views_end(struct region *region)
     while (region->views) {
         struct region_view *view = region->views;
         struct session *session = view->session;
-        link_out(view);
-        link_in(&session->views.stale, view);
+        LIST_REMOVE(view, next, link);
+        LIST_ADD(&session->views.stale, view, next, link);
         if (session->views.notifying)
             continue;
         session->views.notifying = true;

@@ -19,6 +19,7 @@
 #include "daemon/sessions/client.h"
 #include "daemon/sessions/region.h"
 #include "daemon/tcad.h"
+#include "proto/list.h"
 #include "proto/notify.h"
 #include "proto/wait.h"
 
@@ -268,11 +269,7 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
         session_destroy(session);
         return NULL;
     }
-    session->next = tcad->sessions;
-    session->link = &tcad->sessions;
-    if (session->next)
-        session->next->link = &session->next;
-    tcad->sessions = session;
+    LIST_ADD(&tcad->sessions, session, next, link);
     table_add(&tcad->session_ids, &session->entry, session->id, session);
     tcad->session_count++;
     welcome(session, tag);
@@ -284,9 +281,7 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
 static void detached(void *context)
 {
     struct session *session = context;
-    *session->link = session->next;
-    if (session->next)
-        session->next->link = session->link;
+    LIST_REMOVE(session, next, link);
     table_remove(&session->tcad->session_ids, &session->entry);
     session->tcad->session_count--;
     session_destroy(session);

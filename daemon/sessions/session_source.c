@@ -6,6 +6,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
+#include "proto/list.h"
 
 struct source_wait {
     struct source_wait *next, **link; /* in session->source_waits */
@@ -30,11 +31,8 @@ static void raised(void *context)
 {
     struct source_wait *wait = context;
     struct session *session = session_find_any(wait->tcad, wait->session);
-    if (session) {
-        *wait->link = wait->next;
-        if (wait->next)
-            wait->next->link = wait->link;
-    }
+    if (session)
+        LIST_REMOVE(wait, next, link);
     if (session && !session->closing) {
         tell(session, wait->rank, wait->state);
         wait->tcad->session_hooks->source_gone(session, wait->rank, wait->state);
@@ -62,8 +60,6 @@ void session_source_gone(struct session *session, uint32_t rank, enum source_sta
     }
     const struct notify_line *lines = session->notify->lines + (size_t)rank * SLOTS_PER_SOURCE;
     *wait = (struct source_wait){
-        .next = session->source_waits,
-        .link = &session->source_waits,
         .raise = {.engine = tcad->engine,
                   .first = lines,
                   .end = lines + SLOTS_PER_SOURCE,
@@ -74,8 +70,6 @@ void session_source_gone(struct session *session, uint32_t rank, enum source_sta
         .rank = rank,
         .state = state,
     };
-    if (wait->next)
-        wait->next->link = &wait->next;
-    session->source_waits = wait;
+    LIST_ADD(&session->source_waits, wait, next, link);
     engine_await_raised(&wait->raise);
 }

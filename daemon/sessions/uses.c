@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "proto/list.h"
+
 /* An event, while the users of its subject are notified. */
 struct delivery {
     struct delivery *next;
@@ -47,23 +49,6 @@ static struct subject *find(const struct uses *uses, struct subject_key key)
     return NULL;
 }
 
-static void link_in(struct use **head, struct use *use)
-{
-    use->next = *head;
-    use->link = head;
-    if (use->next)
-        use->next->link = &use->next;
-    *head = use;
-}
-
-static void link_out(struct use *use)
-{
-    *use->link = use->next;
-    if (use->next)
-        use->next->link = use->link;
-    use->link = NULL;
-}
-
 bool uses_last_is(const struct uses *uses, struct subject_key key, const void *user)
 {
     const struct subject *subject = find(uses, key);
@@ -85,7 +70,7 @@ int use_add(struct uses *uses, struct use *use, struct subject_key key, void *us
     use->subject = subject;
     use->user = user;
     use->added = ++uses->adds;
-    link_in(&subject->first, use);
+    LIST_ADD(&subject->first, use, next, link);
     return 0;
 }
 
@@ -112,7 +97,7 @@ void use_drop(struct uses *uses, struct use *use)
 {
     if (!use->link)
         return;
-    link_out(use);
+    LIST_REMOVE(use, next, link);
     drop_subject(use->subject);
     use->subject = NULL;
 }
@@ -127,8 +112,8 @@ static void begin_delivery(struct subject *subject, uint64_t before)
         next = use->next;
         if (use->added > before)
             continue;
-        link_out(use);
-        link_in(at, use);
+        LIST_REMOVE(use, next, link);
+        LIST_ADD(at, use, next, link);
         at = &use->next;
     }
 }
@@ -137,12 +122,12 @@ static void notify_one(struct subject *subject, const struct use_event *event)
 {
     struct use *use = subject->pending;
     struct subject *of = use->subject;
-    link_out(use);
+    LIST_REMOVE(use, next, link);
     use->subject = NULL;
     if (!event->notify(event, use->user))
         return;
     use->subject = of;
-    link_in(&subject->first, use);
+    LIST_ADD(&subject->first, use, next, link);
 }
 
 /* False: the slice is over. */

@@ -96,8 +96,8 @@ struct hca_put {
     const struct layout *blocks; /* WRITE: of the target; NULL: contiguous */
     uint32_t rkey;
     uint32_t landing, generation;
-    uint64_t region;                 /* of the target */
-    struct hca_put *next, *previous; /* WRITE: in the peer's list */
+    uint64_t region;              /* of the target */
+    struct hca_put *next, **link; /* WRITE: in the peer's list; else NULL */
 };
 
 /* A request that the device will report, and with it all before it. */
@@ -142,9 +142,8 @@ struct hca_peer {
     int error;   /* it is lost */
     int failing; /* is to be lost in the next round */
     bool told;   /* peer_down() was called, or the owner has failed it */
-    struct hca_peer *next_active, *previous_active; /* has something to do */
-    bool active;
-    struct hca_peer *next, *previous; /* in the driver's list, under the lock */
+    struct hca_peer *next_active, **active_link; /* has something to do; else NULL */
+    struct hca_peer *next, *previous;            /* in the driver's list, under the lock */
     struct hca_peer *next_dead;
 };
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "drivers/hca/hca.h"
+#include "proto/list.h"
 
 void hca_peer_activate(struct hca_peer *peer)
 {
@@ -9,25 +10,14 @@ void hca_peer_activate(struct hca_peer *peer)
     if (peer->error < 0)
         return;
     hca->fresh = true;
-    if (peer->active)
-        return;
-    peer->active = true;
-    peer->previous_active = NULL;
-    peer->next_active = hca->active;
-    if (hca->active)
-        hca->active->previous_active = peer;
-    hca->active = peer;
+    if (!peer->active_link)
+        LIST_ADD(&hca->active, peer, next_active, active_link);
 }
 
 void hca_peer_deactivate(struct hca_peer *peer)
 {
-    if (!peer->active)
-        return;
-    peer->active = false;
-    *(peer->previous_active ? &peer->previous_active->next_active : &peer->hca->active) =
-        peer->next_active;
-    if (peer->next_active)
-        peer->next_active->previous_active = peer->previous_active;
+    if (peer->active_link)
+        LIST_REMOVE(peer, next_active, active_link);
 }
 
 bool hca_peer_rests(const struct hca_peer *peer)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "drivers/hca/hca.h"
+#include "proto/list.h"
 
 static int read_blob(const struct driver_put_args *args, struct hca_blob *ret_blob)
 {
@@ -64,21 +65,6 @@ void hca_put_part(struct driver *driver, struct driver_put *put, const struct dr
     set_part((struct hca_put *)put, part);
 }
 
-static void enlist(struct hca_put *put)
-{
-    put->next = put->peer->writes;
-    if (put->next)
-        put->next->previous = put;
-    put->peer->writes = put;
-}
-
-static void strike(struct hca_put *put)
-{
-    *(put->previous ? &put->previous->next : &put->peer->writes) = put->next;
-    if (put->next)
-        put->next->previous = put->previous;
-}
-
 int hca_put_prepare(struct driver *driver, const struct driver_put_args *args,
                     struct driver_put **ret_put, struct driver_put_info *ret_info)
 {
@@ -113,7 +99,7 @@ int hca_put_prepare(struct driver *driver, const struct driver_put_args *args,
     put->base.flow = (struct flow_put){.peer = put->peer, .flow = args->flow};
     put->base.cost = 1;
     if (put->writable)
-        enlist(put);
+        LIST_ADD(&put->peer->writes, put, next, link);
     const uint64_t requests = count_requests(put);
     *ret_put = (struct driver_put *)put;
     *ret_info = (struct driver_put_info){
@@ -131,8 +117,8 @@ void hca_put_release(struct driver *driver, struct driver_put *driver_put)
     if (!put)
         return;
     assert(!put->base.op && put->base.pending == 0);
-    if (put->writable)
-        strike(put);
+    if (put->link)
+        LIST_REMOVE(put, next, link);
     packed_deinit(&put->source);
     free(put);
 }

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "drivers/manycore/loop.h"
+#include "proto/list.h"
 
 enum { INDEX_BITS = 20, GENERATION_MASK = (1 << (32 - INDEX_BITS)) - 1 };
 
@@ -200,10 +201,7 @@ static void leave_busy(struct loop_qp *qp)
 {
     if (!qp->link)
         return;
-    *qp->link = qp->next;
-    if (qp->next)
-        qp->next->link = qp->link;
-    qp->link = NULL;
+    LIST_REMOVE(qp, next, link);
 }
 
 static void qp_free(struct verbs_qp *base)
@@ -258,11 +256,7 @@ static int post_send(struct verbs_qp *base, const struct dcfa_entry *entry, uint
     if (r == 0 && qp->failed) {
         loop_fail(qp);
     } else if (r == 0 && !qp->link) {
-        qp->next = device->busy;
-        qp->link = &device->busy;
-        if (qp->next)
-            qp->next->link = &qp->next;
-        device->busy = qp;
+        LIST_ADD(&device->busy, qp, next, link);
     }
     unlock(device);
     return r;

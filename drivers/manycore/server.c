@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "drivers/manycore/port.h"
+#include "proto/list.h"
 #include "proto/thread.h"
 #include "proto/wait.h"
 
@@ -125,11 +126,7 @@ int port_server_add(struct port_server *server, struct port *port)
     if (r < 0)
         return r;
     port_server_lock(server);
-    port->next = server->ports;
-    port->link = &server->ports;
-    if (port->next)
-        port->next->link = &port->next;
-    server->ports = port;
+    LIST_ADD(&server->ports, port, next, link);
     port_server_unlock(server);
     return 0;
 }
@@ -140,10 +137,7 @@ void port_server_remove(struct port *port)
     if (!port->link)
         return;
     port_server_lock(server);
-    *port->link = port->next;
-    if (port->next)
-        port->next->link = port->link;
-    port->link = NULL;
+    LIST_REMOVE(port, next, link);
     port_server_unlock(server);
     /* the processor can hold the eventfd open, which would keep it in the set */
     epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, port->wake_fd, NULL);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "drivers/ofi/ofi.h"
+#include "proto/list.h"
 
 static_assert(sizeof(struct ofi_put) <= DRIVER_PUT_BYTES, "a put is charged as this");
 
@@ -41,20 +42,13 @@ static void enlist(struct ofi_driver *ofi, struct ofi_put *put)
     const struct ofi_link *link = &put->peer->link;
     for (unsigned i = 0; i < OFI_REVOKED_KEPT; i++)
         put->base.stale |= link->revoked[i] == put->key && put->key != 0;
-    put->link_of_key = &ofi->keys[ofi_key_bucket(put->key)];
-    put->next_of_key = *put->link_of_key;
-    if (put->next_of_key)
-        put->next_of_key->link_of_key = &put->next_of_key;
-    *put->link_of_key = put;
+    LIST_ADD(&ofi->keys[ofi_key_bucket(put->key)], put, next_of_key, link_of_key);
 }
 
 static void delist(struct ofi_put *put)
 {
-    if (!put->link_of_key)
-        return;
-    *put->link_of_key = put->next_of_key;
-    if (put->next_of_key)
-        put->next_of_key->link_of_key = put->link_of_key;
+    if (put->link_of_key)
+        LIST_REMOVE(put, next_of_key, link_of_key);
 }
 
 /* A put that is completely posted may have arrived, and completes as usual. */

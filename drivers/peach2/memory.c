@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "drivers/peach2/peach2.h"
+#include "proto/list.h"
 
 /* ---- mappings ---- */
 
@@ -51,11 +52,7 @@ static int add(struct peach2 *peach2, struct mapping mapping, uint64_t phase, ui
     *own = mapping;
     int r = place(peach2, own, phase, offset);
     if (r == 0) {
-        own->next = peach2->mappings;
-        own->link = &peach2->mappings;
-        if (own->next)
-            own->next->link = &own->next;
-        peach2->mappings = own;
+        LIST_ADD(&peach2->mappings, own, next, link);
     }
     pthread_mutex_unlock(&peach2->lock);
     if (r < 0) {
@@ -92,9 +89,7 @@ void peach2_memory_unmap(struct peach2 *peach2, struct mapping *mapping, uint32_
     pthread_mutex_lock(&peach2->lock);
     if (!peach2->gone)
         peach2_device_request(&peach2->device, &message, -1);
-    *mapping->link = mapping->next;
-    if (mapping->next)
-        mapping->next->link = mapping->link;
+    LIST_REMOVE(mapping, next, link);
     if (nodes)
         spans_leave(&peach2->spans, mapping->span, nodes);
     else

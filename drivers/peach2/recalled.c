@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "drivers/peach2/peach2.h"
+#include "proto/list.h"
 
 static struct recalled *recalled_of(struct peach2 *peach2, unsigned node)
 {
@@ -19,18 +20,12 @@ static struct recalled *recalled_of(struct peach2 *peach2, unsigned node)
 void peach2_recalled_add(struct peach2 *peach2, struct put *put)
 {
     struct recalled *recalled = recalled_of(peach2, put->peer->address.node);
-    put->next_prepared = recalled->puts;
-    put->link_prepared = &recalled->puts;
-    if (put->next_prepared)
-        put->next_prepared->link_prepared = &put->next_prepared;
-    recalled->puts = put;
+    LIST_ADD(&recalled->puts, put, next_prepared, link_prepared);
 }
 
 void peach2_recalled_remove(struct put *put)
 {
-    *put->link_prepared = put->next_prepared;
-    if (put->next_prepared)
-        put->next_prepared->link_prepared = put->link_prepared;
+    LIST_REMOVE(put, next_prepared, link_prepared);
 }
 
 static bool is_in(const struct put *put, const struct recalled_range *range)

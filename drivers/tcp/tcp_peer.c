@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "drivers/tcp/tcp.h"
+#include "proto/list.h"
 
 bool tcp_address_read(const void *bytes, size_t count, struct tcp_address *ret_address)
 {
@@ -49,25 +50,14 @@ int tcp_peer_connect(struct driver *driver, const void *address, size_t address_
 void tcp_peer_activate(struct tcp_peer *peer)
 {
     struct tcp_driver *tcp = peer->driver;
-    if (peer->active)
-        return;
-    peer->active = true;
-    peer->previous_active = NULL;
-    peer->next_active = tcp->active;
-    if (tcp->active)
-        tcp->active->previous_active = peer;
-    tcp->active = peer;
+    if (!peer->active_link)
+        LIST_ADD(&tcp->active, peer, next_active, active_link);
 }
 
 void tcp_peer_deactivate(struct tcp_peer *peer)
 {
-    if (!peer->active)
-        return;
-    peer->active = false;
-    *(peer->previous_active ? &peer->previous_active->next_active : &peer->driver->active) =
-        peer->next_active;
-    if (peer->next_active)
-        peer->next_active->previous_active = peer->previous_active;
+    if (peer->active_link)
+        LIST_REMOVE(peer, next_active, active_link);
 }
 
 void tcp_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)

@@ -112,8 +112,7 @@ struct tcp_peer {
     int error;  /* it is lost */
     int failed; /* by its owner, who has not seen its puts end yet */
     bool told;  /* peer_down() was called, or the owner has failed it */
-    struct tcp_peer *next_active, *previous_active; /* has something to do */
-    bool active;
+    struct tcp_peer *next_active, **active_link; /* has something to do; else NULL */
 };
 
 /* ---- receiving ---- */
