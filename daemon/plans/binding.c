@@ -150,6 +150,15 @@ static void release_work(struct engine *engine, void *context)
     engine_landing_end(engine, &binding->target, released, binding);
 }
 
+/* released() is called later. The engine has nothing of a binding where a process receives. */
+static void release(struct binding *binding)
+{
+    if (binding->pair)
+        loop_post_own(binding->tcad->loop, &binding->call.post, released, binding);
+    else
+        engine_call(binding->tcad->engine, &binding->call, release_work, NULL, binding);
+}
+
 /* Nothing may land there any more. */
 static void stop(struct binding *binding)
 {
@@ -161,7 +170,7 @@ static void stop(struct binding *binding)
     if (binding->region)
         binding->region->bindings--;
     if (!binding->making) /* otherwise binding_unmake() continues */
-        engine_call(binding->tcad->engine, &binding->call, release_work, NULL, binding);
+        release(binding);
 }
 
 void binding_end(struct binding *binding)
@@ -177,7 +186,7 @@ void binding_end(struct binding *binding)
 void binding_unmake(struct binding *binding)
 {
     if (binding->ended) /* while it was being made */
-        engine_call(binding->tcad->engine, &binding->call, release_work, NULL, binding);
+        release(binding);
     else
         binding_end(binding);
 }

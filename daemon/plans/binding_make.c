@@ -236,6 +236,15 @@ static void bounce(struct binding *binding)
     }
 }
 
+/* Otherwise processes receive, or nothing can. */
+static bool lands_here(const struct making *making)
+{
+    for (size_t i = 0; i < making->count; i++)
+        if (making->bindings[i]->rails)
+            return true;
+    return false;
+}
+
 static void land(void *context)
 {
     struct making *making = context;
@@ -245,7 +254,10 @@ static void land(void *context)
             return;
         bounce(binding);
     }
-    engine_job(making->tcad->engine, &making->call, land_some, land_done, making);
+    if (lands_here(making))
+        engine_job(making->tcad->engine, &making->call, land_some, land_done, making);
+    else
+        loop_post_own(making->tcad->loop, &making->call.post, land_done, making);
 }
 
 static void register_done(void *context)
@@ -257,10 +269,6 @@ static void register_done(void *context)
     land(making);
 }
 
-static void nothing(struct engine *engine, void *context)
-{
-}
-
 static void not_registered(void *context)
 {
     struct making *making = context;
@@ -268,7 +276,7 @@ static void not_registered(void *context)
         making->bindings[i]->rails = 0;
         making->bindings[i]->error = -ENOMEM;
     }
-    engine_call(making->tcad->engine, &making->call, nothing, land_done, making);
+    loop_post_own(making->tcad->loop, &making->call.post, land_done, making);
 }
 
 /* Whether there is something for the worker to do. */

@@ -162,7 +162,12 @@ static void stripped(void *context)
 
 void plan_do_strip(struct plan *plan)
 {
-    plan_strip(plan, stripped);
+    if (plan->run.chain_count > 0) {
+        plan_strip(plan, stripped);
+        return;
+    }
+    plan->pending++; /* the engine has nothing of it: all chains are the client's */
+    stripped(plan);
 }
 
 /* ---- LEAVING and GONE ---- */
