@@ -32,8 +32,9 @@ struct tca {
     struct standby *standby; /* moves them on while the program computes, and has the lock of
                                 `pairs` and `mapped_regions`; NULL: not used */
     bool copying;            /* some of these can be advanced now */
-    bool deaf;   /* data of notifications cannot be fetched any more: the session is lost */
-    bool ending; /* plan->ending is set in some plan */
+    bool deaf;       /* data of notifications cannot be fetched any more: the session is lost */
+    bool ending;     /* plan->ending is set in some plan */
+    uint32_t doubts; /* plans with plan->doubt_end_ns */
     uint32_t engine_takes; /* plans whose waits may run in the daemon's seat, where the engine takes
                               notifications too */
     struct bounces *bounces;   /* staging of attached regions; NULL: not used */

@@ -114,6 +114,8 @@ struct tca_plan {
     bool stopping; /* TCA_PLAN_REPEAT: this round is the last, */
     bool cut;      /* which not all chains have begun */
     int status;    /* 0, or the first error */
+    /* Not 0: the chains are complete, and until then the start waits to learn why it has failed (progress.c) */
+    uint64_t doubt_end_ns;
     uint64_t start_ns;
     uint64_t client_done_ns;
     bool engine_takes;             /* counted in session->engine_takes */
@@ -192,7 +194,7 @@ void plan_run_later(struct tca_plan *plan);
 /* start.c: 0 if the plan can be started now. */
 int plan_check_startable(struct tca_plan *plan);
 
-/* The start is complete in both seats. */
+/* The chains of a running start are complete in both seats. It stays running while the reason of its failure is open. */
 void plan_finish(struct tca_plan *plan);
 
 /* Of the current start: the first one counts. No error: does nothing. */

@@ -17,7 +17,7 @@
  * in one call of the driver. */
 enum { PIECES = 4 };
 
-void plan_finish(struct tca_plan *plan)
+static void finish(struct tca_plan *plan)
 {
     plan->state = PLAN_IDLE;
     plan->last_status = plan->status;
@@ -31,6 +31,47 @@ void plan_finish(struct tca_plan *plan)
         plan->last.done_ns = plan->entry.done_ns;
     plan->last.seen_ns = clock_now_ns();
 }
+
+/* ---- failures in doubt ---- */
+
+/* A driver tells that memory is gone, and cannot tell whether it was freed or its process has ended. tcad breaks the plan
+ * with the reason (-ESTALE, -EOWNERDEAD, -EHOSTDOWN), which may arrive later: within the default of
+ * control.heartbeat_timeout, after which that node is down. */
+#define DOUBT_NS UINT64_C(5000000000)
+
+static bool in_doubt(const struct tca_plan *plan)
+{
+    return plan->status == -ESTALE && !plan->broken && !plan->session->control.lost;
+}
+
+void plan_finish(struct tca_plan *plan)
+{
+    if (__builtin_expect(plan->status == -ESTALE, 0) && in_doubt(plan)) {
+        plan->doubt_end_ns = clock_now_ns() + DOUBT_NS;
+        plan->session->doubts++;
+        return;
+    }
+    finish(plan);
+}
+
+static void end_doubt(struct tca_plan *plan)
+{
+    if (plan->broken)
+        plan->status = plan->broken;
+    plan->doubt_end_ns = 0;
+    plan->session->doubts--;
+    plan->session->failures++; /* again: who has looked since the first time saw it running */
+    finish(plan);
+}
+
+static __attribute__((noinline, cold)) void end_doubts(struct tca *session)
+{
+    for (struct tca_plan *plan = session->plans; plan; plan = plan->next)
+        if (plan->doubt_end_ns && (!in_doubt(plan) || clock_left(plan->doubt_end_ns) == 0))
+            end_doubt(plan);
+}
+
+/* ---- */
 
 void plan_note_error(struct tca_plan *plan, int error)
 {
@@ -145,6 +186,10 @@ void plan_abandon(struct tca_plan *plan, int error)
 {
     if (plan->state != PLAN_RUNNING)
         return;
+    if (plan->doubt_end_ns) {
+        end_doubt(plan);
+        return;
+    }
     plan_note_error(plan, error);
     plan->daemon_left = false;
     if (plan->client_left || repeats_here(plan))
@@ -200,6 +245,8 @@ static void run_all(struct tca *session)
     run_plans(session);
     while (__builtin_expect(session->ending, 0))
         end_broken(session);
+    if (__builtin_expect(session->doubts, 0))
+        end_doubts(session);
 }
 
 static __attribute__((noinline)) void run_with_pairs(struct tca *session)

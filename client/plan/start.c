@@ -131,7 +131,12 @@ int tca_start(struct tca_plan *plan)
         plan_run_later(plan);
         return 0;
     }
-    plan->last_status = plan->status;
+    if (unlikely(plan->status < 0)) {
+        plan->state = PLAN_RUNNING;
+        plan_finish(plan);
+        return 0;
+    }
+    plan->last_status = 0;
     plan->last_starts = plan->starts;
     return 0;
 }

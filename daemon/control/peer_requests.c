@@ -10,6 +10,7 @@
 #include "daemon/plans/plan.h"
 #include "daemon/rails/link.h"
 #include "daemon/tcad.h"
+#include "proto/status.h"
 
 static void session_gone(struct tcad *tcad, uint32_t node, const Tca__PeerSessionGone *gone)
 {
@@ -34,6 +35,12 @@ static void sessions_gone(struct tcad *tcad, uint32_t node, uint32_t tag,
         session_gone(tcad, node, gone->gone[i]);
 }
 
+static void region_gone(struct tcad *tcad, uint32_t node, const Tca__PeerRegionGone *gone)
+{
+    const int error = status_from_wire(gone->status);
+    plans_remote_region_gone(tcad, node, gone->region, error < 0 ? error : -ESTALE);
+}
+
 void peer_request(void *context, uint32_t node, uint32_t tag, const Tca__Message *request)
 {
     struct tcad *tcad = context;
@@ -55,7 +62,7 @@ void peer_request(void *context, uint32_t node, uint32_t tag, const Tca__Message
         sessions_gone(tcad, node, tag, request->peer_sessions_gone);
         return;
     case TCA__MESSAGE__BODY_PEER_REGION_GONE:
-        plans_remote_region_gone(tcad, node, request->peer_region_gone->region);
+        region_gone(tcad, node, request->peer_region_gone);
         return;
     case TCA__MESSAGE__BODY_PEER_PAIR_GONE:
         pairs_gone(tcad, node, request->peer_pair_gone);

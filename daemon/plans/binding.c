@@ -15,6 +15,7 @@
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
+#include "proto/status.h"
 
 struct bindings {
     struct table ids;
@@ -229,22 +230,24 @@ static void tell_all(struct tcad *tcad, struct subject_key key,
     uses_notify(&tcad->bindings->uses, &(struct use_event){.key = key, .notify = notify});
 }
 
-static void inform_region_gone(struct tcad *tcad, uint32_t node, uint64_t region)
-{
-    Tca__PeerRegionGone gone = TCA__PEER_REGION_GONE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    gone.region = region;
-    message.body_case = TCA__MESSAGE__BODY_PEER_REGION_GONE;
-    message.peer_region_gone = &gone;
-    peers_tell(tcad->peers, node, &message);
-}
-
 /* Nodes to be informed, each once. */
 struct informed {
     struct tcad *tcad;
     uint64_t region;
+    int error;
     uint8_t nodes[PEER_NODES_MAX / 8];
 };
+
+static void inform_region_gone(const struct informed *informed, uint32_t node)
+{
+    Tca__PeerRegionGone gone = TCA__PEER_REGION_GONE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    gone.region = informed->region;
+    gone.status = status_to_wire(informed->error);
+    message.body_case = TCA__MESSAGE__BODY_PEER_REGION_GONE;
+    message.peer_region_gone = &gone;
+    peers_tell(informed->tcad->peers, node, &message);
+}
 
 static void inform_node(void *context, void *user)
 {
@@ -254,12 +257,12 @@ static void inform_node(void *context, void *user)
     if (binding->node >= PEER_NODES_MAX || (informed->nodes[binding->node / 8] & bit))
         return;
     informed->nodes[binding->node / 8] |= bit;
-    inform_region_gone(informed->tcad, binding->node, informed->region);
+    inform_region_gone(informed, binding->node);
 }
 
-void bindings_region_gone(struct tcad *tcad, const struct region *region)
+void bindings_region_gone(struct tcad *tcad, const struct region *region, int error)
 {
-    struct informed informed = {.tcad = tcad, .region = region->id};
+    struct informed informed = {.tcad = tcad, .region = region->id, .error = error};
     if (!region->bindings)
         return;
     uses_each(&tcad->bindings->uses, of_region(region), inform_node, &informed);

@@ -126,7 +126,7 @@ void binding_answer_requests(struct binding *binding);
  * nodes; except bindings owned by plans of this node, which break and end them. A binding of
  * attached memory is remembered until its requester releases it, because the requester may still
  * ask whether its data was copied. */
-void bindings_region_gone(struct tcad *tcad, const struct region *region);
+void bindings_region_gone(struct tcad *tcad, const struct region *region, int error);
 void bindings_session_gone(struct tcad *tcad, const struct session *session);
 void bindings_node_gone(struct tcad *tcad, uint32_t node);
 

@@ -345,7 +345,7 @@ static void end_one(void *context, void *owner)
     const struct end *end = context;
     struct pair *pair = owner;
     if (end->session && pair->session == end->session->id) {
-        pair_tell_other(pair, -EOWNERDEAD);
+        pair_tell_other(pair, session_end_error(end->session));
         pair_drop(pair);
     } else if (!end->session && pair->node == end->node) {
         pair_end(pair, -EHOSTDOWN);

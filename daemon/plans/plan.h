@@ -293,8 +293,9 @@ void plans_each(const struct session *session, void (*each)(void *context, const
                 void *context);
 /* An object has gone: the plans that need it break (-ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN), and their
  * sessions are notified. */
-void plans_region_gone(struct region *region); /* of this node */
-void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region);
+/* error: -ESTALE (freed), or -EOWNERDEAD or -EHOSTDOWN (its process or daemon has ended). The first is of this node. */
+void plans_region_gone(struct region *region, int error);
+void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region, int error);
 /* error: -EOWNERDEAD, or -EHOSTDOWN if its daemon ends. */
 void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session, int error);
 /* Breaks the plans that need this rank; delayed until the session awaited it (session_source_awaited()). */

@@ -173,8 +173,8 @@ static bool lose_region(const struct use_event *event, void *plan)
     char text[128];
     const struct subject_key owner = owner_of(plan, &event->key);
     const enum source_state state = awaited(plan, &owner);
-    const int error = state == SOURCE_ALIVE ? -ESTALE : error_of(state);
-    if (state == SOURCE_ALIVE)
+    const int error = state == SOURCE_ALIVE ? event->error : error_of(state);
+    if (error == -ESTALE)
         snprintf(text, sizeof text,
                  "region %" PRIu64 " of node %" PRIu32 ", which it puts into, was freed",
                  event->key.id, event->key.node);
@@ -275,16 +275,17 @@ void plans_puts_lost(struct tcad *tcad, const struct link *link, uint64_t flow, 
         lose_puts(session, channel, link, text);
 }
 
-void plans_region_gone(struct region *region)
+void plans_region_gone(struct region *region, int error)
 {
-    plans_remote_region_gone(region->tcad, region->tcad->node, region->id);
-    bindings_region_gone(region->tcad, region);
+    plans_remote_region_gone(region->tcad, region->tcad->node, region->id, error);
+    bindings_region_gone(region->tcad, region, error);
 }
 
-void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region)
+void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region, int error)
 {
-    uses_notify(&tcad->plan_uses,
-                &(struct use_event){.key = {SUBJECT_REGION, node, region}, .notify = lose_region});
+    uses_notify(&tcad->plan_uses, &(struct use_event){.key = {SUBJECT_REGION, node, region},
+                                                      .error = error,
+                                                      .notify = lose_region});
 }
 
 void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session, int error)

@@ -212,7 +212,7 @@ void region_end(struct region *region)
     region_uncharge(region);
     session->region_count--;
     region->session = NULL;
-    tcad->session_hooks->region_gone(region);
+    tcad->session_hooks->region_gone(region, session_end_error(session));
     region_views_end(region);
     region_unref(region);
 }

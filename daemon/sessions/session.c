@@ -307,6 +307,13 @@ void session_unnotified(struct session *session)
     go_on_ending(session);
 }
 
+int session_end_error(const struct session *session)
+{
+    if (!session->closing)
+        return -ESTALE;
+    return session->tcad->shutting_down ? -EHOSTDOWN : -EOWNERDEAD;
+}
+
 /* Informs all others of its end. */
 static void announce(void *context)
 {
@@ -319,7 +326,7 @@ static void announce(void *context)
     hooks->gone(session);
     for (struct region *region = session->regions, *next; region; region = next) {
         next = region->next_of_session;
-        hooks->region_gone(region);
+        hooks->region_gone(region, session_end_error(session));
     }
     session_unnotified(session);
 }

@@ -99,7 +99,7 @@ struct session_hooks {
     void (*ending)(struct session *session); /* release its plans: session_plan_gone() for each */
     void (*gone)(struct session *session);   /* inform all others of its end */
     void (*freed)(struct session *session);  /* free their members of it */
-    void (*region_gone)(struct region *region); /* fail the plans that use it */
+    void (*region_gone)(struct region *region, int error); /* fail the plans that use it */
     /* fail the plans that wait for that rank */
     void (*source_gone)(struct session *session, uint32_t rank, enum source_state state);
 };
@@ -114,6 +114,9 @@ void session_end(struct session *session, const char *why);
 void session_close_request(struct session *session, uint32_t tag);
 void session_plan_gone(struct session *session);  /* a plan was freed */
 void session_unnotified(struct session *session); /* a binding was freed */
+
+/* Why its regions go: -ESTALE (it frees them), or -EOWNERDEAD or -EHOSTDOWN (its process or this daemon ends). */
+int session_end_error(const struct session *session);
 
 /* NULL if it is closed or closing. Asynchronous work keeps ids, not pointers. */
 struct session *session_find(struct tcad *tcad, uint64_t id);

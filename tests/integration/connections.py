@@ -110,10 +110,15 @@ def cut_off(nodes, rail):
         door.close()
 
 
+def control_ports(nodes):
+    """Where daemons listen for daemons."""
+    return {int(each["address"].rsplit(":", 1)[1]) for each in nodes[0].tcactl("nodes")["nodes"]}
+
+
 @contextlib.contextmanager
-def stalled(node, rail):
-    """What others send to the node over the rail arrives when this ends."""
-    connections = [kept(each) for each in connections_of(node, {rail_port(node, rail)})]
+def stalled(node, rail=None, ports=None):
+    """What others send to the node over the rail, or from and to these ports, arrives when this ends."""
+    connections = [kept(each) for each in connections_of(node, ports or {rail_port(node, rail)})]
     assert connections
     for each in connections:
         swallow(each)
