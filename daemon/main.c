@@ -11,6 +11,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/notify.h"
+#include "daemon/base/remedy.h"
 #include "daemon/control/reload.h"
 #include "daemon/sessions/guard.h"
 #include "daemon/tcad.h"
@@ -172,7 +173,7 @@ static int serve(struct tcad *tcad)
         r = handle_signals(tcad, &handlers);
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (r < 0) {
-        log_error(NULL, "cannot start: %s", text[0] ? text : strerror(-r));
+        log_error(NULL, "cannot start: %s", text[0] ? text : remedy_text(r));
         return 1;
     }
     char fields[32];

@@ -26,6 +26,7 @@
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
+#include "daemon/sessions/descriptors.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -195,7 +196,7 @@ static int make_peers(struct tcad *tcad, char *text, size_t text_bytes)
 int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
 {
     const struct tcad_conf *conf = tcad->conf;
-    int r = 0;
+    int r = descriptors_check(text, text_bytes);
 
     tcad->session_hooks = &session_hooks;
     tcad->since_ns = clock_now_ns();
@@ -236,6 +237,8 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
         r = server_new(tcad, listen_fd, text, text_bytes, &tcad->server);
     if (r == 0)
         r = metrics_new(tcad, text, text_bytes, &tcad->metrics);
+    if (r == 0)
+        r = descriptors_reserve(tcad, text, text_bytes);
     if (r == 0) {
         exposure_log(tcad);
         exposure_watch(tcad);

@@ -89,6 +89,8 @@ struct tcad {
     struct users users;
     struct uses plan_uses; /* subjects used by this node's plans */
     uint32_t session_count;
+    uint64_t descriptors_limit; /* at the start */
+    uint64_t own_descriptors;   /* that rails and connections to other nodes need (descriptors.h) */
     uint64_t next_session;
     uint64_t last_plan; /* serial number */
     uint64_t next_region;

@@ -17,6 +17,7 @@
 #include "daemon/rails/exposure.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/client.h"
+#include "daemon/sessions/descriptors.h"
 #include "daemon/sessions/guard.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
@@ -257,11 +258,14 @@ json_t *inspect_stats(struct tcad *tcad)
         "Plans that lost a rail and moved to another one.", (double)tcad->rebound);
     one(families, "tcad_plans_returned", "counter", "", "Plans that went back to a better rail.",
         (double)tcad->returned);
-    const struct descriptors descriptors = exposure_descriptors();
+    const struct descriptors descriptors = descriptors_now();
     one(families, "tcad_descriptors", "gauge", "", "File descriptors in use.",
         (double)descriptors.used);
     one(families, "tcad_descriptors_limit", "gauge", "", "File descriptors that it may have.",
         (double)descriptors.limit);
+    one(families, "tcad_descriptors_reserved", "gauge", "",
+        "File descriptors that it needs for its rails and other nodes.",
+        (double)tcad->own_descriptors);
     forged_family(tcad, families);
     one(families, "tcad_refused_resumes", "counter", "",
         "Connections of other nodes that wanted to resume an earlier one, and could not prove that "

@@ -9,6 +9,7 @@
 
 #include "config/text.h"
 #include "daemon/base/log.h"
+#include "daemon/base/remedy.h"
 #include "daemon/peers/peer_internal.h"
 #include "daemon/tcad.h"
 
@@ -184,7 +185,7 @@ int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers
     if (getrandom(&peers->last_tag, sizeof peers->last_tag, GRND_NONBLOCK) < 0)
         peers->last_tag = (uint32_t)clock_now_ns();
 
-    snprintf(text, text_bytes, "out of memory");
+    *text = '\0';
     int r = -ENOMEM;
     peers->by_node =
         calloc(PEER_NODES_MAX, sizeof *peers->by_node); /* only pages with peers are touched */
@@ -198,6 +199,8 @@ int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers
     if (r == 0)
         r = open_up(peers, text, text_bytes);
     if (r < 0) {
+        if (!*text)
+            snprintf(text, text_bytes, "%s", remedy_text(r));
         peers_free(peers);
         return r;
     }

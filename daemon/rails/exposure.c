@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
@@ -12,10 +11,10 @@
 #include "daemon/engine/engine.h"
 #include "daemon/rails/abandoned.h"
 #include "daemon/rails/rails.h"
+#include "daemon/sessions/descriptors.h"
 #include "daemon/tcad.h"
 
 #define LOOK_EVERY_NS UINT64_C(2000000000)
-enum { RESERVE_SHARE = 8 }; /* 1/8 of the descriptors of this process is reserved for clients */
 
 static void warn(json_t *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -29,23 +28,9 @@ static void warn(json_t *list, const char *format, ...)
     json_array_append_new(list, json_string(text));
 }
 
-struct descriptors exposure_descriptors(void)
-{
-    struct rlimit limit;
-    struct descriptors descriptors = {0};
-    /* The lowest free one: approximately the number in use. */
-    int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
-        descriptors.limit = (uint64_t)limit.rlim_cur;
-    descriptors.used = fd < 0 ? descriptors.limit : (uint64_t)fd;
-    if (fd >= 0)
-        close(fd);
-    return descriptors;
-}
-
 static void warn_of_descriptors(const struct tcad *tcad, json_t *list)
 {
-    const struct descriptors descriptors = exposure_descriptors();
+    const struct descriptors descriptors = descriptors_now();
     if (tcad->exposure.shut)
         warn(list,
              "%llu of %llu descriptors are in use: until some are free, the rails' ports accept no "
@@ -119,11 +104,17 @@ uint64_t exposure_leaked(const struct tcad *tcad, unsigned rail)
     return tcad->exposure.leaked[rail];
 }
 
+unsigned exposure_reserve(uint64_t limit)
+{
+    const uint64_t most = sizeof((struct exposure *)0)->spare / sizeof(int);
+    return (unsigned)(limit / RESERVE_SHARE < most ? limit / RESERVE_SHARE : most);
+}
+
 /* Reserves descriptors by opening dummies, so that connections from the network cannot use them. */
 static void take_spare(struct exposure *exposure, uint64_t limit)
 {
-    const unsigned most = sizeof exposure->spare / sizeof exposure->spare[0];
-    while (exposure->spare_count < most && exposure->spare_count < limit / RESERVE_SHARE) {
+    const unsigned most = exposure_reserve(limit);
+    while (exposure->spare_count < most) {
         int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
         if (fd < 0)
             return;
@@ -152,7 +143,7 @@ static void shut_rails(struct tcad *tcad, bool shut)
 static void watch_descriptors(struct tcad *tcad)
 {
     struct exposure *exposure = &tcad->exposure;
-    const struct descriptors now = exposure_descriptors();
+    const struct descriptors now = descriptors_now();
     const uint64_t reserve = now.limit / RESERVE_SHARE;
     if (!exposure->shut && now.used > now.limit - reserve) {
         if (exposure->spare_count > 0) /* one, to refuse pending connections with */
@@ -249,7 +240,7 @@ void exposure_watch(struct tcad *tcad)
     }
     if (!unprotected || loop_timer_new(tcad->loop, check, tcad, &tcad->exposure.timer) < 0)
         return;
-    take_spare(&tcad->exposure, exposure_descriptors().limit);
+    take_spare(&tcad->exposure, descriptors_now().limit);
     loop_timer_set(tcad->exposure.timer, LOOK_EVERY_NS, LOOK_EVERY_NS);
 }
 

@@ -10,10 +10,9 @@
 
 struct tcad;
 
-struct descriptors {
-    uint64_t used, limit;
-};
-struct descriptors exposure_descriptors(void);
+enum { RESERVE_SHARE = 8 }; /* 1/8 of the descriptors is reserved for clients */
+/* How many are, with this limit; not all of a high one. */
+unsigned exposure_reserve(uint64_t limit);
 /* Number of completions and messages on a rail that no peer can have sent. */
 uint64_t exposure_forged(const struct tcad *tcad, unsigned rail);
 

@@ -9,7 +9,9 @@
 
 #include "daemon/base/log.h"
 #include "daemon/engine/engine.h"
+#include "daemon/rails/exposure.h"
 #include "daemon/rails/nearness.h"
+#include "daemon/sessions/descriptors.h"
 #include "daemon/tcad.h"
 
 /* In the order of the table of rails, which is the order of preference where there are no measured
@@ -42,6 +44,14 @@ static uint32_t count_boards(const struct tcad *tcad)
     return boards;
 }
 
+/* When a port is shut, the provider still accepts those that wait, and they take descriptors that are reserved for clients:
+ * at most a quarter of these. */
+static int backlog(void)
+{
+    const unsigned reserve = exposure_reserve(descriptors_now().limit);
+    return (int)(reserve / 4 > 0 ? reserve / 4 : 1);
+}
+
 /* nth: of the adapters' active ports, if [rails] makes a rail of each. */
 static void configure(const struct tcad *tcad, const struct conf_rail *conf, unsigned nth,
                       struct rail *rail)
@@ -56,6 +66,7 @@ static void configure(const struct tcad *tcad, const struct conf_rail *conf, uns
         rail->own.ofi = (struct ofi_config){.provider = conf->provider,
                                             .address = address_of(tcad, conf),
                                             .port = (uint16_t)conf->port,
+                                            .backlog = backlog(),
                                             .unprotected = conf->unprotected};
     else if (rail->driver == DRIVER_HCA)
         rail->own.hca = (struct hca_config){

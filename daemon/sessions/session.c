@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "config/text.h"
@@ -17,6 +16,7 @@
 #include "daemon/base/remedy.h"
 #include "daemon/engine/engine.h"
 #include "daemon/sessions/client.h"
+#include "daemon/sessions/descriptors.h"
 #include "daemon/sessions/region.h"
 #include "daemon/tcad.h"
 #include "proto/list.h"
@@ -139,32 +139,6 @@ static void welcome(struct session *session, uint32_t tag)
     message.welcome = &welcome;
     session_answer(session, tag, &message,
                    (int[]){session->segment_fd, session->notify_fd, session->engine_fd}, 3);
-}
-
-enum { FDS_PER_SESSION = 4 }; /* socket, two segments, eventfd */
-
-static uint64_t user_fds_max(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
-        return UINT64_MAX;
-    return limit.rlim_cur / 4 * 3;
-}
-
-bool session_user_may_have(const struct tcad *tcad, uid_t uid, unsigned fds_more, char *text,
-                           size_t text_bytes)
-{
-    const struct user *user = user_find(tcad, uid);
-    const uint64_t fds = user ? user->descriptors : 0, fds_max = user_fds_max();
-    if (fds + fds_more <= fds_max)
-        return true;
-    snprintf(text, text_bytes,
-             "user %u has %" PRIu64 " of the %" PRIu64
-             " descriptors that tcad grants one user (3/4 of its LimitNOFILE=), 1 per region (if "
-             "attached, once another node puts into it) and %d per session: free some, allocate "
-             "fewer, larger regions, or raise the limit",
-             uid, fds, fds_max, FDS_PER_SESSION);
-    return false;
 }
 
 void session_take_name(char ret_name[static NAME_MAX_BYTES], const char *name)

@@ -123,11 +123,6 @@ struct session *session_find(struct tcad *tcad, uint64_t id);
 /* Also finds a closing session. */
 struct session *session_find_any(const struct tcad *tcad, uint64_t id);
 
-/* Whether this user's sessions may hold fds_more more descriptors in the daemon, as other users
- * need some too. If not, `text` describes the limit and the remedy. */
-bool session_user_may_have(const struct tcad *tcad, uid_t uid, unsigned fds_more, char *text,
-                           size_t text_bytes);
-
 /* Copies a display name chosen by a client: truncated, one line, UTF-8. */
 void session_take_name(char ret_name[static NAME_MAX_BYTES], const char *name);
 

@@ -73,7 +73,8 @@ int ofi_open_driver(const struct driver_config *config, const struct driver_even
 void ofi_close(struct driver *driver);
 
 /* ofi_filter.c */
-void ofi_filter_init(struct ofi_driver *ofi);
+/* backlog: of ofi_config. */
+void ofi_filter_init(struct ofi_driver *ofi, int backlog);
 void ofi_filter_deinit(struct ofi_driver *ofi);
 int ofi_admit(struct driver *driver, const void *address, size_t address_bytes, bool come);
 void ofi_shut(struct driver *driver, bool shut);

@@ -140,7 +140,7 @@ static int find_socket(const uint8_t *name, size_t bytes)
     return found;
 }
 
-void ofi_filter_init(struct ofi_driver *ofi)
+void ofi_filter_init(struct ofi_driver *ofi, int backlog)
 {
     struct ofi_filter *filter = &ofi->filter;
     const struct ofi_address *own = &ofi->address;
@@ -148,8 +148,11 @@ void ofi_filter_init(struct ofi_driver *ofi)
     filter->fd = -1;
     if (host_of(own->name, own->name_bytes, &host, &filter->v6))
         filter->fd = find_socket(own->name, own->name_bytes);
-    if (filter->fd >= 0)
-        apply(filter);
+    if (filter->fd < 0)
+        return;
+    apply(filter);
+    if (backlog > 0)
+        listen(filter->fd, backlog); /* again: changes nothing else */
 }
 
 void ofi_filter_deinit(struct ofi_driver *ofi)

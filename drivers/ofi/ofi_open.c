@@ -230,7 +230,7 @@ int ofi_open_driver(const struct driver_config *config, const struct driver_even
     if (r == 0)
         r = make_address(ofi);
     if (r == 0 && config->guarded)
-        ofi_filter_init(ofi);
+        ofi_filter_init(ofi, ofi_config_of(config)->backlog);
     if (r == 0)
         r = ofi_quarantine_init(ofi);
     if (r == 0)

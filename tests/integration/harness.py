@@ -85,13 +85,18 @@ class Node:
     # ---- life
 
     @staticmethod
-    def popen(words, **options):
-        """Starts a program on this node, which ends with the test."""
-        return subprocess.Popen(words, preexec_fn=die_with_us, **options)
+    def popen(words, descriptors=None, **options):
+        """Starts a program on this node, which ends with the test. descriptors: how many it may have."""
+        def begin():
+            die_with_us()
+            if descriptors:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
 
-    def start(self):
+        return subprocess.Popen(words, preexec_fn=begin, **options)
+
+    def start(self, descriptors=None):
         with open(self.log, "ab") as log:
-            self.process = self.popen([program("tcad"), "-c", os.path.join(self.directory, "tcad.conf")],
+            self.process = self.popen([program("tcad"), "-c", os.path.join(self.directory, "tcad.conf")], descriptors,
                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def answers(self):
@@ -192,6 +197,11 @@ class Node:
 
     def ping(self, other):
         return self.tcactl_raw("ping", f"node{other.number}").returncode == 0
+
+    def metric(self, name):
+        """The value of a metric without labels."""
+        family, = (family for family in self.tcactl("stats")["families"] if family["name"] == name)
+        return int(family["samples"][0]["value"])
 
     def fds(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))

@@ -171,25 +171,27 @@ class Exposure(harness.Case):
     def test_a_flood_leaves_descriptors_for_clients(self):
         cluster = self.cluster(2)
         node, limit = cluster[0], 256
+        node.kill()
+        node.start(limit)
+        node.wait_ready()
         until(lambda: node.ping(cluster[1]), "they are connected")
-        resource.prlimit(node.process.pid, resource.RLIMIT_NOFILE, (limit, limit))
         address = rail(node)["address"]
         flood = []
         self.addCleanup(lambda: [connection.close() for connection in flood])
-        for _ in range(4 * limit):
-            flood.append(connects(harness.ADDRESS, address))
-            if not flood[-1]:
-                flood.pop()
-                break
-        until(lambda: any("descriptors are in use" in text for text in node.tcactl("status")["warnings"]), "the door is shut")
+
+        def shut_by_flood():
+            while len(flood) < 4 * limit and (connection := connects(harness.ADDRESS, address, 0.1)):
+                flood.append(connection)
+            return any("descriptors are in use" in text for text in node.tcactl("status")["warnings"])
+
+        until(shut_by_flood, "the door is shut")
         self.assertIsNone(connects(harness.ADDRESS, address))
         for number in range(4):
             actor = cluster.actor()
             actor.ask(f"open more{number} 0 1 -2")
             actor.alloc(1 << 20)
         self.assertIn("accept no new connections", node.log_text())
-        metrics = node.tcactl("stats")
-        self.assertEqual(next(f["samples"][0]["value"] for f in metrics["families"] if f["name"] == "tcad_descriptors_limit"), limit)
+        self.assertEqual(node.metric("tcad_descriptors_limit"), limit)
 
     @unittest.skipUnless(shutil.which("nft"), "needs nftables")
     def test_the_firewall_rule_of_the_manual(self):

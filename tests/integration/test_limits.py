@@ -285,9 +285,11 @@ class Quotas(harness.Case):
 
     def test_attached_regions_take_no_descriptors(self):
         cluster = self.cluster(1)
-        _, most = resource.prlimit(cluster[0].process.pid, resource.RLIMIT_NOFILE)
-        quota = 3 * (cluster[0].fds() + 300)  # 3/4 of its limit; the rest is more than the daemon itself needs
-        resource.prlimit(cluster[0].process.pid, resource.RLIMIT_NOFILE, (quota // 3 * 4, most))
+        limit = 1200
+        cluster[0].kill()
+        cluster[0].start(limit)
+        cluster[0].wait_ready()
+        quota = (limit - cluster[0].metric("tcad_descriptors_reserved")) // 4 * 3
         with wire.Client(cluster[0].socket) as client:
             client.open()
             for _ in range(50):
