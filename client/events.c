@@ -50,8 +50,10 @@ static void rank_gone(struct tca *session, const Tca__Event *event)
     }
     if (process)
         plan_drop_process(session, process);
-    if (member && member->node == session->node)
-        mapping_session_gone(session, member->session);
+    if (!member || member->node != session->node)
+        return;
+    mapping_session_gone(session, member->session);
+    lane_rank_gone(session, event->rank);
 }
 
 static struct tca_plan *plan_of(struct tca *session, uint32_t id)

@@ -235,11 +235,31 @@ void lane_forget_target(struct tca *session, uint64_t region)
     }
 }
 
+static void close_lane_in(struct tca *session, struct lane_in *in)
+{
+    while (in->offers)
+        drop_offer(session, in, &in->offers);
+    session->lanes_in[in->rank] = NULL;
+    close_lane(in);
+}
+
+/* What cannot be copied stays in the lane: a wait for its notification reports why. */
+void lane_rank_gone(struct tca *session, uint32_t rank)
+{
+    struct lane_in *in = lane_in_of(session, rank);
+    if (in && drain(session, in) == 0)
+        close_lane_in(session, in);
+}
+
 int lane_in_drain(struct tca *session, struct lane_in *in)
 {
     int r = drain(session, in);
     if (r == -ENOENT) { /* its offer is pending: the daemon sends it before the sender uses it */
+        const uint32_t rank = in->rank;
         session_drain(session);
+        in = lane_in_of(session, rank);
+        if (!in) /* its sender has ended, and all is copied */
+            return 1;
         r = drain(session, in);
     }
     if (r == -ENXIO && (int64_t)(in->ours_end - in->lane.next) > 0)
@@ -253,9 +273,10 @@ int lanes_strict(struct tca *session, uint64_t end_ns)
     be_strict(session);
     session_drain(session); /* learns of new lanes */
     for (uint32_t rank = 0; session->lanes_in && rank < session->sources; rank++) {
-        struct lane_in *in = session->lanes_in[rank];
+        struct lane_in *in;
         int r = 0;
-        while (in && lane_pending(&in->lane) && (r = lane_in_drain(session, in)) == 0) {
+        while ((in = session->lanes_in[rank]) && lane_pending(&in->lane) &&
+               (r = lane_in_drain(session, in)) == 0) {
             if (clock_left(end_ns) == 0)
                 return error_set(
                     -ETIMEDOUT, "rank %u does not complete its put: is its process stopped?", rank);
@@ -274,13 +295,9 @@ void lanes_lenient(struct tca *session)
 
 void lanes_clear(struct tca *session)
 {
-    for (uint32_t rank = 0; session->lanes_in && rank < session->sources; rank++) {
-        struct lane_in *in = session->lanes_in[rank];
-        while (in && in->offers)
-            drop_offer(session, in, &in->offers);
-        if (in)
-            close_lane(in);
-    }
+    for (uint32_t rank = 0; session->lanes_in && rank < session->sources; rank++)
+        if (session->lanes_in[rank])
+            close_lane_in(session, session->lanes_in[rank]);
     free(session->lanes_in);
     session->lanes_in = NULL;
 }

@@ -22,6 +22,9 @@ struct lane_in {
 void lane_share(struct tca *session, const Tca__Share *share, struct frame *frame);
 void lane_unshare(struct tca *session, uint32_t rank, uint32_t id);
 
+/* The rank, a process of this node, has ended: copies what it has left in its lane, and unmaps that. */
+void lane_rank_gone(struct tca *session, uint32_t rank);
+
 /* A region of this session is about to be freed: skips puts into it from now on. */
 void lane_forget_target(struct tca *session, uint64_t region);
 

@@ -202,6 +202,36 @@ class Met(Way):
                     harness.until(lambda: self.mappings(actor) == before, "what it had mapped is unmapped")
 
 
+    def test_processes_that_have_put_here_and_ended_stay_mapped_nowhere(self):
+        """Their lanes go, too, after what is left in them has been copied, also where it was notified and not taken."""
+        for way in SHARED:
+            with self.subTest(way=way):
+                actor, *others = self.cluster().group([0] * 6, TCA_COPY=way)
+                target, _ = actor.alloc(65536)
+                before = self.mappings(actor)
+                for rank, other in enumerate(others, 1):
+                    source, _ = other.alloc(65536)
+                    other.ask(f"set {source} 0 65536 {rank}")
+                    plan = other.plan(f"put {source} 0 65536 {actor.handle(target)} 0 65536", "notify 0 0", seat="client")
+                    for _ in range(2):
+                        other.ask(f"start {plan}")
+                        actor.ask(f"notified_wait {rank} 0 -1")
+                        other.ask(f"wait {plan} -1")
+                    self.assertGreater(self.mappings(actor), before)
+                    other.ask(f"set {source} 0 65536 {rank + 100}")
+                    other.tell(f"start {plan}")
+                    if rank % 2:
+                        other.answer()
+                    other.kill()
+                    harness.until(lambda: self.mappings(actor) == before, "what it had mapped is unmapped")
+                    if rank % 2 == 0:
+                        continue
+                    actor.ask(f"notified_wait {rank} 0 -1")
+                    actor.ask(f"same {target} 0 65536 {rank + 100}")
+                    with self.refused("-EOWNERDEAD"):
+                        actor.ask(f"notified_wait {rank} 0 -1")
+
+
 class Stops(Way):
     def test_either_is_stopped_for_a_while(self):
         cluster = self.cluster()
