@@ -45,6 +45,8 @@ static const struct {
     {CONF_RAIL_OFI, {KEY(unprotected), .type = CONFIG_CHOICE, .choices = no_yes, .initial = "no"}},
     {CONF_RAIL_PEACH2, {KEY(board), .type = CONFIG_PATH}},
     {CONF_RAIL_PEACH2, {KEY(rings), .type = CONFIG_NUMBER, .max = 2, .initial = "0"}},
+    {CONF_RAIL_PEACH2,
+     {KEY(window), .type = CONFIG_BYTES, .min = 16 << 20, .max = 512ull << 30, .initial = "512G"}},
 };
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
 
@@ -290,6 +292,7 @@ static int short_form(const struct tcad_conf *conf, uint32_t driver, struct conf
             r = copy(&rail->provider, conf->rails.ofi_provider);
     } else if (driver == CONF_RAIL_PEACH2) {
         rail->rings = conf->rails.peach2_rings;
+        rail->window = conf->rails.peach2_window;
         r = copy(&rail->board, conf->rails.peach2_board);
     }
     return r;

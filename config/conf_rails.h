@@ -32,6 +32,7 @@ struct conf_rail {
     uint32_t unprotected; /* ofi: bool */
     char *board;          /* peach2: control socket */
     uint32_t rings;       /* peach2 */
+    uint64_t window;      /* peach2: bytes */
 
     /* of a section, before conf_rails_complete(): what it says */
     unsigned line; /* where it begins; 0: an override */

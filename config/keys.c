@@ -166,6 +166,9 @@ const struct config_key config_keys[] = {
     {KEY(rails, peach2_rings, peach2_rings), .type = CONFIG_NUMBER, .max = 2, .initial = "0",
      .help = "The cabling of the sub-cluster's boards: one ring, or two joined by rungs; "
              "0: two for 8 or 16 nodes, else one."},
+    {KEY(rails, peach2_window, peach2_window), .type = CONFIG_BYTES, .min = 16 * MIB,
+     .max = 512 * GIB, .initial = "512G",
+     .help = "How much memory of this node its PEACH2 board maps at a time; the board has 512G."},
     {KEY(rails, calibration, calibration), .type = CONFIG_CHOICE, .choices = calibration,
      .initial = "auto",
      .help =

@@ -97,6 +97,7 @@ struct tcad_conf {
         uint32_t tcp_security;    /* enum conf_security */
         char *peach2_board;       /* control socket; never NULL */
         uint32_t peach2_rings;    /* rings of the sub-cluster; 0: chosen by its size */
+        uint64_t peach2_window;   /* bytes */
         uint32_t calibration;     /* enum conf_calibration */
         char *calibration_file;   /* never NULL; may not exist yet */
         uint64_t segment_bytes;

@@ -72,8 +72,10 @@ static void configure(const struct tcad *tcad, const struct conf_rail *conf, uns
         rail->own.hca = (struct hca_config){
             .device = conf->device, .port = conf->port, .address = conf->address, .nth = nth};
     else if (rail->driver == DRIVER_PEACH2)
-        rail->own.peach2 = (struct peach2_config){
-            .board = conf->board, .nodes = count_boards(tcad), .rings = conf->rings};
+        rail->own.peach2 = (struct peach2_config){.board = conf->board,
+                                                  .nodes = count_boards(tcad),
+                                                  .rings = conf->rings,
+                                                  .window_bytes = conf->window};
 }
 
 struct driver_config rail_config(const struct rail *rail)
