@@ -318,8 +318,8 @@ int peers_info(const struct peers *peers, uint32_t node, struct peer_info *ret_i
     else if (peer)
         *ret_info = (struct peer_info){
             .node = node,
-            .state = peer_state_name(peer->state),
-            .since_ns = peer->since_ns,
+            .state = peer_state_name(peer->seeking ? PEER_DOWN : peer->state),
+            .since_ns = peer->seeking ? peer->down_ns : peer->since_ns,
             .rtt_ns = peer->rtt_ns,
             .incarnation = peer->incarnation,
             .version = peer->version,

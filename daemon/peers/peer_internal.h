@@ -99,6 +99,11 @@ struct peer {
     uint64_t since_ns;
     uint64_t attempt_ns;  /* when connecting last began; 0: never */
     uint64_t deadline_ns; /* of connecting and greeting */
+    /* While it is down, it is looked for at longer and longer intervals (peer_seek()), without a log entry. */
+    uint64_t seek_ns;      /* when next; 0: not */
+    uint64_t seek_wait_ns; /* 0: it was up since */
+    uint64_t down_ns;      /* since when it is down */
+    bool seeking;          /* this attempt to connect is of that kind: it still counts as down */
     struct connection *connection;
     struct resolve *resolve;
     struct peer_request_list requests;
@@ -176,6 +181,8 @@ const char *peer_state_name(enum peer_state state);
 void peer_move(struct peer *peer, enum peer_state to, int error, const char *text);
 /* In state idle or down: connects, unless the last attempt is too recent (-EAGAIN). */
 int peer_connect(struct peer *peer);
+/* In state down, when peer->seek_ns has come: connects, so that a node that is back is known to be up without a request. */
+void peer_seek(struct peer *peer);
 /* In state connecting or reconnecting: looks up the address and connects. */
 void peer_dial(struct peer *peer);
 

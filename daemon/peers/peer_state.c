@@ -9,7 +9,7 @@
 #include "daemon/peers/peer_internal.h"
 #include "daemon/tcad.h"
 
-enum { RETRY_MS = 1000 };
+enum { RETRY_MS = 1000, SEEK_MIN_MS = 1000, SEEK_MAX_MS = 60 * 1000 };
 
 static const bool legal[PEER_STATE_COUNT][PEER_STATE_COUNT] = {
     [PEER_IDLE] = {[PEER_CONNECTING] = true, [PEER_GREETING] = true},
@@ -95,6 +95,8 @@ static void go_up(struct peer *peer)
     snprintf(peer->version, sizeof peer->version, "%s", hello->daemon_version);
     peer_clean(peer->version);
     peer->last_error[0] = '\0';
+    peer->seeking = false;
+    peer->seek_ns = peer->seek_wait_ns = 0;
     begin_watching(peer);
     link_begin(peer);
     snprintf(fields, sizeof fields, "TCAD_NODE=%u", peer->node);
@@ -139,6 +141,15 @@ static void go_missing(struct peer *peer, int error, const char *text)
                 peer->node, peer->last_loss);
 }
 
+/* Plans the next look for it: soon if it was up, then at twice the interval each time. */
+static void seek_later(struct peer *peer)
+{
+    const uint64_t wait_ns = peer->seek_wait_ns ? 2 * peer->seek_wait_ns : SEEK_MIN_MS * MS;
+    peer->seek_wait_ns = wait_ns < SEEK_MAX_MS * MS ? wait_ns : SEEK_MAX_MS * MS;
+    peer->seek_ns = peer->peers->leaving ? 0 : clock_now_ns() + peer->seek_wait_ns;
+    peers_tick_soon(peer->peers);
+}
+
 static void go_down(struct peer *peer, bool was_up, int error, const char *text)
 {
     struct peers *peers = peer->peers;
@@ -151,8 +162,13 @@ static void go_down(struct peer *peer, bool was_up, int error, const char *text)
     snprintf(failure, sizeof failure, "node %s (id %u) is down: %s", peer->name, peer->node,
              peer->last_error);
     snprintf(fields, sizeof fields, "TCAD_NODE=%u", peer->node);
-    if (!peers->leaving) /* else this is the expected result of peers_leave() */
+    if (!peers->leaving && !peer->seeking) /* else this is the expected result of peers_leave() */
         log_warning(fields, "%s", failure);
+    if (!peer->seeking)
+        peer->down_ns = peer->since_ns;
+    peer->seeking = false;
+    peer->since_ns = peer->down_ns;
+    seek_later(peer);
 
     peer_requests_fail(peer, -EHOSTDOWN, failure);
     if (was_up)
@@ -222,6 +238,13 @@ void peer_dial(struct peer *peer)
         peer_resolved(peer, r, NULL, 0, "cannot look up its address");
 }
 
+static void try_once(struct peer *peer)
+{
+    peer->cuts = 0;
+    peer_move(peer, PEER_CONNECTING, 0, NULL);
+    peer_dial(peer);
+}
+
 int peer_connect(struct peer *peer)
 {
     uint64_t now = clock_now_ns();
@@ -229,8 +252,14 @@ int peer_connect(struct peer *peer)
     if (peer->attempt_ns && now - peer->attempt_ns < RETRY_MS * MS)
         return -EAGAIN;
     peer->attempt_ns = now;
-    peer->cuts = 0;
-    peer_move(peer, PEER_CONNECTING, 0, NULL);
-    peer_dial(peer);
+    try_once(peer);
     return 0;
+}
+
+/* Leaves attempt_ns alone: a request may come right after it. */
+void peer_seek(struct peer *peer)
+{
+    peer->seek_ns = 0;
+    peer->seeking = true;
+    try_once(peer);
 }

@@ -123,6 +123,9 @@ static void watch_peer(struct peer *peer, uint64_t now_ns)
         peer_watch_lost(peer, now_ns);
     } else if (peer->state == PEER_CONNECTING || peer->state == PEER_GREETING) {
         peer_watch_attempt(peer, now_ns);
+    } else if (peer->state == PEER_DOWN && peer->seek_ns && now_ns >= peer->seek_ns &&
+               !peer->peers->leaving) {
+        peer_seek(peer);
     }
 }
 
@@ -143,17 +146,24 @@ static void watch_ungreeted(struct peers *peers, uint64_t now_ns)
 static void plan_tick(struct peers *peers)
 {
     bool busy = peers->ungreeted_count > 0, up = false;
+    const uint64_t interval_ns = peers->tcad->conf->control.heartbeat_interval_ns / 2,
+                   now_ns = clock_now_ns();
+    uint64_t seek_ns = UINT64_MAX; /* from now */
 
     for (struct peer *peer = peers->first; peer && !busy; peer = peer->next) {
         bool still = peer->state == PEER_IDLE || peer->state == PEER_DOWN;
         bool calm = peer->state == PEER_UP && !peer->connection->broken && !peer->link.overrun;
         busy = !still && !calm;
         up = up || calm;
+        if (peer->state == PEER_DOWN && peer->seek_ns) {
+            const uint64_t left_ns = peer->seek_ns > now_ns ? peer->seek_ns - now_ns : 1;
+            seek_ns = left_ns < seek_ns ? left_ns : seek_ns;
+        }
     }
     if (busy)
         set_tick(peers, soon_ns(peers));
-    else if (up)
-        set_tick(peers, peers->tcad->conf->control.heartbeat_interval_ns / 2);
+    else if (up || seek_ns < UINT64_MAX)
+        set_tick(peers, up && interval_ns < seek_ns ? interval_ns : seek_ns);
 }
 
 void peers_watch(void *context)

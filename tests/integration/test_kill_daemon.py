@@ -286,6 +286,29 @@ class Stopped(Nodes):
         harness.until(lambda: cluster[0].ping(cluster[1]), "they talk again")
         actor.ask("open job@node1 0 1 -2")
 
+    def all_up(self, cluster):
+        return all(a.state_of(b) == "up" for a in cluster.nodes for b in cluster.nodes if a is not b)
+
+    def test_a_node_comes_back_unasked(self):
+        """Without a request for it: after its daemon was killed, and after both have counted each other as down."""
+        cluster = self.pair(3, HEARTBEATS)
+        for a, b in ((0, 1), (0, 2), (1, 2)):
+            harness.until(lambda: cluster[a].ping(cluster[b]), "they are connected")
+        cluster[2].kill()
+        for node in cluster.nodes[:2]:
+            self.down(node, cluster[2])
+        for _ in range(20):  # it is looked for several times meanwhile, and stays down
+            self.assertEqual(cluster[0].state_of(cluster[2]), "down")
+            time.sleep(0.1)
+        self.assertEqual(cluster[0].log_text().count("(id 2) is down"), 1)
+        cluster[2].restart()
+        harness.until(lambda: self.all_up(cluster), "all nodes count each other as up")
+        cluster[1].pause()
+        for node in (cluster[0], cluster[2]):
+            self.down(node, cluster[1])
+        cluster[1].resume()
+        harness.until(lambda: self.all_up(cluster), "all nodes count each other as up again")
+
     def test_a_short_pause(self):
         """Shorter than the time-out: no effect."""
         cluster = self.cluster(2, options={"control.heartbeat_interval": "200ms", "control.heartbeat_timeout": "60s"})
