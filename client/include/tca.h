@@ -647,9 +647,10 @@ TCA_API int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns);
  * for this plan: -ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN.
  *
  * When a rail fails and another leads to the node, the plan moves to that rail by itself, unless it
- * requires the failed one. A start that is running at that moment fails with -ENETDOWN or a similar
- * error, because it is unknown how much of its data has arrived; later starts use the new rail,
- * which their receipts name.
+ * requires the failed one: then, as where no other rail is left, it fails for good, also after the
+ * rail is back, and has to be made and committed anew. A start that is running at that moment fails
+ * with -ENETDOWN or a similar error, because it is unknown how much of its data has arrived; later
+ * starts use the new rail, which their receipts name.
  *
  * Data of a start that is complete here may still be in flight (TCA_PLAN_LANDED waits for it). If
  * the rail fails and it is unknown whether this data has arrived, every plan of the session that

@@ -210,6 +210,19 @@ class CutOff(Boards):
                 self.start(sender, plan)
         with self.refused("-ENETDOWN", "no cable"):
             self.plan(sender, receiver, 1, slot=1)
+        cluster.hand("plug", 0, "E", "W")
+        cluster.wait_cables(cluster[0], {})
+        again = until(lambda: self.plan_again(sender, receiver), "the rail is back")
+        self.start(sender, again[0])
+        self.arrived(receiver, 0, again[1], slot=1)
+        with self.refused("-ENETDOWN"):  # as tca(7) says: for good
+            sender.ask(f"start {plan}")
+
+    def plan_again(self, sender, receiver):
+        try:
+            return self.plan(sender, receiver, 1, slot=1)
+        except harness.Failed:
+            return None
 
     def test_ends_meanwhile(self):
         """A plan is freed, a session ends, a receiver ends while the link is being given up."""
