@@ -30,17 +30,24 @@ static int add_item(struct builder *b, struct coll_item item)
     return 0;
 }
 
-static int begin_plan(struct builder *b)
+int coll_plan_new(const struct tca_coll *coll, const struct tca_plan_args *args,
+                  struct tca_plan **ret_plan)
 {
-    struct tca_plan_args args = *b->args;
-    struct tca_plan *plan;
+    struct tca_plan_args named = *args;
     char name[64];
 
-    snprintf(name, sizeof(name), "%s, %s", coll_operation_name(b->coll->shape.operation),
-             tca_coll_algorithm_name(b->coll->algorithm));
-    if (!args.name)
-        args.name = name;
-    int r = tca_plan_new(b->coll->session, &args, &plan);
+    snprintf(name, sizeof(name), "%s, %s", coll_operation_name(coll->shape.operation),
+             tca_coll_algorithm_name(coll->algorithm));
+    if (!named.name)
+        named.name = name;
+    return tca_plan_new(coll->session, &named, ret_plan);
+}
+
+static int begin_plan(struct builder *b)
+{
+    struct tca_plan *plan;
+    int r = coll_plan_new(b->coll, b->args, &plan);
+
     if (r < 0)
         return r;
     r = add_item(b, (struct coll_item){.plan = plan});
@@ -179,8 +186,18 @@ static int lend(struct tca_coll *coll, const struct coll_head *heads,
     return r;
 }
 
-int coll_build(struct tca_coll *coll, const struct coll_head *heads,
-               const struct tca_plan_args *args)
+static bool is_quick(const struct tca_coll *coll)
+{
+    for (uint32_t way = 0; way < coll->program.ways; way++) {
+        const struct coll_sequence *only = &coll->ways[way].sequences[0];
+        if (coll->ways[way].count != 1 || only->count != 1 || !only->items[0].plan)
+            return false;
+    }
+    return true;
+}
+
+static int build_ways(struct tca_coll *coll, const struct coll_head *heads,
+                      const struct tca_plan_args *args)
 {
     int r = 0;
 
@@ -188,5 +205,17 @@ int coll_build(struct tca_coll *coll, const struct coll_head *heads,
         struct builder b = {coll, heads, args, way, 0, NULL};
         r = build_way(&b);
     }
+    coll->quick = r >= 0 && is_quick(coll);
+    return r;
+}
+
+int coll_build(struct tca_coll *coll, const struct coll_head *heads,
+               const struct tca_plan_args *args)
+{
+    int r = coll_leaf_make(coll, heads, args);
+
+    coll->quick = coll->leaf.credit;
+    if (r >= 0 && !coll->leaf.credit)
+        r = build_ways(coll, heads, args);
     return r >= 0 && coll->program.ways == COLL_WAYS ? lend(coll, heads, args) : r;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "client/coll/cost.h"
+#include "client/coll/leaf.h"
 #include "client/coll/siblings.h"
 
 enum {
@@ -47,10 +48,12 @@ struct tca_coll {
     uint32_t slot, slot_count;
     uint32_t watch_slot;             /* never notified: testing it detects ranks that have ended */
     bool by_thread;                  /* waits are items: plans have none */
-    struct coll_way ways[COLL_WAYS]; /* program.ways of them */
-    bool lent;                       /* credits in advance were sent */
+    struct coll_way ways[COLL_WAYS]; /* program.ways of them; empty if it is a leaf */
+    struct coll_leaf leaf;
+    bool lent; /* credits in advance were sent */
     struct coll_siblings *siblings;
     struct tca_coll *next_open; /* in siblings->open */
+    bool quick;                 /* each way is one plan, and it has not failed */
     /* ---- the current start */
     uint64_t starts;
     uint32_t way;     /* of the next one */
@@ -84,6 +87,9 @@ int coll_make(struct tca_coll *coll, int error, const struct tca_coll_args *args
 
 /* ---- build.c: plans, from what is known of all ranks */
 
+/* An empty plan, named after the operation unless `args` name it. */
+int coll_plan_new(const struct tca_coll *coll, const struct tca_plan_args *args,
+                  struct tca_plan **ret_plan);
 int coll_build(struct tca_coll *coll, const struct coll_head *heads,
                const struct tca_plan_args *args);
 

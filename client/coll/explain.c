@@ -43,6 +43,8 @@ static void explain(const struct tca_coll *coll, FILE *file)
     fprintf(file, "in %u chain%s, %llu bytes of scratch memory\n", coll->program.chain_count,
             coll->program.chain_count > 1 ? "s" : "",
             (unsigned long long)coll->program.scratch_bytes * coll->program.ways);
+    if (coll->leaf.credit)
+        fputs("received by this process, without a plan\n", file);
     if (coll->by_thread)
         fputs("carried out by a thread, in a plan after each wait\n", file);
     if (coll->shape.operation == COLL_NEIGHBOURS)

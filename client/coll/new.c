@@ -219,14 +219,22 @@ int coll_make(struct tca_coll *coll, int error, const struct tca_coll_args *args
 
 /* A plan of a failed operation may wait for a rank that does not come any more: it is left to
  * tca_close(), which ends it at once. */
-static void free_sequence(struct tca_coll *coll, struct coll_sequence *sequence)
+static void free_plan(const struct tca_coll *coll, struct tca_plan *plan)
 {
-    for (uint32_t i = 0; i < sequence->count; i++) {
-        struct tca_plan *plan = sequence->items[i].plan;
-        if (plan && !(coll->failed && tca_test(plan) == 0))
-            tca_plan_free(plan);
-    }
-    free(sequence->items);
+    if (plan && !(coll->failed && tca_test(plan) == 0))
+        tca_plan_free(plan);
+}
+
+static void free_plans(struct tca_coll *coll)
+{
+    free_plan(coll, coll->leaf.credit);
+    for (uint32_t way = 0; way < COLL_WAYS; way++)
+        for (uint32_t i = 0; i < COLL_CHAINS_MAX; i++) {
+            struct coll_sequence *sequence = &coll->ways[way].sequences[i];
+            for (uint32_t j = 0; j < sequence->count; j++)
+                free_plan(coll, sequence->items[j].plan);
+            free(sequence->items);
+        }
 }
 
 /* Takes the credits that peers gave in advance: each has given one more than this rank has used. */
@@ -268,9 +276,7 @@ struct tca_coll *tca_coll_free(struct tca_coll *coll)
     coll_run_end(coll);
     if (!complete && !coll->failed)
         coll->failed = -ECANCELED;
-    for (uint32_t way = 0; way < COLL_WAYS; way++)
-        for (uint32_t i = 0; i < COLL_CHAINS_MAX; i++)
-            free_sequence(coll, &coll->ways[way].sequences[i]);
+    free_plans(coll);
     if (complete) {
         tca_free(coll->session, coll->scratch);
         if (coll->slot_count > 0)

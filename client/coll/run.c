@@ -11,13 +11,18 @@
 
 enum { SLICE_NS = 1000 * 1000 * 1000, TESTS_PER_WATCH = 4096 };
 
+static inline void close_start(struct tca_coll *coll)
+{
+    if (coll->open)
+        coll->siblings->running--;
+    coll->open = false;
+}
+
 void coll_run_end(struct tca_coll *coll)
 {
     struct tca_coll **link = coll->siblings ? &coll->siblings->open : NULL;
 
-    if (coll->open)
-        coll->siblings->running--;
-    coll->open = false;
+    close_start(coll);
     while (link && *link && *link != coll)
         link = &(*link)->next_open;
     if (link && *link)
@@ -32,6 +37,7 @@ static __attribute__((noinline, cold)) int failed(const struct tca_coll *coll)
 static __attribute__((noinline, cold)) int fail(struct tca_coll *coll, int error)
 {
     coll->failed = error;
+    coll->quick = false;
     snprintf(coll->why, sizeof(coll->why), "%s", tca_error_text());
     coll_run_end(coll);
     return error;
@@ -91,6 +97,12 @@ static int advance(struct tca_coll *coll)
     struct coll_way *way = &coll->ways[coll->current];
     bool all = true;
 
+    if (coll->leaf.credit) {
+        int r = coll_leaf_test(&coll->leaf, coll->session, coll->current);
+        if (r <= 0)
+            return r < 0 ? fail(coll, r) : 0;
+        coll->done++;
+    }
     for (uint32_t i = 0; i < way->count; i++) {
         struct coll_sequence *sequence = &way->sequences[i];
         for (; sequence->next < sequence->count; sequence->next++) {
@@ -130,6 +142,21 @@ static bool needs_process(const struct tca_coll *coll)
     return coll->siblings->thread || coll->ways[coll->current].sequences[0].count > 1;
 }
 
+static inline void turn(struct tca_coll *coll)
+{
+    coll->current = coll->way;
+    coll->way = coll->way + 1 < coll->program.ways ? coll->way + 1 : 0;
+    coll->starts++;
+}
+
+/* The start that has begun is not complete. */
+static inline void leave_open(struct tca_coll *coll)
+{
+    coll->tests = 0;
+    coll->open = true;
+    coll->siblings->running++;
+}
+
 /* 0, or an error with which nothing has begun. */
 static int begin(struct tca_coll *coll)
 {
@@ -138,16 +165,17 @@ static int begin(struct tca_coll *coll)
     if (coll->open)
         return error_static(-EBUSY, "the last start of the collective operation is still running: "
                                     "call tca_coll_wait() or tca_coll_test()");
-    coll->current = coll->way;
-    coll->way = coll->way + 1 < coll->program.ways ? coll->way + 1 : 0;
+    turn(coll);
+    if (coll->leaf.credit) {
+        int r = coll_leaf_begin(&coll->leaf, coll->current);
+        if (r < 0)
+            return fail(coll, r);
+    }
     for (uint32_t i = 0; i < coll->ways[coll->current].count; i++) {
         coll->ways[coll->current].sequences[i].next = 0;
         coll->ways[coll->current].sequences[i].started = false;
     }
-    coll->tests = 0;
-    coll->starts++;
-    coll->open = true;
-    coll->siblings->running++;
+    leave_open(coll);
     if (needs_process(coll)) {
         coll->next_open = coll->siblings->open;
         coll->siblings->open = coll;
@@ -155,10 +183,34 @@ static int begin(struct tca_coll *coll)
     return 0;
 }
 
+/* Starts an operation of one plan, which often completes at once, or that of a leaf. */
+static inline int start_quickly(struct tca_coll *coll)
+{
+    struct coll_sequence *only = &coll->ways[coll->way].sequences[0];
+    int r;
+
+    turn(coll);
+    if (coll->leaf.credit) {
+        r = coll_leaf_begin(&coll->leaf, coll->current);
+    } else {
+        r = plan_start_and_test(only->items[0].plan);
+        if (__builtin_expect(r > 0, 1))
+            return 0;
+        only->next = 0;
+        only->started = r == 0;
+    }
+    if (__builtin_expect(r < 0 && r != -EAGAIN, 0))
+        return fail(coll, r);
+    leave_open(coll);
+    return 0;
+}
+
 int tca_coll_start(struct tca_coll *coll)
 {
     struct coll_thread *thread = coll->siblings->thread;
 
+    if (coll->quick && !coll->open && !thread)
+        return start_quickly(coll);
     if (thread) {
         coll_thread_lock(thread);
         int r = begin(coll);
@@ -213,13 +265,22 @@ static int timed_out(void)
                                     "started it, or is slow");
 }
 
-/* Waits for the running plan, in slices, so that the end of a rank is noticed. */
-static int wait_slices(struct tca_coll *coll, struct tca_plan *plan, int64_t end_ns)
+/* For the running plan, or what a leaf waits for. */
+static int wait_slice(struct tca_coll *coll, int64_t slice_ns)
+{
+    const struct coll_sequence *sequence = &coll->ways[coll->current].sequences[0];
+
+    return coll->leaf.credit ? coll_leaf_wait(&coll->leaf, coll->session, slice_ns)
+                             : tca_wait(sequence->items[sequence->next].plan, slice_ns);
+}
+
+/* Waits in slices, so that the end of a rank is noticed. */
+static int wait_slices(struct tca_coll *coll, int64_t end_ns)
 {
     for (;;) {
         int64_t slice_ns = end_ns == TCA_FOREVER ? SLICE_NS : end_ns - clock_ns();
         slice_ns = slice_ns < 0 ? 0 : slice_ns < SLICE_NS ? slice_ns : SLICE_NS;
-        int r = tca_wait(plan, slice_ns);
+        int r = wait_slice(coll, slice_ns);
         if (r != -ETIMEDOUT)
             return r < 0 ? fail(coll, r) : 0;
         if ((r = coll_run_watch(coll, true)) < 0)
@@ -257,8 +318,8 @@ static int wait_all(struct tca_coll *coll, int64_t end_ns)
         const struct tca_coll *other = coll->siblings->open;
         if (other == coll)
             other = coll->next_open;
-        if (sequence->started && !other)
-            r = wait_slices(coll, sequence->items[sequence->next].plan, end_ns);
+        if ((sequence->started || coll->leaf.credit) && !other)
+            r = wait_slices(coll, end_ns);
         else
             r = linger(coll, round, end_ns);
         if (r < 0)
@@ -279,7 +340,7 @@ static int wait_thread(struct tca_coll *coll, int64_t end_ns)
     return r;
 }
 
-int tca_coll_wait(struct tca_coll *coll, int64_t timeout_ns)
+static __attribute__((noinline)) int wait_open(struct tca_coll *coll, int64_t timeout_ns)
 {
     bool by_thread = coll->siblings->thread;
 
@@ -293,4 +354,17 @@ int tca_coll_wait(struct tca_coll *coll, int64_t timeout_ns)
         return r;
     int64_t end_ns = timeout_ns == TCA_FOREVER ? TCA_FOREVER : clock_ns() + timeout_ns;
     return by_thread ? wait_thread(coll, end_ns) : wait_all(coll, end_ns);
+}
+
+int tca_coll_wait(struct tca_coll *coll, int64_t timeout_ns)
+{
+    if (coll->quick && !coll->siblings->thread) {
+        if (!coll->open)
+            return 0;
+        if (coll->leaf.credit && coll_leaf_take(&coll->leaf, coll->session, coll->current)) {
+            close_start(coll); /* a leaf is in no list */
+            return 0;
+        }
+    }
+    return wait_open(coll, timeout_ns);
 }

@@ -37,7 +37,8 @@ extern "C" {
  *
  * The steps of an operation are a plan: in the daemon's seat (TCA_SEAT_DAEMON) the data moves on
  * from rank to rank while the program computes, released by what arrives. In the client's seat it
- * moves in the calls of tca_coll_start(), tca_coll_test() and tca_coll_wait(). Reductions with a
+ * moves in the calls of tca_coll_start(), tca_coll_test() and tca_coll_wait(); there, a rank that only
+ * receives a short broadcast, from a rank of its node, copies it without a plan. Reductions with a
  * function of the program always need these calls, for this or another operation of the session; or
  * a thread of the library makes them (struct tca_coll_args).
  *

@@ -69,6 +69,12 @@ class Coll(Ranks):
             with self.subTest(places=places, environment=environment):
                 self.ranks(cluster, places, [harness.program("coll-ahead")], **environment)
 
+    def test_root_is_ahead_and_dies(self):
+        cluster = self.cluster(2)
+        for places in ([0] * 4, [0, 1, 0, 1]):
+            with self.subTest(places=places):
+                self.ranks(cluster, places, [harness.program("coll-ahead"), "die"], 1)
+
     def test_all_but_one_are_stopped(self):
         """In the daemons' seat, data moves through ranks whose processes are stopped."""
         for places in ([0] * 4, [0, 1, 0, 1]):
