@@ -38,6 +38,7 @@ static_assert(PLANS_PER_SESSION_MAX <= SUBMIT_PARTS, "ids leave room for these")
  * target layout. Written by the client before it submits the start. */
 struct start_part {
     _Atomic uint64_t source_at_bytes, target_at_bytes, bytes;
+    _Atomic uint64_t moved_bytes; /* by all starts of the plan: for status displays */
 };
 
 struct complete_entry { /* daemon -> client, one line */

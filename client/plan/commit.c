@@ -210,7 +210,7 @@ static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *commi
     for (uint32_t i = 0; i < plan->unit_count; i++)
         plan->paired |= plan->units[i].pair != NULL;
     plan->slow = plan->daemon_count > 0 || plan->paired || (plan->flags & TCA_PLAN_TIMED) ||
-                 plan_waits(plan);
+                 plan_waits(plan) || plan->parts;
     session->plans_by_id[plan->id] = plan;
     if (!daemon_waits(plan, committed))
         plan_stop_engine(plan);

@@ -78,6 +78,9 @@ int parts_new(struct tca_plan *plan)
         free(parts);
         return r;
     }
+    for (uint32_t i = 0; i < count; i++) /* the daemon reads it after the first start */
+        atomic_store_explicit(&plan->session->segment->parts[parts->at + i].moved_bytes, 0,
+                              memory_order_relaxed);
     for (uint32_t i = 0; i < plan->step_count; i++)
         if (moves_parts(&plan->steps[i]))
             fill(&parts->puts[parts->count++], &plan->steps[i]);
@@ -159,6 +162,18 @@ void parts_whole(struct tca_plan *plan)
         parts->other_bytes -= of->put ? of->source_bytes : 0;
     }
     set_all(plan, list);
+}
+
+void parts_count(struct tca_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->parts->count; i++) {
+        struct start_part *part = &plan->session->segment->parts[plan->parts->at + i];
+        /* relaxed: only this process writes them */
+        atomic_store_explicit(&part->moved_bytes,
+                              atomic_load_explicit(&part->moved_bytes, memory_order_relaxed) +
+                                  atomic_load_explicit(&part->bytes, memory_order_relaxed),
+                              memory_order_relaxed);
+    }
 }
 
 static int check_side(uint32_t index, const char *side, uint64_t at, uint64_t bytes, uint64_t of)

@@ -18,3 +18,5 @@ uint32_t parts_at(const struct tca_plan *plan);
 void parts_bind(struct tca_plan *plan, const struct step *step, const struct unit *unit);
 /* The committed plan moves as much as both sides of each put have. */
 void parts_whole(struct tca_plan *plan);
+/* A start was made: adds what it moves to the totals that the daemon displays. */
+void parts_count(struct tca_plan *plan);

@@ -6,6 +6,7 @@
 #include "client/core/seats.h"
 #include "client/core/session.h"
 #include "client/plan/pair.h"
+#include "client/plan/parts.h"
 #include "client/plan/plan.h"
 #include "client/plan/progress.h"
 #include "client/plan/repeat.h"
@@ -89,6 +90,8 @@ static __attribute__((noinline)) int start_slowly(struct tca_plan *plan)
     }
     plan->starts++;
     plan->state = PLAN_RUNNING;
+    if (plan->parts)
+        parts_count(plan);
     if (plan->client_count > 0 || plan->daemon_count == 0) { /* counts plans without steps, too */
         struct standby *standby = plan->paired ? plan->session->standby : NULL;
         standby_enter(standby);

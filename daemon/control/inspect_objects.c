@@ -13,6 +13,7 @@
 #include "daemon/offload/offload.h"
 #include "daemon/peers/peer.h"
 #include "daemon/plans/pairs.h"
+#include "daemon/plans/parts.h"
 #include "daemon/plans/plan_stripe.h"
 #include "daemon/rails/exposure.h"
 #include "daemon/rails/rails.h"
@@ -34,7 +35,7 @@ static void tally_plan(void *context, const struct plan *plan)
     struct tally *tally = context;
     uint64_t starts = plan_starts(plan);
     tally->starts += starts;
-    tally->bytes += starts * plan->bytes;
+    tally->bytes += parts_moved_all(plan, starts);
     tally->errors += plan_errors(plan);
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         const struct plan_chain *chain = &plan->chains[i];

@@ -6,6 +6,8 @@
 #include "daemon/engine/engine.h"
 #include "daemon/peers/peer.h"
 #include "daemon/plans/order.h"
+#include "daemon/plans/pairs.h"
+#include "daemon/plans/parts.h"
 #include "daemon/plans/plan_stripe.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
@@ -183,7 +185,7 @@ static json_t *describe_step(const struct plan *plan, uint32_t chain, uint32_t i
     return json_pack(
         "{s:s, s:I, s:I, s:I, s:b, s:b, s:o, s:{s:I, s:I, s:s}, s:{s:I, s:I, s:I, s:s}, s:o, s:o, "
         "s:o, s:o, s:b, s:b}",
-        "kind", "put", "bytes", (json_int_t)a->size_bytes, "blocks",
+        "kind", "put", "bytes", (json_int_t)unit->bytes, "blocks",
         (json_int_t)(a->block_count > b->block_count ? a->block_count : b->block_count),
         "descriptors", (json_int_t)(info.descriptors ? info.descriptors : 1), "gathered",
         info.gathered, "fence", prepared && unit->fence, "after", after(plan, unit), "source",
@@ -213,6 +215,21 @@ static json_t *stripes(const struct plan *plan, const struct plan_step *step)
     return list;
 }
 
+/* The connection over which the process itself puts and notifies; null: it has none. */
+static json_t *connection(const struct plan *plan, const struct plan_step *step)
+{
+    const struct plan_unit *unit = step->is_wait ? NULL : &plan->units[step->unit];
+    if (!unit || unit->pair == 0)
+        return json_null();
+    const struct pair *pair = pair_find(plan->tcad, unit->pair);
+    if (!pair)
+        return json_pack("{s:I, s:b, s:n, s:n, s:n}", "node", (json_int_t)unit->node, "ended", 1,
+                         "session", "rail", "encrypted");
+    return json_pack("{s:I, s:b, s:I, s:s, s:b}", "node", (json_int_t)pair->node, "ended", 0,
+                     "session", (json_int_t)pair->other, "rail", rail_name(plan->tcad, pair->rail),
+                     "encrypted", pair->encrypts);
+}
+
 json_t *inspect_plan_step(const struct plan *plan, uint32_t chain, uint32_t index)
 {
     json_t *step = describe_step(plan, chain, index);
@@ -220,6 +237,7 @@ json_t *inspect_plan_step(const struct plan *plan, uint32_t chain, uint32_t inde
         return NULL;
     json_object_set_new(step, "flush", json_boolean(plan->chains[chain].steps[index].flush));
     json_object_set_new(step, "stripes", stripes(plan, &plan->chains[chain].steps[index]));
+    json_object_set_new(step, "pair", connection(plan, &plan->chains[chain].steps[index]));
     return step;
 }
 
@@ -281,12 +299,13 @@ json_t *inspect_plan(const struct plan *plan)
     json_t *chains = json_array();
     for (uint32_t i = 0; i < plan->chain_count; i++)
         json_array_append_new(chains, explain_chain(plan, i));
-    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:s, s:s, s:o, s:o, s:o}", "id",
-                     plan_id(plan), "name", plan->name, "session", (json_int_t)plan->session_id,
-                     "channel", (json_int_t)plan->channel, "bytes", (json_int_t)plan->bytes,
-                     "starts", (json_int_t)plan_starts(plan), "rounds", rounds(plan), "running_s",
-                     running_s(plan), "errors", (json_int_t)plan_errors(plan), "state",
-                     plan_state_name(plan->state), "error",
-                     plan->state < PLAN_BREAKING ? "" : plan->error_text, "median_ns",
-                     quantile(plan, 0.5), "p99_ns", quantile(plan, 0.99), "chains", chains);
+    return json_pack(
+        "{s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:s, s:s, s:o, s:o, s:o, s:b, s:I}", "id",
+        plan_id(plan), "name", plan->name, "session", (json_int_t)plan->session_id, "channel",
+        (json_int_t)plan->channel, "bytes", (json_int_t)plan->bytes, "starts",
+        (json_int_t)plan_starts(plan), "rounds", rounds(plan), "running_s", running_s(plan),
+        "errors", (json_int_t)plan_errors(plan), "state", plan_state_name(plan->state), "error",
+        plan->state < PLAN_BREAKING ? "" : plan->error_text, "median_ns", quantile(plan, 0.5),
+        "p99_ns", quantile(plan, 0.99), "chains", chains, "parts", plan->part_count > 0,
+        "moved_bytes", (json_int_t)parts_moved_all(plan, plan_starts(plan)));
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
 
 int parts_check_put(struct plan *plan, uint32_t step, const Tca__Put *put, struct plan_unit *unit)
 {
@@ -20,6 +21,7 @@ int parts_check_put(struct plan *plan, uint32_t step, const Tca__Put *put, struc
         return plan_fail(plan, -EINVAL, "step %u: a reduction is moved as a whole, not in parts",
                          step);
     unit->parts = put->parts;
+    unit->part_index = plan->run.parts_at + plan->part_count;
     plan->part_count += unit->parts;
     if (unit->parts && (plan->run.parts_at >= START_PARTS_MAX ||
                         plan->part_count > START_PARTS_MAX - plan->run.parts_at))
@@ -38,6 +40,26 @@ int parts_check_target(struct plan *plan, const struct plan_unit *unit)
     return plan_fail_unit(plan, unit, -EINVAL,
                           "a put in parts from or into attached memory: use memory of "
                           "tca_region_alloc() or tca_alloc()");
+}
+
+uint64_t parts_moved(const struct plan *plan, const struct plan_unit *unit)
+{
+    const uint64_t most = plan_starts(plan) * unit->bytes;
+    const uint32_t index = unit->part_index;
+    if (most == 0 || index >= START_PARTS_MAX) /* a plan whose parts are too many has failed */
+        return 0;
+    const uint64_t moved = atomic_load_explicit(&plan->session->segment->parts[index].moved_bytes,
+                                                memory_order_relaxed);
+    return moved < most ? moved : most;
+}
+
+uint64_t parts_moved_all(const struct plan *plan, uint64_t starts)
+{
+    uint64_t bytes = starts * plan->bytes;
+    for (uint32_t i = 0; plan->part_count > 0 && i < plan->unit_count; i++)
+        if (plan->units[i].parts)
+            bytes += parts_moved(plan, &plan->units[i]) - starts * plan->units[i].bytes;
+    return bytes;
 }
 
 int parts_prepare(struct plan *plan)
@@ -63,7 +85,7 @@ int parts_prepare(struct plan *plan)
         part->target_bytes = unit->target_layout->size_bytes;
         part->tied = !layout_is_contiguous(unit->source_layout) &&
                      !layout_is_contiguous(unit->target_layout);
-        run->other_bytes -= part->put ? part->source_bytes : 0;
+        run->other_bytes -= part->put ? unit->bytes : 0;
         part++;
     }
     engine_parts_apply(run);

@@ -123,8 +123,11 @@ struct plan_unit {
     struct layout *target_layout;  /* may be the source's */
     enum element_operator combine; /* not REPLACE: runs on shm, whatever its chain's rail */
     enum element_type type;
-    bool ordered; /* visible only after all earlier puts of its chain */
-    bool parts;   /* starts say what it moves */
+    bool ordered;           /* visible only after all earlier puts of its chain */
+    bool parts;             /* starts say what it moves */
+    uint64_t bytes;         /* that a start moves: at most, with parts */
+    uint32_t part_index;    /* with parts: in session_segment.parts, */
+    uint64_t counted_bytes; /* and of what was moved, in tcad->past */
     /* the notification */
     bool notify;
     uint32_t rank, slot;

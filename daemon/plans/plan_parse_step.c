@@ -119,7 +119,10 @@ static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put, struct pla
     unit->target_offset = put->target_offset;
     unit->ordered = put->ordered;
     unit->node = unit->handle.node;
-    plan->bytes += unit->source_layout->size_bytes;
+    const uint64_t source = unit->source_layout->size_bytes,
+                   target = unit->target_layout->size_bytes;
+    unit->bytes = source < target ? source : target; /* unequal only with parts */
+    plan->bytes += unit->bytes;
     return 0;
 }
 
@@ -174,7 +177,7 @@ int plan_parse_step(struct parser *parser, const Tca__Step *step)
         r = parse_put(plan, number, step->put, unit);
         unit->stripe_room = r < 0 ? 0 : plan_stripe_room(plan, unit);
         r = r < 0 ? r : plan_hold_bytes(plan, (uint64_t)unit->stripe_room * PLAN_STRIPE_BYTES);
-        chain->bytes += r < 0 ? 0 : unit->source_layout->size_bytes;
+        chain->bytes += r < 0 ? 0 : unit->bytes;
         chain->unshared |= unit->ordered;
         out->unit = plan->unit_count - 1;
         parser->before = unit->combine ? NULL : unit;

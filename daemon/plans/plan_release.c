@@ -8,6 +8,7 @@
 #include "daemon/peers/peer.h"
 #include "daemon/plans/binding.h"
 #include "daemon/plans/lane.h"
+#include "daemon/plans/parts.h"
 #include "daemon/plans/plan_stripe.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
@@ -206,6 +207,9 @@ void plan_count_starts(struct plan *plan)
         for (unsigned rail = 0; rail < RAIL_SLOTS; rail++)
             plan->tcad->past[rail][chain->seat].bytes += bytes[rail];
     }
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        if (plan->units[i].parts)
+            plan->units[i].counted_bytes = parts_moved(plan, &plan->units[i]);
 }
 
 void plan_do_free(struct plan *plan)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/plans/parts.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
@@ -190,6 +191,9 @@ void plan_add_bytes(const struct plan *plan, const struct plan_chain *chain, uin
         if (chain->steps[i].is_wait)
             continue;
         const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        if (unit->parts)
+            bytes[chain->rail] +=
+                parts_moved(plan, unit) - unit->counted_bytes - starts * unit->bytes;
         for (uint32_t k = 0; k < plan_stripe_count(plan, unit); k++) {
             const struct plan_unit *stripe = plan_stripe(plan, unit, k);
             bytes[stripe->rail] += starts * stripe->part_bytes;

@@ -46,6 +46,33 @@ class Pairs(harness.Case):
                     cluster.kill_actors([stream.sender, stream.receiver])
             self.assertEqual(self.starts_of_engines(cluster), 0)
 
+    def test_explained(self):
+        """tcactl plan explain names the connection, until the other process has ended."""
+        for security in ("plain", "tls"):
+            cluster = self.pair(security)
+            cluster.actor(1).ask("open - 0 1 -2")  # takes a number: the sessions of the two differ in it
+            sender, receiver = cluster.group([0, 1])
+            source, _ = sender.alloc(4096)
+            target, _ = receiver.alloc(4096)
+            handle = receiver.handle(target)
+            plan = sender.plan(f"put {source} 0 8 {handle} 0 8", "notify 1 2", "notify 1 3", rail="tcp", seat="client")
+            receiver.tell("notified_wait 0 3 -2")
+            sender.ask(f"start {plan}")
+            sender.ask(f"wait {plan} -2")
+            receiver.answer()
+            node = cluster[0]
+            row, = node.plans()
+            other = max(session["id"] for session in cluster[1].tcactl("sessions")["sessions"])
+            steps = node.tcactl("plan", row["id"])["chains"][0]["steps"]
+            expected = {"node": 1, "ended": False, "session": other, "rail": row["rail"],
+                        "encrypted": security == "tls"}
+            self.assertEqual([step["pair"] for step in steps], [expected] * len(steps))
+            self.assertIn(f"over a connection of the two processes to session {other} of node 1: rail {row['rail']}, "
+                          f"{'encrypted' if security == 'tls' else 'in clear'}\n", node.tcactl_raw("plan", row["id"]).stdout)
+            cluster.kill_actors([receiver])
+            until(lambda node=node, row=row: node.tcactl("plan", row["id"])["chains"][0]["steps"][0]["pair"]["ended"], "it has ended")
+            self.assertIn("which has ended\n", node.tcactl_raw("plan", row["id"]).stdout)
+
     def test_more_puts_than_messages_may_wait(self):
         """The receiver is told of each landing, and that it is gone: as fast as it reads, and it is not dropped when it
         computes."""

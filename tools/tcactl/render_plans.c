@@ -144,6 +144,23 @@ static void stripes(const json_t *step, const struct screen *screen)
         fputc('\n', screen->to);
 }
 
+/* The connection over which the process itself puts to another node. */
+static void pair(const json_t *pair, const struct screen *screen)
+{
+    if (!json_is_object(pair))
+        return;
+    fputs("\n         over a connection of the two processes", screen->to);
+    if (doc_true(pair, "ended")) {
+        fprintf(screen->to, ", %swhich has ended%s", screen_begin(screen, COLOR_BAD),
+                screen_end(screen, COLOR_BAD));
+        return;
+    }
+    fprintf(screen->to, " to session %lld of node %lld: rail ", doc_integer(pair, "session"),
+            doc_integer(pair, "node"));
+    screen_text(screen, doc_text(pair, "rail"));
+    fputs(doc_true(pair, "encrypted") ? ", encrypted" : ", in clear", screen->to);
+}
+
 static void step(const json_t *step, const struct screen *screen)
 {
     const char *kind = doc_text(step, "kind");
@@ -176,12 +193,14 @@ static void step(const json_t *step, const struct screen *screen)
                     doc_integer(step, "after"));
         copy_modes(doc_get(step, "copy"), screen);
         tried_modes(doc_get(step, "copy"), screen);
+        pair(doc_get(step, "pair"), screen);
         broken_link(step, doc_integer(step, "target.node"), screen);
     } else if (doc_get(step, "rank")) {
         fprintf(screen->to, " rank %lld, slot %lld", doc_integer(step, "rank"),
                 doc_integer(step, "slot"));
         if (doc_get(step, "count"))
             fprintf(screen->to, ", count %lld", doc_integer(step, "count"));
+        pair(doc_get(step, "pair"), screen);
         broken_link(step, doc_integer(step, "node"), screen);
     }
     if (doc_true(step, "flush"))
@@ -228,12 +247,15 @@ static void plan_lines(const json_t *doc, const struct screen *screen)
             doc_integer(doc, "channel"), screen_begin(screen, screen_color_of(state)));
     screen_text(screen, text);
     fputs(screen_end(screen, screen_color_of(state)), screen->to);
-    fprintf(screen->to, ", %s per start, ", units_bytes(doc_number(doc, "bytes")).text);
+    fprintf(screen->to, ", %s per start%s, ", units_bytes(doc_number(doc, "bytes")).text,
+            doc_true(doc, "parts") ? " at most" : "");
     fprintf(screen->to, "%s start%s", units_count(doc_number(doc, "starts")).text,
             units_plural((long long)doc_number(doc, "starts")));
     if (json_is_integer(json_object_get(doc, "rounds")))
         fprintf(screen->to, ", %s round%s", units_count(doc_number(doc, "rounds")).text,
                 units_plural((long long)doc_number(doc, "rounds")));
+    if (doc_true(doc, "parts"))
+        fprintf(screen->to, ", %s moved", units_bytes(doc_number(doc, "moved_bytes")).text);
     if (doc_integer(doc, "errors"))
         fprintf(screen->to, ", %s%lld failed%s", screen_begin(screen, COLOR_BAD),
                 doc_integer(doc, "errors"), screen_end(screen, COLOR_BAD));

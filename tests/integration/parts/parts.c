@@ -1,7 +1,7 @@
 /*
- * parts SEED STARTS: each rank puts random parts into the memory of the next one, by starts of one
- * plan; each compares all of its memory with the result of a sequential copy. Ends with 0, or
- * prints what was wrong.
+ * parts SEED STARTS [TOTALS]: each rank puts random parts into the memory of the next one, by starts of one
+ * plan; each compares all of its memory with the result of a sequential copy. Appends a line to the
+ * file TOTALS with the number of bytes that it put. Ends with 0, or prints what was wrong.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -39,6 +39,7 @@ struct rank {
     struct tca_plan *plan, *read;
     uint8_t *source, *target, *expected;
     uint32_t rank, size, seed;
+    uint64_t moved_bytes;
     int wrong;
 };
 
@@ -183,6 +184,7 @@ static void send_start(struct rank *rank, uint32_t start, struct tca_part parts[
     check(rank, given ? tca_start_parts(rank->plan, parts, PARTS) : tca_start(rank->plan), "start");
     check(rank, tca_wait(rank->plan, TCA_DEFAULT), "wait");
     check(rank, tca_plan_receipt(rank->plan, &receipt), "receipt");
+    rank->moved_bytes += bytes_of(parts);
     if (receipt.bytes == bytes_of(parts))
         return;
     printf("rank %u, start %u: the receipt says %llu bytes, not %llu\n", rank->rank, start,
@@ -230,6 +232,17 @@ static struct tca_region *memory(struct rank *rank, uint8_t **ret_bytes)
     return region;
 }
 
+static void write_total(struct rank *rank, const char *path)
+{
+    FILE *file = fopen(path, "a");
+    if (!file || fprintf(file, "%llu\n", (unsigned long long)rank->moved_bytes) < 0) {
+        printf("rank %u: %s cannot be written\n", rank->rank, path);
+        rank->wrong = 1;
+    }
+    if (file)
+        fclose(file);
+}
+
 int main(int argc, char **argv)
 {
     struct rank rank = {.seed = (uint32_t)strtoul(argv[1], NULL, 10)};
@@ -239,7 +252,7 @@ int main(int argc, char **argv)
     rank.size = tca_size(rank.session);
     all = calloc(rank.size, sizeof *all);
     rank.expected = calloc(1, BYTES);
-    if (argc != 3 || !all || !rank.expected)
+    if (argc < 3 || !all || !rank.expected)
         return 1;
     struct tca_region *source = memory(&rank, &rank.source);
     struct tca_region *target = memory(&rank, &rank.target);
@@ -247,6 +260,8 @@ int main(int argc, char **argv)
     check(&rank, tca_allgather(rank.session, &own, sizeof own, all, TCA_DEFAULT), "allgather");
     make_plan(&rank, source, &all[(rank.rank + 1) % rank.size]);
     run(&rank, (uint32_t)strtoul(argv[2], NULL, 10));
+    if (argc > 3)
+        write_total(&rank, argv[3]);
     check(&rank, tca_barrier(rank.session, TCA_DEFAULT), "barrier");
     tca_close(rank.session);
     free(rank.expected);

@@ -97,6 +97,44 @@ Test(render_plans, plan_explains_itself)
         "    ofi     daemon    30.5 us     -  chosen\n");
 }
 
+/* The process puts over its own connection; each start chooses what it moves. */
+Test(render_plans, plan_shows_its_pair_and_what_it_moved)
+{
+#define PUT_OVER(pair)                                                                             \
+    "{\"kind\":\"put\",\"bytes\":4096,\"blocks\":1,\"descriptors\":1,\"parts\":true,\"source\":{"  \
+    "\"region\":1,\"offset\":0,\"layout\":\"contiguous\"},\"target\":{\"node\":1,\"region\":2,"    \
+    "\"offset\":0,\"layout\":\"contiguous\"},\"pair\":" pair "}"
+#define OPEN(encrypted)                                                                            \
+    "{\"node\":1,\"ended\":false,\"session\":5,\"rail\":\"tcp:lo\",\"encrypted\":" encrypted "}"
+#define ENDED "{\"node\":1,\"ended\":true,\"session\":null,\"rail\":null,\"encrypted\":null}"
+    expect_render(
+        render_plan,
+        "{\"id\":\"3.0\",\"name\":\"\",\"session\":3,\"channel\":0,\"bytes\":8192,\"starts\":3,"
+        "\"parts\":true,\"moved_bytes\":2048,\"state\":\"ready\",\"chains\":[{\"index\":0,"
+        "\"rail\":\"tcp:lo\",\"seat\":\"client\",\"predicted_ns\":100,\"steps\":[" PUT_OVER(
+            OPEN("true")) "," PUT_OVER(ENDED) ",{\"kind\":\"notify\",\"rank\":1,\"slot\":6,"
+                                              "\"pair\":" OPEN("false") "}]}]}",
+        "plan 3.0 (-), session 3, channel 0: ready, 8.00 KiB per start at most, 3 starts, 2.00 KiB "
+        "moved\n"
+        "\n"
+        "chain 0: rail tcp:lo, seat client; predicted 100 ns\n"
+        "    0  put 4.00 KiB in 1 block, 1 descriptor\n"
+        "         at most: each start chooses the part that it moves\n"
+        "         from region 1 at 0, contiguous\n"
+        "         to   node 1 region 2 at 0, contiguous\n"
+        "         over a connection of the two processes to session 5 of node 1: rail tcp:lo, "
+        "encrypted\n"
+        "    1  put 4.00 KiB in 1 block, 1 descriptor\n"
+        "         at most: each start chooses the part that it moves\n"
+        "         from region 1 at 0, contiguous\n"
+        "         to   node 1 region 2 at 0, contiguous\n"
+        "         over a connection of the two processes, which has ended\n"
+        "    2  notify rank 1, slot 6\n"
+        "         over a connection of the two processes to session 5 of node 1: rail tcp:lo, in "
+        "clear\n"
+        "    no candidates: this chain moves no bytes\n");
+}
+
 #define PLAN_OF_COPY(copy)                                                                         \
     "{\"id\":\"3.0\",\"name\":\"\",\"session\":3,\"channel\":0,\"bytes\":8,\"starts\":0,"          \
     "\"state\":\"ready\",\"chains\":[{\"index\":0,"                                                \
