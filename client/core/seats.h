@@ -9,5 +9,13 @@
  * its data has arrived and its notifications have been raised. */
 bool plan_copies_here(const struct tca_plan *plan);
 
+/* Whether this process puts all of a committed plan itself, and in order: within the node, or over one
+ * connection to another process. What such plans put to one process arrives, with its notifications, in
+ * the order in which their starts completed. */
+bool plan_puts_in_order(const struct tca_plan *plan);
+
+/* Whether plans of these arguments are to be run by this process, also between nodes. */
+bool session_seats_client(const struct tca *session, const struct tca_plan_args *args);
+
 /* As tca_start() and then tca_test(), which finds out only whether the start completed at once. */
 int plan_start_and_test(struct tca_plan *plan);

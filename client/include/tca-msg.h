@@ -36,9 +36,10 @@ extern "C" {
  * first send of a tag with the first receive of that tag, and so on; they never match one-shot
  * requests. The receiver hands over its address once. Then each start of the pair costs one put
  * with a notification, and one notification back, which says that the receiver has started too.
- * Messages to a rank of the same node, to a receive with room for at most TCA_MSG_SHORT_BYTES, are
- * buffered instead: the send is complete at once, unless the receiver is more than 16 messages
- * behind, and one put back confirms twelve messages.
+ * Messages to a rank of the same node, or in the client's seat (TCA_SEAT_CLIENT) also of another one,
+ * to a receive with room for at most TCA_MSG_SHORT_BYTES, are buffered instead: the send is complete
+ * at once, unless the receiver is more than 16 messages behind, and one put back confirms twelve
+ * messages.
  *
  * Requests advance in calls of this header, and persistent ones also in other waiting calls of the
  * library, unless they wait for a buffer. What such a call has started goes on while the program

@@ -4,8 +4,8 @@
  * Each rank has a *ring* of 16 packets in the memory of every other. A packet carries a short
  * message, or concerns a long one or a pair (ring.c). Long messages (large.c): the
  * sender offers, the receiver grants its address and a notification slot of its own, the sender
- * puts. Pairs (pair.c) keep address and slot; short ones within a node have places for messages
- * that were not received yet (pair_short.c).
+ * puts. Pairs (pair.c) keep address and slot; short ones, run by the processes themselves, have places
+ * for messages that were not received yet (pair_short.c).
  */
 #pragma once
 

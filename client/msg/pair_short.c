@@ -1,13 +1,14 @@
 /*
- * Short pairs: messages of at most TCA_MSG_SHORT_BYTES within a node. The receiver has MSG_PLACES
- * places for them. The sender puts each message into the next place and notifies, as long as it
+ * Short pairs: messages of at most TCA_MSG_SHORT_BYTES within a node, or in the client's seat between
+ * nodes. The receiver has MSG_PLACES places for them. The sender puts each message into the next place and notifies, as long as it
  * knows of a free one, and need not wait for the receive to be started. The receiver copies the
  * message to its memory, and after every MSG_CONFIRM messages puts the number that it has received
  * into the sender's memory.
  *
- * Places are filled, and counts replaced, in the order of starts only if a put is complete at its
- * target when its plan is: both ranks must run these plans themselves. Otherwise the pair is not
- * short.
+ * Places are filled, and counts replaced, in the order of starts only if both ranks run these plans
+ * themselves: within a node a put is complete at its target when its plan is, and a connection between
+ * two processes delivers puts, and packets, in the order in which their plans completed. Otherwise the
+ * pair is not short.
  */
 #include "client/msg/msg.h"
 
@@ -47,10 +48,15 @@ static int make_place(struct tca_msg_request *request, uint64_t place)
                     MSG_SLOT_DATA + request->index, &request->puts[place]);
 }
 
-/* Keeps the request's plan if it completes in order. */
+static bool may_be_short(const struct tca_msg_request *request)
+{
+    return request->peer->near || session_seats_client(request->msg->session, &request->msg->args);
+}
+
+/* Keeps the request's plan if what it puts arrives in order. */
 static int keep_ordered(struct tca_msg_request *request, struct tca_plan *plan)
 {
-    request->is_short = plan_copies_here(plan);
+    request->is_short = plan_puts_in_order(plan);
     request->plan = request->is_short ? plan : tca_plan_free(plan);
     return 0;
 }
@@ -60,7 +66,7 @@ int msg_short_offer(struct tca_msg_request *request)
     struct msg_peer *peer = request->peer;
     struct tca_plan *plan;
 
-    if (!peer->near || request->room > TCA_MSG_SHORT_BYTES)
+    if (!may_be_short(request) || request->room > TCA_MSG_SHORT_BYTES)
         return 0;
     int r = make_put(request, &peer->here->received[request->index], NULL, sizeof(uint64_t),
                      offsetof(struct msg_area, confirmed[request->index]), MSG_SLOT_WAKE, &plan);
@@ -76,7 +82,7 @@ int msg_short_offer(struct tca_msg_request *request)
 int msg_short_join(struct tca_msg_request *request)
 {
     struct msg_peer *peer = request->peer;
-    int r = peer->near ? make_place(request, 0) : 0;
+    int r = may_be_short(request) ? make_place(request, 0) : 0;
 
     if (r < 0 || !request->puts[0])
         return r;

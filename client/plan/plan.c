@@ -264,6 +264,19 @@ bool plan_copies_here(const struct tca_plan *plan)
     return plan->daemon_count == 0 && !plan->paired;
 }
 
+bool plan_puts_in_order(const struct tca_plan *plan)
+{
+    for (uint32_t i = 1; i < plan->unit_count; i++)
+        if (plan->units[i].pair != plan->units[0].pair)
+            return false;
+    return plan->daemon_count == 0;
+}
+
+bool session_seats_client(const struct tca *session, const struct tca_plan_args *args)
+{
+    return (args->seat != TCA_SEAT_ANY ? args->seat : session->settings.seat) == TCA_SEAT_CLIENT;
+}
+
 void plan_destroy(struct tca_plan *plan)
 {
     struct tca *session = plan->session;

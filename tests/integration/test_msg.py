@@ -42,6 +42,28 @@ class Msg(Ranks):
     def test_tcp(self):
         self.msg(self.cluster(2, options={"rails.enable": "shm tcp"}), [0, 1, 1], rounds=4)
 
+    def client_seat(self, security="plain"):
+        return self.cluster(2, options={"rails.enable": "shm tcp", "rails.tcp_security": security})
+
+    def test_client_seat_between_nodes(self):
+        for security in ("plain", "tls"):
+            cluster = self.client_seat(security)
+            for places in ([0, 1], [0, 1, 1, 0]):
+                with self.subTest(security=security, places=places):
+                    self.msg(cluster, places, rounds=4, TCA_SEAT="client")
+                    starts = [sample["value"] for node in cluster.nodes for family in node.tcactl("stats")["families"]
+                              if family["name"] == "tcad_engine_starts" for sample in family["samples"]]
+                    self.assertEqual(starts, [0, 0])
+
+    def test_client_seat_ends_between_nodes(self):
+        cluster = self.client_seat()
+        for program, *arguments in (["msg-errors"], ["msg-straight"], ["msg-hostile", str(SEED)]):
+            with self.subTest(program=program):
+                self.ranks(cluster, [0, 1], [harness.program(program), *arguments], TCA_SEAT="client")
+        for places in ([0, 1, 0, 1], [1, 0, 1, 0]):
+            with self.subTest(places=places):
+                self.msg(cluster, places, "kill", 1, victim=1, TCA_SEAT="client")
+
     def test_ofi_within_a_node(self):
         self.msg(self.cluster(), [0, 0], rounds=4, TCA_RAIL="ofi")
 
