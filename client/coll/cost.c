@@ -33,6 +33,7 @@ struct mail {
 struct run {
     const struct coll_shape *shape;
     const struct coll_costs *costs;
+    const struct coll_watch *watch; /* NULL: none */
     struct rank *ranks;
     struct mail *mails; /* [receiver][sender][slot] */
 };
@@ -67,17 +68,29 @@ static const struct coll_link *link_to(const struct run *run, uint32_t me, uint3
     return places->clusters[me] == places->clusters[peer] ? &run->costs->cluster : &run->costs->far;
 }
 
+static void show(const struct run *run, uint32_t me, uint32_t index, uint64_t begin_ns)
+{
+    const struct rank *rank = &run->ranks[me];
+
+    if (run->watch)
+        run->watch->step(run->watch->context, me, index,
+                         &rank->program.chains[index].steps[rank->next[index]], begin_ns,
+                         rank->clocks[index]);
+}
+
 /* 1: done, 0: has to wait, -ENOMEM. */
 static int take_step(const struct run *run, uint32_t me, uint32_t index)
 {
     struct rank *rank = &run->ranks[me];
     const struct coll_step *step = &rank->program.chains[index].steps[rank->next[index]];
     const struct coll_link *link = link_to(run, me, step->peer);
-    uint64_t *clock = &rank->clocks[index];
+    uint64_t *clock = &rank->clocks[index], begin_ns = *clock;
 
-    if (step->seldom) {
-        /* of starts that do not have to wait */
-    } else if (step->kind == COLL_WAIT) {
+    if (step->seldom) { /* of starts that do not have to wait */
+        rank->next[index]++;
+        return 1;
+    }
+    if (step->kind == COLL_WAIT) {
         struct mail *mail = mail_of(run, me, step->peer, step->slot);
         if (mail->taken == mail->sent)
             return 0;
@@ -89,10 +102,11 @@ static int take_step(const struct run *run, uint32_t me, uint32_t index)
             return -ENOMEM;
     } else {
         uint64_t each = step->kind == COLL_PUT ? link->kib_ns : run->costs->combine_kib_ns;
-        *clock = *clock > rank->busy_ns ? *clock : rank->busy_ns;
-        *clock += link->overhead_ns + step->bytes * each / 1024;
+        begin_ns = *clock > rank->busy_ns ? *clock : rank->busy_ns;
+        *clock = begin_ns + link->overhead_ns + step->bytes * each / 1024;
         rank->busy_ns = *clock;
     }
+    show(run, me, index, begin_ns);
     rank->next[index]++;
     return 1;
 }
@@ -135,30 +149,37 @@ static void run_deinit(struct run *run)
     free(run->mails);
 }
 
-int coll_predict(const struct coll_shape *shape, enum tca_coll_algorithm algorithm,
-                 const struct coll_costs *costs, uint64_t *ret_ns)
+int coll_simulate(const struct coll_shape *shape, enum tca_coll_algorithm algorithm,
+                  const struct coll_costs *costs, const struct coll_watch *watch, uint64_t *ret_ns)
 {
-    struct coll_shape part = *shape;
-    struct run run = {.shape = &part, .costs = costs};
+    const uint32_t size = shape->places.size;
+    struct run run = {.shape = shape, .costs = costs, .watch = watch};
     int r = 0;
 
     if (shape->operation == COLL_ALLTOALL && !shape->regular)
         return -EINVAL;
-    if (part.places.size > RANKS_MAX) {
-        part.places.size = RANKS_MAX;
-        part.root = 0;
-    }
-    run.ranks = calloc(part.places.size, sizeof(*run.ranks));
-    run.mails = calloc((size_t)part.places.size * part.places.size * COLL_CHAINS_MAX * COLL_SLOTS,
-                       sizeof(*run.mails));
+    run.ranks = calloc(size, sizeof(*run.ranks));
+    run.mails = calloc((size_t)size * size * COLL_CHAINS_MAX * COLL_SLOTS, sizeof(*run.mails));
     if (!run.ranks || !run.mails)
         r = -ENOMEM;
-    for (uint32_t rank = 0; r >= 0 && rank < part.places.size; rank++)
-        r = coll_schedule(&part, algorithm, rank, &run.ranks[rank].program);
+    for (uint32_t rank = 0; r >= 0 && rank < size; rank++)
+        r = coll_schedule(shape, algorithm, rank, &run.ranks[rank].program);
     if (r >= 0)
         r = play(&run, ret_ns);
     run_deinit(&run);
     return r;
+}
+
+int coll_predict(const struct coll_shape *shape, enum tca_coll_algorithm algorithm,
+                 const struct coll_costs *costs, uint64_t *ret_ns)
+{
+    struct coll_shape part = *shape;
+
+    if (part.places.size > RANKS_MAX) {
+        part.places.size = RANKS_MAX;
+        part.root = 0;
+    }
+    return coll_simulate(&part, algorithm, costs, NULL, ret_ns);
 }
 
 /* ---- choosing */

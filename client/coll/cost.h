@@ -17,6 +17,18 @@ struct coll_costs {
 
 extern const struct coll_costs coll_costs_default;
 
+/* Sees each step of each rank when it has been taken, those of one chain in order. */
+struct coll_watch {
+    void (*step)(void *context, uint32_t rank, uint32_t chain, const struct coll_step *step,
+                 uint64_t begin_ns, uint64_t end_ns);
+    void *context;
+};
+
+/* Runs the programs of all ranks against a clock: *ret_ns is the time from the start of all to the last
+ * one's completion. watch: may be NULL. -ENOMEM. Irregular alltoalls cannot be run: -EINVAL. */
+int coll_simulate(const struct coll_shape *shape, enum tca_coll_algorithm algorithm,
+                  const struct coll_costs *costs, const struct coll_watch *watch, uint64_t *ret_ns);
+
 /* Time from the start of all ranks to the last one's completion. At most the first 64 ranks are
  * considered. -ENOMEM. Irregular alltoalls cannot be predicted: -EINVAL. */
 int coll_predict(const struct coll_shape *shape, enum tca_coll_algorithm algorithm,

@@ -210,6 +210,51 @@ TCA_API enum tca_coll_algorithm tca_coll_algorithm_of(const struct tca_coll *col
 /* "direct", "binomial", ... Static; "?" for an invalid value. */
 TCA_API const char *tca_coll_algorithm_name(enum tca_coll_algorithm algorithm);
 
+/* An operation of ranks that need not exist. Rank, then node, then sub-cluster follow one another. */
+struct tca_coll_simulation {
+    /* "barrier", "broadcast", "allgather", "reduce", "allreduce", "reduce-scatter", "alltoall" */
+    const char *operation;
+    enum tca_coll_algorithm algorithm; /* TCA_COLL_ANY: the one that a real operation would use */
+    uint32_t ranks;                    /* 1 to TCA_COLL_SIMULATED_RANKS */
+    uint32_t per_node;                 /* ranks of each node; 0: all */
+    uint32_t per_subcluster;           /* nodes of each sub-cluster; 0: all */
+    uint32_t root;
+    /* broadcast, reduce, allreduce: of the whole; otherwise of each block. Reductions: of doubles */
+    uint64_t bytes;
+    uint64_t segment_bytes; /* as in struct tca_coll_args */
+};
+
+enum tca_coll_step_kind {
+    TCA_COLL_PUT = 0, /* to `peer`, which may be the rank itself */
+    TCA_COLL_NOTIFY = 1,
+    TCA_COLL_WAIT = 2,   /* until the notification of `peer` arrives */
+    TCA_COLL_REDUCE = 3, /* combines two places of this rank */
+};
+
+struct tca_coll_simulated_step {
+    uint32_t rank, chain;
+    enum tca_coll_step_kind kind;
+    uint32_t peer;
+    uint64_t bytes;
+    uint64_t begin_ns, end_ns; /* from the start of all ranks */
+};
+
+struct tca_coll_simulated {
+    enum tca_coll_algorithm algorithm;
+    uint64_t segment_bytes; /* UINT64_MAX: one piece */
+    uint64_t ns; /* until the last rank is done, by the costs that algorithms are chosen by */
+};
+
+#define TCA_COLL_SIMULATED_RANKS 512
+
+/* Carries out all ranks' schedules against a clock, without a session: which steps each rank takes, and
+ * when. `step`, which may be NULL, is called for each, those of one chain in order. -EINVAL: there is no
+ * such operation, its arguments do not fit together, or the algorithm does not suit it; -ENOMEM. */
+TCA_API int tca_coll_simulate(const struct tca_coll_simulation *simulation,
+                              void (*step)(void *context,
+                                           const struct tca_coll_simulated_step *step),
+                              void *context, struct tca_coll_simulated *ret_simulated);
+
 #ifdef __cplusplus
 }
 #endif

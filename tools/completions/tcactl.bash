@@ -2,7 +2,7 @@
 _tcactl()
 {
     local current=$2 previous=$3 word verb='' second=''
-    local verbs='status nodes topology sessions users regions offload plans plan stats watch ping reload drain calibrate place env wisdom config'
+    local verbs='status nodes topology sessions users regions offload plans plan stats watch ping reload drain calibrate place simulate env wisdom config'
     local options='--socket --node --timeout --json --no-color --help --version'
     local -a where=() # the options that select the daemon
     local -i i
@@ -15,7 +15,7 @@ _tcactl()
                 where=("$word" "${COMP_WORDS[i + 1]}")
                 i+=1
                 ;;
-            -t | --timeout | -c | --count | -n | -i | --interval | --svg | --cluster | --ppn) i+=1 ;;
+            -t | --timeout | -c | --count | -n | -i | --interval | --svg | --cluster | --ppn | --ranks | --subcluster | --root | --segment | --algorithm) i+=1 ;;
             -*) ;;
             *)
                 if [[ -z $verb ]]; then verb=$word; elif [[ -z $second ]]; then second=$word; fi
@@ -33,7 +33,11 @@ _tcactl()
             mapfile -t COMPREPLY < <(compgen -W "$(cd "$dir" 2>/dev/null && printf '%s\n' node*/ | tr -dc '0-9\n')" -- "$current")
             return
             ;;
-        -t | --timeout | -c | --count | -n | -i | --interval | --ppn) return ;;
+        -t | --timeout | -c | --count | -n | -i | --interval | --ppn | --ranks | --subcluster | --root | --segment) return ;;
+        --algorithm)
+            mapfile -t COMPREPLY < <(compgen -W 'direct binomial chain trinary ring doubling hierarchical' -- "$current")
+            return
+            ;;
     esac
     case $verb in
         status) options+=' --strict' ;;
@@ -42,6 +46,7 @@ _tcactl()
         watch) options+=' --interval --count' ;;
         ping) options+=' --count' ;;
         place) options+=' --ppn --rankfile --hostlist' ;;
+        simulate) options+=' --ranks --ppn --subcluster --root --algorithm --segment --steps' ;;
         config) options+=' --cluster' ;;
     esac
     if [[ $current == -* ]]; then
@@ -51,6 +56,7 @@ _tcactl()
     case $verb in
         '') mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$current") ;;
         drain) mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$current") ;;
+        simulate) mapfile -t COMPREPLY < <(compgen -W 'barrier broadcast allgather reduce allreduce reduce-scatter alltoall' -- "$current") ;;
         wisdom) mapfile -t COMPREPLY < <(compgen -W 'clear' -- "$current") ;;
         plan)
             mapfile -t COMPREPLY < <(compgen -W "explain $(tcactl "${where[@]}" plans --no-color -t 1 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$current")

@@ -19,7 +19,13 @@ enum {
     LONG_STRICT,
     LONG_PPN,
     LONG_RANKFILE,
-    LONG_HOSTLIST
+    LONG_HOSTLIST,
+    LONG_RANKS,
+    LONG_SUBCLUSTER,
+    LONG_ROOT,
+    LONG_ALGORITHM,
+    LONG_SEGMENT,
+    LONG_STEPS
 };
 
 static const struct option long_options[] = {
@@ -40,6 +46,12 @@ static const struct option long_options[] = {
     {"ppn", required_argument, NULL, LONG_PPN},
     {"rankfile", no_argument, NULL, LONG_RANKFILE},
     {"hostlist", no_argument, NULL, LONG_HOSTLIST},
+    {"ranks", required_argument, NULL, LONG_RANKS},
+    {"subcluster", required_argument, NULL, LONG_SUBCLUSTER},
+    {"root", required_argument, NULL, LONG_ROOT},
+    {"algorithm", required_argument, NULL, LONG_ALGORITHM},
+    {"segment", required_argument, NULL, LONG_SEGMENT},
+    {"steps", no_argument, NULL, LONG_STEPS},
     {0},
 };
 
@@ -57,6 +69,12 @@ static const struct {
     {OPTION_PPN, "--ppn"},
     {OPTION_RANKFILE, "--rankfile"},
     {OPTION_HOSTLIST, "--hostlist"},
+    {OPTION_RANKS, "--ranks"},
+    {OPTION_SUBCLUSTER, "--subcluster"},
+    {OPTION_ROOT, "--root"},
+    {OPTION_ALGORITHM, "--algorithm"},
+    {OPTION_SEGMENT, "--segment"},
+    {OPTION_STEPS, "--steps"},
 };
 
 static void help(void)
@@ -162,6 +180,37 @@ static int check_options(const struct tcactl *tcactl, const struct verb *verb, i
     return EXIT_OK;
 }
 
+/* An option of tcactl simulate: false after an error message, or if it is none. */
+static bool parse_simulation(struct tcactl *tcactl, int option)
+{
+    switch (option) {
+    case LONG_RANKS:
+        tcactl->given |= OPTION_RANKS;
+        return number_parse("--ranks", optarg, 1, TCA_COLL_SIMULATED_RANKS, &tcactl->ranks);
+    case LONG_SUBCLUSTER:
+        tcactl->given |= OPTION_SUBCLUSTER;
+        return number_parse("--subcluster", optarg, 1, TCA_COLL_SIMULATED_RANKS,
+                            &tcactl->per_subcluster);
+    case LONG_ROOT:
+        tcactl->given |= OPTION_ROOT;
+        return number_parse("--root", optarg, 0, TCA_COLL_SIMULATED_RANKS - 1, &tcactl->root);
+    case LONG_ALGORITHM:
+        tcactl->given |= OPTION_ALGORITHM;
+        tcactl->algorithm = optarg;
+        return true;
+    case LONG_SEGMENT:
+        tcactl->given |= OPTION_SEGMENT;
+        tcactl->segment = optarg;
+        return true;
+    case LONG_STEPS:
+        tcactl->given |= OPTION_STEPS;
+        return true;
+    default:
+        usage();
+        return false;
+    }
+}
+
 /* -1: continue; else the exit code. */
 static int parse_options(struct tcactl *tcactl, bool *ret_no_color, int argc, char **argv)
 {
@@ -235,7 +284,8 @@ static int parse_options(struct tcactl *tcactl, bool *ret_no_color, int argc, ch
             printf("tcactl %s (libtca %s)\n", TCAD_VERSION, tca_version());
             return EXIT_OK;
         default:
-            return usage();
+            if (!parse_simulation(tcactl, option))
+                return EXIT_USAGE;
         }
     }
     if (tcactl->node_chosen && tcactl->socket) {

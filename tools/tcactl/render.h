@@ -33,6 +33,7 @@ render_function render_wisdom; /* likewise, see wisdom.c */
 render_function render_place;
 render_function render_rankfile;
 render_function render_hostlist;
+render_function render_simulate; /* the document of simulate.c */
 
 /* Renders the families whose names contain the word; NULL: all. False: no such family. */
 bool render_stats(const json_t *doc, const char *word, const struct screen *screen);

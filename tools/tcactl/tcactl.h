@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "client/include/tca-admin.h"
+#include "client/include/tca-coll.h"
 #include "tools/tcactl/render.h"
 #include "tools/tcactl/screen.h"
 
@@ -31,6 +32,12 @@ enum option_bit {
     OPTION_PPN = 1 << 7,
     OPTION_RANKFILE = 1 << 8,
     OPTION_HOSTLIST = 1 << 9,
+    OPTION_RANKS = 1 << 10,
+    OPTION_SUBCLUSTER = 1 << 11,
+    OPTION_ROOT = 1 << 12,
+    OPTION_ALGORITHM = 1 << 13,
+    OPTION_SEGMENT = 1 << 14,
+    OPTION_STEPS = 1 << 15,
 };
 
 struct tcactl {
@@ -45,6 +52,8 @@ struct tcactl {
     double interval_s;
     unsigned per_node; /* --ppn */
     const char *svg, *cluster_file;
+    unsigned ranks, per_subcluster, root; /* of tcactl simulate */
+    const char *algorithm, *segment;
 
     struct tca_admin *admin; /* NULL: not connected */
     const char *verb;        /* for messages */
@@ -91,6 +100,7 @@ int run_drain(struct tcactl *tcactl, int count, char **arguments);
 int run_calibrate(struct tcactl *tcactl, int count, char **arguments);
 int run_env(struct tcactl *tcactl, int count, char **arguments);
 int run_place(struct tcactl *tcactl, int count, char **arguments);
+int run_simulate(struct tcactl *tcactl, int count, char **arguments);
 int run_wisdom(struct tcactl *tcactl, int count, char **arguments);
 int run_config(struct tcactl *tcactl, int count, char **arguments);
 /* "config check": checks the file, or, if it is NULL, the daemon's configuration. */

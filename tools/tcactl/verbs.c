@@ -33,6 +33,10 @@ const struct verb verbs[] = {
     {"place", "GRID [ARRAY] [--ppn P]", "which rank of a process grid to run where",
      .min_arguments = 1, .max_arguments = 2, .run = run_place,
      .options = OPTION_PPN | OPTION_RANKFILE | OPTION_HOSTLIST},
+    {"simulate", "OPERATION [BYTES] [--ranks N]", "what a collective operation does, and when",
+     .min_arguments = 1, .max_arguments = 2, .run = run_simulate,
+     .options = OPTION_RANKS | OPTION_PPN | OPTION_SUBCLUSTER | OPTION_ROOT | OPTION_ALGORITHM |
+                OPTION_SEGMENT | OPTION_STEPS},
     {"env", "", "environment variables, and the socket in use", .run = run_env},
     {"wisdom", "[clear]", "the copy modes that your plans have found by trial", .max_arguments = 1,
      .run = run_wisdom},

@@ -47,6 +47,134 @@ Test(coll_cost, by_hand)
     cr_assert_eq(ns, (10 + 1000) + (10 + 8 * 7) + (10 + 1000));
 }
 
+/* ---- simulation */
+
+struct seen {
+    uint32_t steps, waits, notifications, copies, reductions;
+    uint64_t put_bytes, end_ns;
+    uint64_t clocks[8][3]; /* by rank and chain */
+};
+
+static void see(void *context, const struct tca_coll_simulated_step *step)
+{
+    struct seen *seen = context;
+    const bool put = step->kind == TCA_COLL_PUT;
+
+    cr_assert_lt(step->rank, 8);
+    cr_assert_lt(step->chain, 3);
+    cr_assert_geq(step->begin_ns, seen->clocks[step->rank][step->chain], "in order");
+    cr_assert_leq(step->begin_ns, step->end_ns);
+    seen->clocks[step->rank][step->chain] = step->end_ns;
+    seen->steps++;
+    seen->waits += step->kind == TCA_COLL_WAIT;
+    seen->notifications += step->kind == TCA_COLL_NOTIFY;
+    seen->copies += put && step->peer == step->rank;
+    seen->reductions += step->kind == TCA_COLL_REDUCE;
+    seen->put_bytes += put && step->peer != step->rank ? step->bytes : 0;
+    seen->end_ns = step->end_ns > seen->end_ns ? step->end_ns : seen->end_ns;
+}
+
+static struct seen simulate(const char *operation, enum tca_coll_algorithm algorithm,
+                            uint64_t bytes, struct tca_coll_simulated *ret_simulated)
+{
+    const struct tca_coll_simulation simulation = {.operation = operation,
+                                                   .algorithm = algorithm,
+                                                   .ranks = 8,
+                                                   .per_node = 2,
+                                                   .per_subcluster = 2,
+                                                   .bytes = bytes};
+    struct seen seen = {0};
+
+    cr_assert_eq(tca_coll_simulate(&simulation, see, &seen, ret_simulated), 0, "%s",
+                 tca_error_text());
+    cr_assert_eq(seen.end_ns, ret_simulated->ns, "%s: the last step ends it", operation);
+    cr_assert_eq(seen.waits, seen.notifications, "%s", operation);
+    return seen;
+}
+
+/* What each operation has to move, at least or exactly. */
+Test(coll_cost, simulated_bytes)
+{
+    struct tca_coll_simulated simulated;
+    struct seen seen;
+
+    for (int a = TCA_COLL_ANY; a <= TCA_COLL_HIERARCHICAL; a++)
+        if (a != TCA_COLL_RING && a != TCA_COLL_DOUBLING) {
+            seen = simulate("broadcast", (enum tca_coll_algorithm)a, 64 << 10, &simulated);
+            cr_assert_eq(seen.put_bytes, 7 * (64 << 10));
+            cr_assert_eq(seen.reductions, 0);
+        }
+    seen = simulate("alltoall", TCA_COLL_DIRECT, 1000, &simulated);
+    cr_assert_eq(seen.put_bytes, 8 * 7 * 1000);
+    cr_assert_eq(seen.copies, 8);
+    seen = simulate("allgather", TCA_COLL_RING, 1000, &simulated);
+    cr_assert_eq(seen.put_bytes, 8 * 7 * 1000);
+    seen = simulate("allreduce", TCA_COLL_RING, 64 << 10, &simulated);
+    cr_assert_eq(seen.put_bytes, 2 * 7 * (64 << 10));
+    cr_assert_gt(seen.reductions, 0);
+    seen = simulate("barrier", TCA_COLL_ANY, 0, &simulated);
+    cr_assert_eq(seen.put_bytes, 0);
+    cr_assert_gt(seen.notifications, 0);
+    seen = simulate("reduce", TCA_COLL_BINOMIAL, 800, &simulated);
+    cr_assert_eq(seen.put_bytes, 7 * 800);
+    seen = simulate("reduce-scatter", TCA_COLL_DIRECT, 800, &simulated);
+    cr_assert_eq(seen.put_bytes, 8 * 7 * 800);
+}
+
+Test(coll_cost, simulated_as_a_real_operation_chooses)
+{
+    struct coll_shape shape = broadcast(8, 1 << 20);
+    enum tca_coll_algorithm algorithm;
+    struct tca_coll_simulated simulated;
+
+    place(2);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        clusters[rank] = rank / 4;
+    shape.segment_bytes = 0;
+    cr_assert_eq(coll_choose(&shape, TCA_COLL_ANY, &coll_costs_default, &algorithm), 0);
+    simulate("broadcast", TCA_COLL_ANY, 1 << 20, &simulated);
+    cr_assert_eq(simulated.algorithm, algorithm);
+    cr_assert_eq(simulated.segment_bytes, shape.segment_bytes);
+    cr_assert_eq(simulated.ns, predict(&shape, algorithm));
+}
+
+static void refused(struct tca_coll_simulation simulation, const char *text)
+{
+    struct tca_coll_simulated simulated;
+
+    cr_assert_eq(tca_coll_simulate(&simulation, NULL, NULL, &simulated), -EINVAL, "%s", text);
+    cr_assert(strstr(tca_error_text(), text), "%s", tca_error_text());
+}
+
+Test(coll_cost, simulations_are_refused)
+{
+    const struct tca_coll_simulation good = {.operation = "reduce", .ranks = 8, .bytes = 80};
+    struct tca_coll_simulation bad = good;
+    struct tca_coll_simulated simulated;
+
+    cr_assert_eq(tca_coll_simulate(&good, NULL, NULL, &simulated), 0);
+    bad.operation = "scan";
+    refused(bad, "\"scan\"");
+    bad.operation = NULL;
+    refused(bad, "can be simulated");
+    bad = good;
+    bad.ranks = TCA_COLL_SIMULATED_RANKS + 1;
+    refused(bad, "513 ranks");
+    bad.ranks = 0;
+    refused(bad, "0 ranks");
+    bad = good;
+    bad.root = 8;
+    refused(bad, "root 8");
+    bad = good;
+    bad.bytes = 81;
+    refused(bad, "multiple of 8");
+    bad.bytes = 1ull << 48;
+    refused(bad, "2^48");
+    bad = good;
+    bad.algorithm = TCA_COLL_RING;
+    refused(bad, "\"ring\" does not suit");
+}
+
 Test(coll_cost, links_within_a_cluster_are_quicker)
 {
     struct coll_shape shape = broadcast(8, 1);

@@ -242,7 +242,7 @@ Test(render, survives_wrong_documents)
         render_status,   render_nodes,   render_topology, render_topology_dot, render_topology_svg,
         render_sessions, render_regions, render_plans,    render_plan,         render_config,
         render_users,    render_ping,    render_reload,   render_calibrate,    render_drain,
-        render_env,      render_offload,
+        render_env,      render_offload, render_simulate,
     };
     static const char *const texts[] = {
         "{}",
@@ -252,7 +252,7 @@ Test(render, survives_wrong_documents)
         "null,{}]},3],\"sessions\":[{}],\"users\":[{},3],\"regions\":[null],\"processors\":[{},7],"
         "\"plans\":[{\"id\":7}],\"machine\":3,"
         "\"chains\":[{\"steps\":[{\"kind\":\"put\"},{\"kind\":4}],\"candidates\":[[]]}],\"values\":"
-        "[{}],\"variables\":[{}],"
+        "[{}],\"variables\":[{}],\"algorithms\":[{},4],\"steps\":[{},null,{}],"
         "\"rails\":[{}],\"errors\":[{}],\"applied\":[1],\"daemon\":[],\"cluster\":{\"added\":{}}}",
         "{\"rails\":[{\"valid\":true,\"latency_ns\":1e308}],\"sessions\":1e300,\"daemon\":{"
         "\"uptime_s\":1e300}}",
