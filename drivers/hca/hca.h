@@ -21,7 +21,8 @@
  * key of a freed region stays valid until each peer has stopped (hca_recall.c).
  *
  * A connection that fails is not repaired: puts in flight complete with -ENETDOWN, and the owner makes
- * a new peer. Before a queue pair is destroyed, it is stopped and the completion queue emptied, so
+ * a new peer. While a put or flush waits for a count, the driver makes sure that the other end is
+ * still there (hca_alive.c). Before a queue pair is destroyed, it is stopped and the completion queue emptied, so
  * that a message that the device has acknowledged is never lost.
  *
  * Threads: as in driver.h. The lock protects what peer_connect() shares with the polling thread.
@@ -127,6 +128,9 @@ struct hca_peer {
     struct hca_signal signals[HCA_REQUESTS];
     uint32_t signals_made, signals_done;
 
+    bool looked; /* somebody waited for a count at the last look: see hca_alive.c */
+    uint64_t looked_counted;
+
     uint32_t received; /* index of the buffer of the next message */
     struct credits credits;
     bool asked;      /* the peer waits for the count */
@@ -172,6 +176,8 @@ struct hca_driver {
     struct hca_region **recalling_last;
     int freed_fd;
     atomic_bool freed_any;
+    int look_fd;      /* a timer */
+    uint64_t look_ns; /* when it expires; 0: never */
 
     pthread_mutex_t lock;
     struct hca_peer *peers;
@@ -225,6 +231,13 @@ int hca_recall_run(struct hca_driver *hca);
 /* The peer recalls regions: payload of its message. */
 int hca_recalled(struct hca_peer *peer, void *payload, uint32_t bytes);
 bool hca_is_recalled(const struct hca_peer *peer, uint64_t region);
+
+/* hca_alive.c: whether a peer that somebody waits for is still there. */
+int hca_alive_init(struct hca_driver *hca);
+void hca_alive_deinit(struct hca_driver *hca);
+/* Somebody begins to wait. */
+void hca_alive_watch(struct hca_driver *hca);
+void hca_alive_look(struct hca_driver *hca);
 
 /* hca_connect.c */
 int hca_peer_connect(struct driver *driver, const void *address, size_t address_bytes,

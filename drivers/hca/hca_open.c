@@ -76,6 +76,8 @@ static int open_queues(struct hca_driver *hca, const struct ibv_device_attr *att
     int r = watch(hca->epoll_fd, hca->channel->fd);
     if (r == 0)
         r = watch(hca->epoll_fd, hca->context->async_fd);
+    if (r == 0)
+        r = hca_alive_init(hca);
     return r < 0 ? r : hca_recall_init(hca);
 }
 
@@ -122,7 +124,7 @@ int hca_open(const struct driver_config *config, const struct driver_events *eve
     hca->sges = lesser((uint64_t)port.device.max_sge, HCA_SGES);
     hca->segment_bytes = segment_bytes_of(config);
     hca->landings = LANDINGS_INIT;
-    hca->epoll_fd = hca->freed_fd = -1;
+    hca->epoll_fd = hca->freed_fd = hca->look_fd = -1;
     hca->freed_last = &hca->freed;
     hca->recalling_last = &hca->recalling;
     pthread_mutex_init(&hca->lock, NULL);
@@ -148,6 +150,7 @@ void hca_close(struct driver *driver)
         hca_peer_free(peer);
     }
     hca_recall_deinit(hca);
+    hca_alive_deinit(hca);
     landings_deinit(&hca->landings);
     if (hca->cq)
         ibv_destroy_cq(hca->cq);

@@ -103,5 +103,6 @@ int hca_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struc
     flushes_push(&peer->window.flushes, op, peer->window.made + idle);
     peer->ask |= idle || peer->telling < peer->window.made;
     hca_peer_activate(peer);
+    hca_alive_watch(peer->hca);
     return 0;
 }

@@ -154,8 +154,10 @@ int hca_progress(struct driver *driver, unsigned budget)
 {
     struct hca_driver *hca = hca_of(driver);
     bool empty;
-    if (hca->armed || ++hca->rounds % HCA_EVENTS_EVERY == 0)
+    if (hca->armed || ++hca->rounds % HCA_EVENTS_EVERY == 0) {
         take_events(hca);
+        hca_alive_look(hca);
+    }
     int moved = take_completions(hca, budget, &empty);
     if (hca->dead && empty)
         reap(hca);

@@ -138,8 +138,10 @@ int hca_put_post(struct driver *driver, struct driver_put *driver_put, struct dr
     if (put->base.stale)
         return -ESTALE;
     window_post(&peer->window, &put->base, op, HCA_WINDOW, make);
-    if (window_next_put(&peer->window))
+    if (window_next_put(&peer->window)) {
         hca_peer_activate(peer);
+        hca_alive_watch(peer->hca);
+    }
     return 0;
 }
 

@@ -56,8 +56,10 @@ static uint8_t *count_buffer(struct hca_peer *peer)
 void hca_send_count(struct hca_peer *peer, struct window_piece *piece, unsigned flags)
 {
     window_add(&peer->window, piece);
-    if (flags & HCA_TELL)
-        peer->telling = peer->window.made;
+    if (!(flags & HCA_TELL))
+        return;
+    peer->telling = peer->window.made;
+    hca_alive_watch(peer->hca);
 }
 
 /* The head is in the buffer, followed by so many bytes of payload. sges[1] to sges[count - 1]: more

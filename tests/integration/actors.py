@@ -134,14 +134,14 @@ class Stream:
     """A plan from one actor to another, and the acknowledgement back, ready for checked transfers (actor/transfer.c)."""
 
     def __init__(self, sender, receiver, ranks=(0, 1), rail="any", seat="any", shape="4096", target_shape=None,
-                 region_bytes=1 << 20, slot=0, channel=0, ack_seat="any", attached=(False, False)):
+                 region_bytes=1 << 20, slot=0, channel=0, ack_seat="any", ack_rail="any", attached=(False, False)):
         self.sender, self.receiver, self.ranks, self.slot = sender, receiver, ranks, slot
         self.shape, self.target_shape = shape, target_shape or shape
         self.source, _ = sender.attach(region_bytes) if attached[0] else sender.alloc(region_bytes)
         self.target, _ = receiver.attach(region_bytes) if attached[1] else receiver.alloc(region_bytes)
         self.plan = sender.plan(f"put {self.source} 0 {shape} {receiver.handle(self.target)} 0 {self.target_shape}",
                                 f"notify {ranks[1]} {slot}", name="stream", rail=rail, seat=seat, channel=channel)
-        self.ack = receiver.plan(f"notify {ranks[0]} {slot}", name="ack", seat=ack_seat)
+        self.ack = receiver.plan(f"notify {ranks[0]} {slot}", name="ack", seat=ack_seat, rail=ack_rail)
         self.count = None
 
     def written_gaps(self, count):

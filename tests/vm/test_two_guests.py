@@ -60,6 +60,7 @@ class Two(ranks.Ranks):
         with self.assertRaises(Failed) as failed:
             stream.sender.answer()
         self.assertIn(failed.exception.name, ("-ENETDOWN", "-EHOSTDOWN"))
+        return failed.exception.name
 
     def test_a_daemon_is_killed(self):
         cluster = self.pair()
@@ -90,6 +91,23 @@ class Two(ranks.Ranks):
         cluster.kill_actors([stream.sender, stream.receiver])
         again = Stream(*cluster.group([0, 1], name="again"), rail="hca")
         self.assertEqual(again.run(3), 3)
+
+    def test_the_fabric_is_cut_off(self):
+        """The daemons still reach each other. Only guest 1 sees that its port is down: guest 0's cable goes to a switch, so to speak."""
+        cluster = self.pair()
+        for number, (places, shape) in enumerate((places, shape) for places in ([0, 1], [1, 0]) for shape in ("700000", "2000x40x48")):
+            with self.subTest(shape=shape, sender=places[0]):
+                stream = Stream(*cluster.group(places, name=f"cut{number}"), rail="hca", ack_rail="tcp", shape=shape)
+                stream.begin()
+                until(lambda: any(plan["starts"] > 3 for plan in cluster[places[0]].plans()), "data flows")
+                with guests.pulled(1, "fabric"):
+                    self.assertEqual(self.fails(stream), "-ENETDOWN")
+                    for node in cluster:
+                        self.assertTrue(node.ping(cluster[1 - node.number]))
+                cluster.kill_actors([stream.sender, stream.receiver])
+                again = Stream(*cluster.group(places, name=f"again{number}"), rail="hca", shape=shape)
+                self.assertEqual(again.run(3), 3)
+                cluster.kill_actors([again.sender, again.receiver])
 
 
 if __name__ == "__main__":
