@@ -1,9 +1,9 @@
 /*
  * A client that writes over every byte of the segments that it shares with its daemon, again and again, while plans of its own run:
  *
- *     scribble SECONDS SEED WHAT
+ *     scribble SECONDS SEED WHAT [RAIL]
  *
- * WHAT: session, notify, or both. Ends with 0 when the daemon has thrown it out or the time is over; it is not to be
+ * WHAT: session, notify, or both. RAIL: of the plans in the daemon's seat. Ends with 0 when the daemon has thrown it out or the time is over; it is not to be
  * trusted with anything it says about itself.
  */
 #include <inttypes.h>
@@ -76,9 +76,10 @@ static void die(const char *what)
 }
 
 static struct tca_plan *make_plan(struct tca *session, struct tca_region *region,
-                                  enum tca_seat seat, uint32_t channel)
+                                  enum tca_seat seat, uint32_t channel, const char *rail)
 {
-    struct tca_plan_args args = {.name = "scribbler", .seat = seat, .channel = channel};
+    struct tca_plan_args args = {
+        .name = "scribbler", .seat = seat, .channel = channel, .rail_name = rail};
     struct tca_put put = {.source = region, .target_offset_bytes = 1 << 19, .bytes = 1 << 18};
     struct tca_plan *plan;
     if (tca_region_handle(region, 0, TCA_ALL, &put.target) < 0 ||
@@ -98,7 +99,7 @@ int main(int argc, char **argv)
     struct tca_plan *plans[5];
     size_t count = 0;
 
-    if (argc != 4)
+    if (argc != 4 && argc != 5)
         return 2;
     state = strtoull(argv[2], NULL, 10) + 0x9e3779b97f4a7c15;
     if (tca_open(NULL, &session) < 0)
@@ -106,8 +107,8 @@ int main(int argc, char **argv)
     if (tca_region_alloc(session, 1 << 20, &region) < 0)
         die("alloc");
     for (uint32_t channel = 0; channel < 4; channel++)
-        plans[channel] = make_plan(session, region, TCA_SEAT_DAEMON, channel);
-    plans[4] = make_plan(session, region, TCA_SEAT_CLIENT, 0);
+        plans[channel] = make_plan(session, region, TCA_SEAT_DAEMON, channel, argv[4]);
+    plans[4] = make_plan(session, region, TCA_SEAT_CLIENT, 0, NULL);
 
     if (strcmp(argv[3], "notify") != 0)
         count += find("tca-session", mappings, 4);

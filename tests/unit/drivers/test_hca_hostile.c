@@ -251,6 +251,30 @@ Test(hca_hostile, the_key_of_a_part_begins_with_it)
     check_confined(-1);
 }
 
+/* Another user's region, which has landings of its own for the same peer. */
+Test(hca_hostile, the_key_of_a_part_is_no_key_of_other_regions)
+{
+    struct side *side = &victim;
+    struct hca_blob part, others;
+    static uint8_t memory[REGION] __attribute__((aligned(4096)));
+    struct driver_region *region, *own = side->region;
+    const struct driver_memory args = {.base = memory, .length_bytes = sizeof memory, .fd = -1};
+    cr_assert(side->driver->ops->region_add(side->driver, &args, &region) == 0);
+    struct driver_landing *narrow = land_in(OFFSET, BYTES, &part);
+    side->region = region;
+    struct driver_landing *other = land_in(OFFSET, BYTES, &others);
+    side->region = own;
+    cr_assert(others.address == (uintptr_t)memory + OFFSET && others.rkey != part.rkey);
+    others.rkey = part.rkey;
+    write_there(&others, 0);
+    check_rejected();
+    for (unsigned i = 0; i < REGION; i++)
+        cr_assert(memory[i] == 0, "byte %u of the other region was written", i);
+    side->driver->ops->landing_free(side->driver, narrow);
+    side->driver->ops->landing_free(side->driver, other);
+    side->driver->ops->region_remove(side->driver, region);
+}
+
 Test(hca_hostile, the_key_of_a_part_is_good_within)
 {
     struct hca_blob part;
