@@ -230,6 +230,27 @@ static json_t *connection(const struct plan *plan, const struct plan_step *step)
                      "encrypted", pair->encrypts);
 }
 
+/* The rails that were considered for shares of a put; null: it cannot be divided. */
+static json_t *division(const struct plan *plan, const struct plan_step *step)
+{
+    struct plan_division division = {0};
+    if (!step->is_wait)
+        plan_explain_division(plan, &plan->units[step->unit], &division);
+    if (division.count == 0)
+        return json_null();
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < division.count; i++) {
+        const struct plan_share *share = &division.shares[i];
+        json_array_append_new(list, json_pack("{s:s, s:I, s:o, s:o, s:s}", "rail",
+                                              rail_name(plan->tcad, share->rail), "bytes",
+                                              (json_int_t)share->bytes, "predicted_ns",
+                                              predicted(share->predicted_ns), "alone_ns",
+                                              predicted(share->alone_ns), "why", share->why));
+    }
+    return json_pack("{s:o, s:o}", "predicted_ns", predicted(division.predicted_ns), "candidates",
+                     list);
+}
+
 json_t *inspect_plan_step(const struct plan *plan, uint32_t chain, uint32_t index)
 {
     json_t *step = describe_step(plan, chain, index);
@@ -238,6 +259,7 @@ json_t *inspect_plan_step(const struct plan *plan, uint32_t chain, uint32_t inde
     json_object_set_new(step, "flush", json_boolean(plan->chains[chain].steps[index].flush));
     json_object_set_new(step, "stripes", stripes(plan, &plan->chains[chain].steps[index]));
     json_object_set_new(step, "pair", connection(plan, &plan->chains[chain].steps[index]));
+    json_object_set_new(step, "division", division(plan, &plan->chains[chain].steps[index]));
     return step;
 }
 

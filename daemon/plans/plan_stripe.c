@@ -78,14 +78,32 @@ struct division {
     struct stripe stripes[STRIPES_MAX];
 };
 
+/* Why the rail can have no share of the put; NULL: it can. */
+static const char *why_not(const struct plan *plan, const struct plan_unit *unit, unsigned rail)
+{
+    const struct tcad *tcad = plan->tcad;
+    const char *never = links_why_not(tcad, rail, unit->node);
+    if (never)
+        return never;
+    if (!may_use(plan, rail, unit->node))
+        return "another rail was requested";
+    if (!(unit->rails & 1u << rail))
+        return "the target's node does not have it";
+    if (unit->lost & ~unit->back & 1u << rail)
+        return "was lost, and has not been back for long enough (rails.return_after)";
+    if (engine_driver_error(tcad->engine, rail))
+        return "the rail's driver is broken here";
+    if (!links_exists(tcad->links, unit->node, rail) || !fabric_reaches(tcad, rail, unit->node))
+        return "does not lead to the node at present";
+    return NULL;
+}
+
 static bool is_free(const struct plan *plan, const struct plan_unit *unit, unsigned own,
                     unsigned rail)
 {
     const struct tcad *tcad = plan->tcad;
     return rail != own && rail_at(tcad, rail)->driver == rail_at(tcad, own)->driver &&
-           may_use(plan, rail, unit->node) && unit->rails & 1u << rail &&
-           !(unit->lost & ~unit->back & 1u << rail) && !engine_driver_error(tcad->engine, rail) &&
-           links_exists(tcad->links, unit->node, rail) && fabric_reaches(tcad, rail, unit->node);
+           !why_not(plan, unit, rail);
 }
 
 /* Latency and rate of the rail for such a put; false: it was not calibrated. */
@@ -179,6 +197,82 @@ bool plan_stripes_differ(const struct plan *plan, const struct plan_chain *chain
             unit_differs(plan, &plan->units[chain->steps[i].unit], chain->rail))
             return true;
     return false;
+}
+
+/* ---- for display ---- */
+
+static uint64_t bound_bytes(const struct plan *plan, const struct plan_unit *unit, unsigned own,
+                            unsigned rail)
+{
+    if (rail == own)
+        return unit->part_bytes > 0 ? unit->part_bytes : unit->source_layout->size_bytes;
+    for (uint32_t i = 0; i < plan_stripe_count(plan, unit); i++)
+        if (plan_stripe(plan, unit, i)->rail == rail)
+            return plan_stripe(plan, unit, i)->part_bytes;
+    return 0;
+}
+
+/* Of a rail that could have a share and has none. */
+static const char *why_none(const struct plan *plan, const struct plan_unit *unit, bool calibrated)
+{
+    if (unit->attached)
+        return "the target is attached memory";
+    if (!calibrated)
+        return "not calibrated";
+    if (plan_stripe_count(plan, unit) + 1 == STRIPES_MAX)
+        return "a put has shares on at most 8 rails";
+    return unit->part_bytes > 0 ? "its share would be too small"
+                                : "dividing the put would not make it faster";
+}
+static_assert(STRIPES_MAX == 8, "said above");
+
+static uint64_t duration_of(const struct stripe *stripe, uint64_t bytes)
+{
+    return (uint64_t)(stripe->latency_ns + (double)bytes / stripe->bytes_per_ns);
+}
+
+static struct plan_share explain(const struct plan *plan, const struct plan_unit *unit,
+                                 unsigned own, unsigned rail, double *ret_latency_ns)
+{
+    struct stripe stripe = {0};
+    const bool calibrated = predict(plan, unit, rail, &stripe);
+    const char *why = rail == own ? "the chain's rail" : why_not(plan, unit, rail);
+    struct plan_share share = {.rail = rail,
+                               .bytes = bound_bytes(plan, unit, own, rail),
+                               .predicted_ns = UINT64_MAX,
+                               .alone_ns = UINT64_MAX};
+    share.why = why ? why : share.bytes > 0 ? "" : why_none(plan, unit, calibrated);
+    if (calibrated)
+        share.alone_ns = duration_of(&stripe, unit->source_layout->size_bytes);
+    if (calibrated && share.bytes > 0)
+        share.predicted_ns = duration_of(&stripe, share.bytes);
+    *ret_latency_ns = stripe.latency_ns;
+    return share;
+}
+
+void plan_explain_division(const struct plan *plan, const struct plan_unit *unit,
+                           struct plan_division *ret_division)
+{
+    const struct tcad *tcad = plan->tcad;
+    const struct plan_chain *chain = &plan->chains[unit->chain];
+    uint64_t longest_ns = 0, confirmed_ns = 0;
+    double latency_ns;
+    *ret_division = (struct plan_division){.predicted_ns = UINT64_MAX};
+    if (unit->stripe_room == 0 || chain->rail == RAIL_NONE || chain->seat != SEAT_DAEMON)
+        return;
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
+        if (rail_at(tcad, rail)->driver != rail_at(tcad, chain->rail)->driver)
+            continue;
+        const struct plan_share share = explain(plan, unit, chain->rail, rail, &latency_ns);
+        ret_division->shares[ret_division->count++] = share;
+        if (share.bytes == 0)
+            continue;
+        longest_ns = share.predicted_ns > longest_ns ? share.predicted_ns : longest_ns;
+        if (rail != chain->rail && 2 * latency_ns > (double)confirmed_ns)
+            confirmed_ns = (uint64_t)(2 * latency_ns);
+    }
+    if (longest_ns != UINT64_MAX)
+        ret_division->predicted_ns = longest_ns + confirmed_ns;
 }
 
 /* ---- totals ---- */

@@ -39,6 +39,23 @@ static inline uint32_t plan_stripe_count(const struct plan *plan, const struct p
     return count;
 }
 
+/* What a rail has of a put that could be divided, and why. */
+struct plan_share {
+    unsigned rail;
+    uint64_t bytes;        /* 0: no share */
+    uint64_t predicted_ns; /* for its share; UINT64_MAX: none, or not calibrated */
+    uint64_t alone_ns;     /* for the whole put; UINT64_MAX: not calibrated */
+    const char *why;
+};
+struct plan_division {
+    uint64_t predicted_ns; /* for all shares and their confirmation; UINT64_MAX: not calibrated */
+    uint32_t count;        /* rails of the driver; 0: the put cannot be divided */
+    struct plan_share shares[RAIL_SLOTS];
+};
+/* By the costs as they are now. */
+void plan_explain_division(const struct plan *plan, const struct plan_unit *unit,
+                           struct plan_division *ret_division);
+
 /* Adds what so many starts of a chain put on each rail. */
 void plan_add_bytes(const struct plan *plan, const struct plan_chain *chain, uint64_t starts,
                     uint64_t bytes[static RAIL_SLOTS]);

@@ -2,6 +2,7 @@
 """Large puts that are divided among several rails of one driver: what arrives, in which order, and when a rail is lost."""
 
 import contextlib
+import tempfile
 
 import harness
 from actors import Failed, Stream
@@ -181,6 +182,57 @@ class Checks(harness.Case):
         until(lambda: len(self.shares("put")) == 2, "it is divided again")
         self.start(pair, plan, target)
         until(lambda: set(self.shares("put")) == set(rails), "by both rails")
+
+
+class Explained(Checks):
+    """What tcactl plan explain says of a large put, by rates that are known: tcp:a moves 2 bytes in 1 ns, tcp:b 1."""
+
+    THREE = {"rails.tcp_security": "plain", **{f"rail tcp:{name}.{key}": value for name in "abc"
+                                               for key, value in (("driver", "tcp"), ("plane", name), ("security", "plain"))}}
+    COSTS = "tcad-cost 8\n" + "".join(f"tcp:{rail} daemon {figure}\n" for rail, rate in (("a", 2), ("b", 1)) for figure in (
+        "latency_ns = 1000", "hop_ns = 0", "block_ns = 0", f"small_bytes_per_ns = {rate}", f"large_bytes_per_ns = {rate}"))
+
+    def explained(self, **plan):
+        """The first step's division, its candidates by rail, and the text."""
+        with tempfile.NamedTemporaryFile("w", suffix=".cost") as costs:
+            costs.write(self.COSTS)
+            costs.flush()
+            pair = self.pair({"rails.enable": "shm", **self.THREE, "rails.calibration": "auto", "rails.calibration_file": costs.name})
+            self.put(pair, plan.pop("shape", LARGE), "put", **plan)
+        number = next(plan["id"] for plan in self.nodes[0].plans())
+        division = self.steps("put")[0]["division"]
+        by_rail = {candidate.pop("rail"): candidate for candidate in division.pop("candidates")} if division else {}
+        return division, by_rail, self.nodes[0].tcactl_raw("plan", number).stdout
+
+    def test_divided(self):
+        division, rails, text = self.explained()
+        third = LARGE // 3 // 4096 * 4096
+        rest = LARGE - third
+        self.assertEqual(rails, {
+            "tcp:a": {"bytes": rest, "predicted_ns": 1000 + rest // 2, "alone_ns": 1000 + LARGE // 2, "why": "the chain's rail"},
+            "tcp:b": {"bytes": third, "predicted_ns": 1000 + third, "alone_ns": 1000 + LARGE, "why": ""},
+            "tcp:c": {"bytes": 0, "predicted_ns": None, "alone_ns": None, "why": "not calibrated"}})
+        self.assertEqual(division, {"predicted_ns": 1000 + rest // 2 + 2000})
+        self.assertIn("divided: 2.67 MiB over tcp:a, 1.33 MiB over tcp:b; predicted 1.40 ms\n", text)
+        rows = [line.split() for line in text.splitlines()]
+        self.assertIn(["RAIL", "SHARE", "PREDICTED", "ALONE", "WHY"], rows)
+        self.assertIn("tcp:a 2.67 MiB 1.40 ms 2.10 ms the chain's rail".split(), rows)
+        self.assertIn("tcp:b 1.33 MiB 1.40 ms 4.20 ms".split(), rows)
+        self.assertIn("tcp:c - - - not calibrated".split(), rows)
+
+    def test_whole(self):
+        division, rails, text = self.explained(rail="tcp:b")
+        self.assertEqual((division, rails), (None, {}))
+        self.assertNotIn("SHARE", text)
+
+    def test_too_small_to_divide(self):
+        self.THREE = {**self.THREE, "rails.stripe": "64K"}
+        _, rails, text = self.explained(shape=96 << 10)
+        self.assertEqual({rail: (candidate["bytes"], candidate["why"]) for rail, candidate in rails.items()}, {
+            "tcp:a": (96 << 10, "the chain's rail"), "tcp:b": (0, "dividing the put would not make it faster"),
+            "tcp:c": (0, "not calibrated")})
+        self.assertNotIn("divided", text)
+        self.assertIn("SHARE", text)
 
 
 class Stripes(Checks):

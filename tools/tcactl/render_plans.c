@@ -140,8 +140,34 @@ static void stripes(const json_t *step, const struct screen *screen)
                 units_bytes(doc_number(stripe, "bytes")).text);
         screen_text(screen, doc_text(stripe, "rail"));
     }
-    if (count > 0)
-        fputc('\n', screen->to);
+    if (count == 0)
+        return;
+    if (json_is_integer(doc_get(step, "division.predicted_ns")))
+        fprintf(screen->to, "; predicted %s", time_or_dash(step, "division.predicted_ns").text);
+    fputc('\n', screen->to);
+}
+
+/* The rails that were considered for shares of the put. */
+static void division(const json_t *step, const struct screen *screen)
+{
+    static const char *const titles[] = {"RAIL", ">SHARE", ">PREDICTED", ">ALONE", "WHY", NULL};
+    const size_t count = doc_count(step, "division.candidates");
+    struct table table;
+
+    if (count == 0)
+        return;
+    table_init(&table, titles);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *share = doc_at(step, "division.candidates", i);
+        const double bytes = doc_number(share, "bytes");
+        table_add(&table, "%s", doc_text(share, "rail"));
+        table_add(&table, "%s", bytes > 0 ? units_bytes(bytes).text : "-");
+        table_add(&table, "%s", time_or_dash(share, "predicted_ns").text);
+        table_add(&table, "%s", time_or_dash(share, "alone_ns").text);
+        table_add(&table, "%s", json_string_value(doc_get(share, "why")));
+    }
+    table_print(&table, screen, 9, "");
+    table_deinit(&table);
 }
 
 /* The connection over which the process itself puts to another node. */
@@ -176,6 +202,7 @@ static void step(const json_t *step, const struct screen *screen)
             fprintf(screen->to, "         combined with the target: %s of %s\n",
                     doc_text(step, "reduce.operator"), doc_text(step, "reduce.type"));
         stripes(step, screen);
+        division(step, screen);
         if (doc_true(step, "parts"))
             fputs("         at most: each start chooses the part that it moves\n", screen->to);
         fputs("         from ", screen->to);
