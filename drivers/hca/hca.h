@@ -55,7 +55,8 @@ enum {
     HCA_INLINE_BYTES = 128,
     HCA_POLL = 16,           /* completions at a time */
     HCA_CQ_MAX = 1 << 17,    /* entries */
-    HCA_EVENTS_EVERY = 4096, /* rounds without sleep: look for events of the device */
+    HCA_EVENTS_EVERY = 4096, /* rounds without sleep: look for events of the device, */
+    HCA_SLEEPS_MAX = 8,      /* or after so many sleeps */
     HCA_TIMEOUT = 16,        /* 4.096 us * 2^16 = 0.27 s until a packet is sent again, */
     HCA_RETRIES = 6,         /* so often; soft-RoCE takes 7, the most, for ever */
     HCA_RECALLED_KEPT = 256, /* recalled regions that a peer remembers */
@@ -166,8 +167,10 @@ struct hca_driver {
     struct hca_peer *active;
     struct hca_peer *dead; /* disconnected, not yet freed */
     bool fresh;            /* a peer was activated since the last round */
-    bool armed;
-    unsigned rounds;
+    bool armed;            /* the device is to announce a completion, and none has come since */
+    bool announced;        /* one has come: its announcement is there, or on the way */
+    bool slept;            /* the owner may have slept since the last round */
+    unsigned rounds;       /* since the last look at what is rare */
     struct ibv_wc early[HCA_POLL]; /* completions that arm() has found */
     int early_count;
     int broken;                   /* the device is gone */

@@ -49,6 +49,10 @@ static int take_completions(struct hca_driver *hca, unsigned most, bool *ret_emp
         taken += count > 0 ? count : 0;
     } while (count == HCA_POLL && (unsigned)taken < most);
     *ret_empty = count < HCA_POLL;
+    if (taken > 0 && hca->armed) {
+        hca->armed = false;
+        hca->announced = true;
+    }
     return taken;
 }
 
@@ -136,29 +140,52 @@ static void take_event(struct hca_driver *hca, const struct ibv_async_event *eve
     }
 }
 
-static void take_events(struct hca_driver *hca)
+/* Each request for an announcement brings one. */
+static bool take_announcement(struct hca_driver *hca)
 {
-    struct ibv_async_event event;
     struct ibv_cq *cq;
     void *context;
-    while (hca->armed && ibv_get_cq_event(hca->channel, &cq, &context) == 0)
-        ibv_ack_cq_events(cq, 1);
+    if (ibv_get_cq_event(hca->channel, &cq, &context) != 0)
+        return false;
+    ibv_ack_cq_events(cq, 1);
+    hca->announced = false;
+    return true;
+}
+
+/* What is rare, and costs system calls. */
+static void look_around(struct hca_driver *hca)
+{
+    struct ibv_async_event event;
+    while (take_announcement(hca)) /* late ones */
+        hca->armed = false;
     while (ibv_get_async_event(hca->context, &event) == 0) {
         take_event(hca, &event);
         ibv_ack_async_event(&event);
     }
-    hca->armed = false;
+    hca_alive_look(hca);
+}
+
+/* After a sleep, it is not known what has ended it: a completion, another part of the engine, or
+ * something rare, which will end the next sleeps as well. */
+static bool is_time_to_look(struct hca_driver *hca)
+{
+    hca->rounds += hca->slept ? HCA_EVENTS_EVERY / HCA_SLEEPS_MAX : 1;
+    hca->slept = false;
+    if (hca->rounds < HCA_EVENTS_EVERY)
+        return false;
+    hca->rounds = 0;
+    return true;
 }
 
 int hca_progress(struct driver *driver, unsigned budget)
 {
     struct hca_driver *hca = hca_of(driver);
     bool empty;
-    if (hca->armed || ++hca->rounds % HCA_EVENTS_EVERY == 0) {
-        take_events(hca);
-        hca_alive_look(hca);
-    }
+    if (is_time_to_look(hca))
+        look_around(hca);
     int moved = take_completions(hca, budget, &empty);
+    if (hca->announced && moved > 0)
+        take_announcement(hca);
     if (hca->dead && empty)
         reap(hca);
     if (hca->recalling || atomic_load_explicit(&hca->freed_any, memory_order_relaxed))
@@ -175,17 +202,19 @@ int hca_event_fd(struct driver *driver)
     return hca_of(driver)->epoll_fd;
 }
 
-/* Completions that come after the request for an event are announced, those before it are not. */
+/* Completions that come after the request for an announcement are announced, those before it are not.
+ * The request stands until a completion comes. */
 int hca_arm(struct driver *driver)
 {
     struct hca_driver *hca = hca_of(driver);
     if (hca->early_count > 0 || hca->fresh || hca->dead)
         return -EAGAIN;
-    const int error = ibv_req_notify_cq(hca->cq, 0);
+    const int error = hca->armed ? 0 : ibv_req_notify_cq(hca->cq, 0);
     if (error != 0)
         return -error;
     hca->armed = true;
     const int count = ibv_poll_cq(hca->cq, HCA_POLL, hca->early);
     hca->early_count = count > 0 ? count : 0;
+    hca->slept = count <= 0;
     return count > 0 ? -EAGAIN : 0;
 }

@@ -17,7 +17,7 @@
 #include "drivers/hca/hca.h"
 #include "tests/unit/drivers/world.h"
 
-enum { SLOT = 1 << 20, REGION = 5 * SLOT, ROUNDS = 24, NOTHING = 0x5a };
+enum { SLOT = 1 << 20, REGION = 5 * SLOT, ROUNDS = 12, NOTHING = 0x5a };
 
 /* One for each path: short, writes, writes of blocks, messages that gather, a notification alone. */
 static const struct shape shapes[] = {
@@ -202,7 +202,7 @@ static void pull_under_puts(unsigned round)
     start_all(round);
     op_init(&flush);
     cr_assert(from->ops->peer_flush(from, world.peer, &flush.op) == 0);
-    pump_rounds(world.from, world.to, round * round);
+    pump_rounds(world.from, world.to, 4 * round * round);
     plug_and_wait(false);
     end_all();
     cr_assert(pump_until(world.from, world.to, &flush.done, 1), "the flush hangs");
