@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Memory that is freed while another node puts into it over ofi (over hca: tests/vm/guest/hca-users), because its owner is killed or frees it. No late data reaches
-other users' memory at the same addresses, and no bystander notices.
+"""Memory that is freed while another node puts into it over ofi (over hca: tests/vm/guest/hca-users), because its owner is killed or
+frees it. No late data reaches other users' memory at the same addresses, and no bystander notices.
 
 TCA_TEST_FREED=1000 repeats each case that often, before a release; a few are enough for the suite.
 """
