@@ -22,6 +22,15 @@ static inline void notify_wake(struct notify_segment *segment)
         notify_wake_slow(segment);
 }
 
+/* The same for a completion. */
+static inline void notify_wake_completed(struct notify_segment *segment)
+{
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with notify_prepare_sleep() */
+    if (__builtin_expect(
+            atomic_load_explicit(&segment->sleeping, memory_order_relaxed) == NOTIFY_SLEEPS, 0))
+        notify_wake_slow(segment);
+}
+
 /* Raises a counter from the notifying process itself. `value` is the total number of notifications
  * that it has sent on this line. */
 static inline void notify_raise_direct(struct notify_line *line, uint64_t value, uint64_t landing)
@@ -80,26 +89,32 @@ static inline bool notify_take(const struct notify_line *line, _Atomic uint64_t 
  *     else
  *         notify_sleep(segment, doorbell, timeout_ns);
  */
-static inline uint32_t notify_prepare_sleep(struct notify_segment *segment)
+static inline uint32_t notify_prepare_sleep_as(struct notify_segment *segment,
+                                               enum notify_sleep how)
 {
     /* acquire: read the doorbell before setting `sleeping`. A waker that clears `sleeping` bumps
      * the doorbell beyond the value read here, so futex_wait() returns at once. Otherwise we could
      * sleep with `sleeping` at 0, where nobody wakes us. */
     uint32_t doorbell = atomic_load_explicit(&segment->doorbell, memory_order_acquire);
-    atomic_store_explicit(&segment->sleeping, 1, memory_order_relaxed);
+    atomic_store_explicit(&segment->sleeping, how, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst); /* pairs with notify_wake() */
     return doorbell;
 }
 
+static inline uint32_t notify_prepare_sleep(struct notify_segment *segment)
+{
+    return notify_prepare_sleep_as(segment, NOTIFY_SLEEPS);
+}
+
 static inline void notify_cancel_sleep(struct notify_segment *segment)
 {
-    atomic_store_explicit(&segment->sleeping, 0, memory_order_relaxed);
+    atomic_store_explicit(&segment->sleeping, NOTIFY_AWAKE, memory_order_relaxed);
 }
 
 /* Whether notify_prepare_sleep() still holds. If not, there is something to check. */
 static inline bool notify_will_sleep(const struct notify_segment *segment)
 {
-    return atomic_load_explicit(&segment->sleeping, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&segment->sleeping, memory_order_relaxed) != NOTIFY_AWAKE;
 }
 
 /* Sleeps until the doorbell differs from what notify_prepare_sleep() returned, at most timeout_ns

@@ -156,11 +156,18 @@ enum source_state { /* of each rank, written by the owner's daemon */
                     SOURCE_NODE_DOWN = 2, /* its node cannot be reached: -EHOSTDOWN */
 };
 
+enum notify_sleep {
+    NOTIFY_AWAKE = 0,
+    NOTIFY_SLEEPS = 1,         /* wakes for everything */
+    NOTIFY_SLEEPS_THROUGH = 2, /* for everything but completions */
+};
+
 /*
  * The owner sleeps on `doorbell` (a futex): it sets `sleeping`, checks its counters and its
  * completion ring once more, and waits until doorbell changes. A writer orders its store of a
  * counter or a completion before a load of `sleeping` (a full fence on both sides). If `sleeping`
- * is set, it exchanges it for 0; the writer that got the 1 increments doorbell and wakes the owner.
+ * is set, it exchanges it for 0; the writer that got the other value increments doorbell and wakes the
+ * owner. A completion does not end the sleep of an owner that waits for notifications only.
  * `engine_armed` does the same for the owner's daemon while a plan of this session runs in the
  * daemon seat.
  */
@@ -169,7 +176,7 @@ struct notify_segment {
     uint32_t version;
     /* ranks; lines[sources][SLOTS_PER_SOURCE] follow. Informational: readers know it already. */
     uint32_t sources;
-    _Alignas(LINE_BYTES) _Atomic uint32_t sleeping;
+    _Alignas(LINE_BYTES) _Atomic uint32_t sleeping; /* enum notify_sleep */
     _Atomic uint32_t engine_armed;
     _Atomic uint32_t strict; /* set by the owner if its daemon takes notifications: see lane.h */
     _Alignas(LINE_BYTES) _Atomic uint32_t doorbell;

@@ -71,7 +71,10 @@ static int64_t arm(struct tca *session)
 
 static int sleep_slice(struct tca *session, const struct wait_spec *spec)
 {
-    uint32_t doorbell = notify_prepare_sleep(session->notify);
+    /* chains that run here may wait for completions, too */
+    const bool through = spec->notified && !session->running && !session->pairs;
+    uint32_t doorbell =
+        notify_prepare_sleep_as(session->notify, through ? NOTIFY_SLEEPS_THROUGH : NOTIFY_SLEEPS);
     session->polled_ns = 0; /* read the socket before each sleep */
     int r = check_rest(session, spec);
     if (r == 0 && !notify_will_sleep(session->notify))
@@ -320,7 +323,7 @@ int tca_notified_wait(struct tca *session, uint32_t rank, uint32_t slot, int64_t
 {
     struct session_slot awaited = {0};
     struct wait_spec spec = {
-        .ready = take_notification, .failed = rank_failed, .subject = &awaited};
+        .ready = take_notification, .failed = rank_failed, .subject = &awaited, .notified = true};
     int r = session_slot_find(session, rank, slot, &awaited);
     if (r < 0 || (r = session_timeout(session, timeout_ns, &spec.timeout_ns)) < 0)
         return r;
@@ -363,7 +366,8 @@ int tca_notified_wait_any(struct tca *session, uint32_t slot, int64_t timeout_ns
 {
     struct session_slot first = {0};
     struct awaited_any any = {.slot = slot, .rank = session->heard};
-    struct wait_spec spec = {.ready = take_any, .failed = session_failed, .subject = &any};
+    struct wait_spec spec = {
+        .ready = take_any, .failed = session_failed, .subject = &any, .notified = true};
     int r = session_slot_find(session, 0, slot, &first);
     if (r < 0 || (r = session_timeout(session, timeout_ns, &spec.timeout_ns)) < 0)
         return r;

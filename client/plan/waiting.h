@@ -2,6 +2,7 @@
 #pragma once
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct tca;
@@ -18,6 +19,7 @@ struct wait_spec {
      * before each sleep, and then `ready` once more. */
     check_fn *failed;
     void *subject;
+    bool notified;      /* for notifications: completions are no reason to wake it */
     int64_t timeout_ns; /* from the start of the wait or, if it copies, from the end of copying */
 };
 

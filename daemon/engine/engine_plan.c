@@ -42,7 +42,7 @@ static void push_completion(struct engine_session *session, const struct complet
         session->broken = true;
         return;
     }
-    notify_wake(session->notify);
+    notify_wake_completed(session->notify);
 }
 
 void engine_plan_complete(struct engine_plan *plan)

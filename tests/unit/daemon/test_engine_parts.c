@@ -1,5 +1,6 @@
 /* Starts that choose parts of their puts: taken and checked by the engine, and kept while the plan
- * is paused and its puts are prepared anew. The driver here records what it gets. */
+ * is paused and its puts are prepared anew. The driver here records what it gets. And what the engine
+ * wakes a client for. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <sched.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/engine/engine.h"
+#include "proto/notify.h"
 #include "proto/ring.h"
 #include "proto/status.h"
 
@@ -110,6 +112,10 @@ static void resume(struct engine *engine, void *context)
     engine_plan_resume(&world.plan);
 }
 
+static void nothing(struct engine *engine, void *context)
+{
+}
+
 static void in_engine(void (*work)(struct engine *engine, void *context))
 {
     engine_call(world.engine, &world.call, work, stop_loop, NULL);
@@ -193,6 +199,21 @@ static void make_plan(void)
     in_engine(attach);
 }
 
+static void down(void)
+{
+    engine_plan_detach(world.session, &world.plan, stop_loop, NULL);
+    cr_assert(loop_run(world.loop) == 0);
+    chain_free(world.plan.chains[0]);
+    chain_free(world.plan.chains[1]);
+    engine_session_detach(world.session, stop_loop, NULL);
+    cr_assert(loop_run(world.loop) == 0);
+    engine_free(world.engine);
+    loop_free(world.loop);
+    close(world.wake_fd);
+    free(world.segment);
+    free(world.notify);
+}
+
 Test(engine_parts, taken_checked_and_kept)
 {
     up();
@@ -225,15 +246,21 @@ Test(engine_parts, taken_checked_and_kept)
     check(&moves[1], 1, 1, 2, 3);
     check(&moves[0], 2, SOURCE - TARGET, 0, TARGET);
 
-    engine_plan_detach(world.session, &world.plan, stop_loop, NULL);
-    cr_assert(loop_run(world.loop) == 0);
-    chain_free(world.plan.chains[0]);
-    chain_free(world.plan.chains[1]);
-    engine_session_detach(world.session, stop_loop, NULL);
-    cr_assert(loop_run(world.loop) == 0);
-    engine_free(world.engine);
-    loop_free(world.loop);
-    close(world.wake_fd);
-    free(world.segment);
-    free(world.notify);
+    down();
+}
+
+/* A client that waits for a notification sleeps through the completion of its own start. */
+Test(engine_parts, completions_wake_those_who_wait_for_them)
+{
+    up();
+    make_plan();
+    for (uint32_t wakes = 0; wakes < 2; wakes++) {
+        notify_prepare_sleep_as(world.notify, wakes ? NOTIFY_SLEEPS : NOTIFY_SLEEPS_THROUGH);
+        submit(0, 0, 1);
+        cr_assert(completion() == 0);
+        in_engine(nothing); /* it has done all that follows the completion */
+        cr_assert(atomic_load(&world.notify->doorbell) == wakes);
+        cr_assert(notify_will_sleep(world.notify) == !wakes);
+    }
+    down();
 }

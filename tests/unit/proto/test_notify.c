@@ -89,6 +89,25 @@ Test(notify, a_wake_between_prepare_and_sleep_is_not_missed)
     free(s);
 }
 
+/* An owner that waits for notifications only sleeps through completions. */
+Test(notify, completions_wake_those_who_wait_for_them)
+{
+    struct notify_segment *s = segment_new();
+    uint32_t doorbell = notify_prepare_sleep_as(s, NOTIFY_SLEEPS_THROUGH);
+    notify_wake_completed(s);
+    cr_assert(atomic_load(&s->doorbell) == doorbell && notify_will_sleep(s));
+    cr_assert_eq(notify_sleep(s, doorbell, 0), -ETIMEDOUT);
+    doorbell = notify_prepare_sleep_as(s, NOTIFY_SLEEPS_THROUGH);
+    notify_wake(s);
+    cr_assert(atomic_load(&s->doorbell) == doorbell + 1 && !notify_will_sleep(s));
+    doorbell = notify_prepare_sleep(s);
+    notify_wake_completed(s);
+    cr_assert(atomic_load(&s->doorbell) == doorbell + 1 && !notify_will_sleep(s));
+    notify_wake_completed(s);
+    cr_assert_eq(atomic_load(&s->doorbell), doorbell + 1, "nobody sleeps");
+    free(s);
+}
+
 Test(notify, times_out)
 {
     struct notify_segment *s = segment_new();
