@@ -40,7 +40,8 @@ struct tca_variable {
 };
 TCA_API const struct tca_variable *tca_variables(void);
 
-/* A copy mode that plans of this user have found by trial, see TCA_TUNE in tca(7). Needs no tcad. */
+/* A copy mode that plans of this user have found by trial; see TCA_TUNE in tca(7). Needs no
+ * tcad. */
 struct tca_wisdom {
     char key[33]; /* identifies layouts and processor, in hexadecimal */
     uint64_t bytes;

@@ -25,26 +25,26 @@ extern "C" {
  *     }
  *     tca_coll_free(coll);
  *
- * Preparing and freeing are collective: all ranks make these calls in the same order, with arguments
- * that fit together. Either all ranks succeed or all fail, as long as they can reach each other.
- * Preparing takes milliseconds. All ranks start an operation equally often, and several operations
- * in any order; a rank that has completed a start may begin the next one at once.
+ * Preparing and freeing are collective: all ranks make these calls in the same order, with
+ * arguments that fit together. Either all ranks succeed or all fail, as long as they can reach each
+ * other. Preparing takes milliseconds. All ranks start an operation equally often, and several
+ * operations in any order; a rank that has completed a start may begin the next one at once.
  *
  * Memory lies in regions of the session, for example from tca_alloc(), and must remain valid until
- * tca_coll_free(). `in` is read, and `out` is read and written, between start and completion only:
- * the program may use and change both before and after. Where `in` may be NULL, the operation is
- * done in place: `out` holds the rank's own data at the start.
+ * tca_coll_free(). Between start and completion, an operation reads `in`, and reads and writes
+ * `out`; the program may use and change both before and after. Where `in` may be NULL, the
+ * operation is done in place: `out` holds the rank's own data at the start.
  *
- * The steps of an operation are a plan: in the daemon's seat (TCA_SEAT_DAEMON) the data moves on
- * from rank to rank while the program computes, released by what arrives. In the client's seat it
- * moves in the calls of tca_coll_start(), tca_coll_test() and tca_coll_wait(); there, a rank that only
+ * The steps of an operation are a plan. In the daemon's seat (TCA_SEAT_DAEMON), data that arrives
+ * releases the steps that send it on, while the program computes. In the client's seat, data moves
+ * in the calls of tca_coll_start(), tca_coll_test() and tca_coll_wait(); there, a rank that only
  * receives a short broadcast, from a rank of its node, copies it without a plan. Reductions with a
- * function of the program always need these calls, for this or another operation of the session; or
- * a thread of the library makes them (struct tca_coll_args).
+ * function of the program always need these calls, for this or another operation of the session,
+ * unless a thread of the library makes them (struct tca_coll_args).
  *
- * An operation fails with -EOWNERDEAD or -EHOSTDOWN when a process of the group ends, also if it is
- * not a direct partner: tca_coll_wait() looks for this about once in a second, and tca_coll_test() from
- * time to time. A process frees its operations before it ends or closes the session. */
+ * An operation fails with -EOWNERDEAD or -EHOSTDOWN when any process of the group ends, not only a
+ * direct partner: tca_coll_wait() checks for this about once in a second, and tca_coll_test() from
+ * time to time. Free all operations before the process ends or closes the session. */
 
 struct tca_coll;
 
@@ -57,8 +57,8 @@ enum tca_coll_algorithm {
     TCA_COLL_TRINARY = 4,  /* three thirds, each in segments along a ternary tree of its own */
     TCA_COLL_RING = 5,     /* blocks go around a ring */
     TCA_COLL_DOUBLING = 6, /* in rounds, with the rank at a distance of 1, 2, 4, ... */
-    /* inside each node, between one rank of each node of a sub-cluster, and between one rank of each
-     * sub-cluster */
+    /* Inside each node, between one rank of each node of a sub-cluster, and between one rank of
+     * each sub-cluster. */
     TCA_COLL_HIERARCHICAL = 7,
 };
 
@@ -66,29 +66,29 @@ enum tca_coll_algorithm {
 struct tca_coll_args {
     enum tca_coll_algorithm algorithm; /* -EINVAL if it does not suit the operation */
     /* Length of the pieces that TCA_COLL_BINOMIAL, TCA_COLL_CHAIN, TCA_COLL_TRINARY and
-     * TCA_COLL_HIERARCHICAL hand on; at most 256 pieces. 0: by predicted cost. */
+     * TCA_COLL_HIERARCHICAL pass on; at most 256 pieces. 0: by predicted cost. */
     uint64_t segment_bytes;
-    /* 1: a thread of the library carries the operation out, for programs that compute for long where the
-     * daemon's seat does not suit: it waits for data that arrives, and then starts a plan for what is
-     * to be sent, so that preparing takes longer. There is one such thread for the session, from this
-     * call until the last operation of the session is freed; it advances all of them, and runs the
-     * functions of reductions. While one is running, the program makes no other calls for the session
-     * than tca_coll_start(), tca_coll_test() and tca_coll_wait(). Ranks may differ. -EBUSY: an
-     * operation is running. */
+    /* 1: a thread of the library carries the operation out, for programs that compute for a long
+     * time where the daemon's seat does not suit. The thread waits for data that arrives, and then
+     * starts plans that send it on, so that preparing takes longer. A session has one such thread,
+     * from this call until its last operation is freed; the thread advances all operations, and
+     * runs the functions of reductions. While an operation runs, the program makes no other calls
+     * for the session than tca_coll_start(), tca_coll_test() and tca_coll_wait(). Ranks may differ.
+     * -EBUSY: an operation is running. */
     int thread;
     /* Rail, seat, channel, flags and name of the plans. If the name is NULL, they are named after
-     * operation and algorithm ("broadcast, trinary"), as tcactl plan explain then shows. Their steps
+     * operation and algorithm ("broadcast, trinary"); tcactl plans shows the names. Their steps
      * include copies within a rank: with a rail that only leads to other nodes, use
      * TCA_PLAN_PREFER. */
     struct tca_plan_args plan;
 };
 
-/* What a reduction does: an operator of tca.h, or a function of the program. Elements are combined in
- * an order that depends on the arguments only, so that the results of all starts with the same data
- * are the same bits. */
+/* What a reduction does: an operator of tca.h, or a function of the program. The order in which
+ * elements are combined depends on the arguments only, so that all starts with the same data give
+ * the same bits. */
 struct tca_coll_operator {
-    /* Combines elements of this type in the plan, in either seat. `out` of tca_coll_reduce() then is
-     * daemon-allocated memory. */
+    /* Combines elements of this type in the plan, in either seat. `out` of tca_coll_reduce() must
+     * then be daemon-allocated memory. */
     enum tca_combine combine;
     enum tca_type type;
     /* If combine is 0: combines `count` elements in this process, result[i] = left[i] op right[i].
@@ -106,18 +106,18 @@ struct tca_coll_span {
     uint64_t bytes;
 };
 
-/* Errors of all functions that prepare an operation: -EINVAL (an argument is invalid, or memory is in no
- * region of the session), -EPROTO (the ranks disagree), -EBUSY (the session has too many
+/* Errors of all functions that prepare an operation: -EINVAL (an argument is invalid, or memory is
+ * in no region of the session), -EPROTO (the ranks disagree), -EBUSY (the session has too many
  * operations), and those of tca_allgather(), tca_alloc() and tca_plan_commit(). If only other ranks
- * failed, the text is that of the first of them. */
+ * failed, tca_error_text() returns the message of the first of them. */
 
 /* Complete when all ranks have started it. TCA_COLL_DOUBLING, TCA_COLL_HIERARCHICAL. */
 TCA_API int tca_coll_barrier(struct tca *session, const struct tca_coll_args *args,
                              struct tca_coll **ret_coll);
 
 /* Copies `bytes` bytes of the root to all ranks. Up to 4096 bytes, the root need not wait for the
- * others: it can be at least four starts ahead of them. TCA_COLL_DIRECT, TCA_COLL_BINOMIAL, TCA_COLL_CHAIN,
- * TCA_COLL_TRINARY, TCA_COLL_HIERARCHICAL. */
+ * others: it can be at least four starts ahead of them. TCA_COLL_DIRECT, TCA_COLL_BINOMIAL,
+ * TCA_COLL_CHAIN, TCA_COLL_TRINARY, TCA_COLL_HIERARCHICAL. */
 TCA_API int tca_coll_broadcast(struct tca *session, void *memory, uint64_t bytes, uint32_t root,
                                const struct tca_coll_args *args, struct tca_coll **ret_coll);
 
@@ -126,7 +126,7 @@ TCA_API int tca_coll_broadcast(struct tca *session, void *memory, uint64_t bytes
 TCA_API int tca_coll_allgather(struct tca *session, const void *in, void *out, uint64_t bytes,
                                const struct tca_coll_args *args, struct tca_coll **ret_coll);
 
-/* The same with blocks of any length and place: spans[rank] of out, the same at all ranks.
+/* The same with blocks of any length at any offset: spans[rank] of out, the same at all ranks.
  * TCA_COLL_DIRECT, TCA_COLL_RING. */
 TCA_API int tca_coll_allgatherv(struct tca *session, const void *in, void *out,
                                 const struct tca_coll_span *spans, const struct tca_coll_args *args,
@@ -145,20 +145,21 @@ TCA_API int tca_coll_allreduce(struct tca *session, const void *in, void *out, u
                                const struct tca_coll_operator *operation,
                                const struct tca_coll_args *args, struct tca_coll **ret_coll);
 
-/* Combines the elements of all ranks, of which rank r receives counts[r], one rank after the other.
- * counts: the same at all ranks. TCA_COLL_DIRECT, TCA_COLL_RING. */
+/* Combines the elements of all ranks and distributes the result: rank 0 receives the first
+ * counts[0] elements, rank 1 the next counts[1], and so on. counts: the same at all ranks.
+ * TCA_COLL_DIRECT, TCA_COLL_RING. */
 TCA_API int tca_coll_reduce_scatter(struct tca *session, const void *in, void *out,
                                     const uint64_t *counts,
                                     const struct tca_coll_operator *operation,
                                     const struct tca_coll_args *args, struct tca_coll **ret_coll);
 
-/* Rank r sends `bytes` bytes to each rank s, from place s of `in` to place r of `out`.
- * TCA_COLL_DIRECT, TCA_COLL_DOUBLING. */
+/* Each rank sends `bytes` bytes to each rank: block s of rank r's `in` becomes block r of rank s's
+ * `out`. TCA_COLL_DIRECT, TCA_COLL_DOUBLING. */
 TCA_API int tca_coll_alltoall(struct tca *session, const void *in, void *out, uint64_t bytes,
                               const struct tca_coll_args *args, struct tca_coll **ret_coll);
 
-/* The same with blocks of any length and place: from sent[s] of `in` to received[r] of s's `out`,
- * which must be equally long. TCA_COLL_DIRECT. */
+/* The same with blocks of any length at any offset: from sent[s] of `in` to received[r] of rank s's
+ * `out`, which must be equally long. TCA_COLL_DIRECT. */
 TCA_API int tca_coll_alltoallv(struct tca *session, const void *in,
                                const struct tca_coll_span *sent, void *out,
                                const struct tca_coll_span *received,
@@ -171,20 +172,22 @@ struct tca_coll_edge {
     uint32_t rank;
     const void *source;           /* in a region of the session */
     uint64_t target_offset_bytes; /* of the target layout's base, in the neighbour's `out` */
-    /* As in struct tca_put; need not remain valid. The sender also gives the layout at the neighbour. */
+    /* As in struct tca_put; need not remain valid. The sender also gives the layout at the
+     * neighbour. */
     const struct tca_layout *source_layout, *target_layout;
     uint64_t bytes;
 };
 
-/* Alltoall between neighbours: each rank puts its edges into its neighbours' `out`, of which no byte
- * is the target of two. The other arguments concern this rank only; several edges may lead to one
- * rank. Complete when this rank has received the edges that lead to it. TCA_COLL_DIRECT. */
+/* Alltoall between neighbours: each rank puts its edges into its neighbours' `out`; no byte of an
+ * `out` may be the target of two edges. The other arguments concern this rank only; several edges
+ * may lead to one rank. Complete when this rank has received the edges that lead to it.
+ * TCA_COLL_DIRECT. */
 TCA_API int tca_coll_neighbours(struct tca *session, const struct tca_coll_edge *edges,
                                 uint32_t edge_count, void *out, uint64_t out_bytes,
                                 const struct tca_coll_args *args, struct tca_coll **ret_coll);
 
-/* Starts the operation. -EBUSY: the last start has not been found complete by tca_coll_wait() or
- * tca_coll_test(). Other errors are permanent. */
+/* Starts the operation. -EBUSY: neither tca_coll_wait() nor tca_coll_test() has found the last
+ * start complete. Other errors are permanent. */
 TCA_API int tca_coll_start(struct tca_coll *coll);
 
 /* Tests whether the last start is complete at this rank. 1: complete, or never started; 0: running;
@@ -196,12 +199,13 @@ TCA_API int tca_coll_test(struct tca_coll *coll);
 TCA_API int tca_coll_wait(struct tca_coll *coll, int64_t timeout_ns);
 
 /* Releases the operation. Collective, unless it has failed: waits for a running start and for the
- * other ranks to call it, each at most for the session's time-out. NULL is a no-op. Returns NULL. */
+ * other ranks to call it, each at most for the session's time-out. NULL is a no-op. Returns
+ * NULL. */
 TCA_API struct tca_coll *tca_coll_free(struct tca_coll *coll);
 
 /* Describes the operation in lines of text: algorithm, segments, steps and scratch memory of this
- * rank, and the predicted cost of each algorithm that suits. Truncated to text_bytes, always
- * NUL-terminated. */
+ * rank, and the predicted cost of each algorithm that suits the operation. Truncated to text_bytes,
+ * always NUL-terminated. */
 TCA_API void tca_coll_explain(const struct tca_coll *coll, char *text, size_t text_bytes);
 
 /* The algorithm that the operation uses. */

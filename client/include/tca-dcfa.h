@@ -18,16 +18,16 @@ extern "C" {
  * memory. So the host, which is the node's tcad, creates the objects by command, and the processor
  * transfers data by itself:
  *
- *     dcfa_open(session, 1 << 20, &processor);                 // memory
- *     dcfa_pd_new(processor, &pd);                             // objects, by command to tcad
+ *     dcfa_open(session, 1 << 20, &processor);  // memory
+ *     dcfa_pd_new(processor, &pd);              // commands to tcad
  *     dcfa_cq_new(processor, 128, &cq);
  *     dcfa_qp_new(pd, &qp_args, &qp);
  *     dcfa_mr_new(pd, memory, bytes, DCFA_REMOTE_WRITE, &mr);
- *     dcfa_qp_address(qp, &mine);                              // exchange addresses and keys, for
- *     tca_allgather(session, &mine, sizeof mine, all, ...);    // example with tca_allgather()
+ *     dcfa_qp_address(qp, &mine);               // exchange the addresses
+ *     tca_allgather(session, &mine, sizeof mine, all, TCA_DEFAULT);
  *     dcfa_qp_connect(qp, &all[peer]);
- *     dcfa_post_send(qp, &send);                               // no command and no system call:
- *     while (dcfa_poll(cq, 1, &completion) == 0)               // the queues are in this memory
+ *     dcfa_post_send(qp, &send);                // no command
+ *     while (dcfa_poll(cq, 1, &completion) == 0)
  *         tca_pause(round++);
  *     dcfa_close(processor);
  *
@@ -41,10 +41,10 @@ extern "C" {
  * configuration names the device (dcfa.device in tcad.conf(5)); without one, tcad moves the data
  * between the offload processors of its node in software.
  *
- * Queues can be used from one thread at a time each; releasing a queue pair uses its completion
- * queues. Posting and polling make no system call, except that posting wakes tcad's thread if that
+ * Each queue may be used by one thread at a time; releasing a queue pair uses its completion
+ * queues. Posting and polling make no system call, except that posting wakes tcad's thread if it
  * sleeps because all queues were idle. With dcfa.direct in tcad's configuration, the process drives
- * the queues of a soft-RoCE device without tcad: posting a send then is a system call, because such
+ * the queues of a soft-RoCE device without tcad; posting a send is then a system call, because such
  * a device has no doorbell register. */
 struct dcfa;
 struct dcfa_pd;
@@ -71,7 +71,8 @@ TCA_API const char *dcfa_device(const struct dcfa *processor);
 
 /* A protection domain: queue pairs only access memory of their own domain. */
 TCA_API int dcfa_pd_new(struct dcfa *processor, struct dcfa_pd **ret_pd);
-/* -EBUSY: queue pairs or memory of the domain still exist. NULL is a no-op in all four. */
+/* -EBUSY: queue pairs or memory of the domain still exist. NULL is a no-op for this and the other
+ * functions that free. */
 TCA_API int dcfa_pd_free(struct dcfa_pd *pd);
 
 /* A completion queue; entries: a power of two from 2 to 16384. Every entry of the queues that
@@ -93,16 +94,16 @@ struct dcfa_address {
     uint8_t bytes[64];
 };
 TCA_API void dcfa_qp_address(const struct dcfa_qp *qp, struct dcfa_address *ret_address);
-/* Connects to a queue pair, which must be connected to this one. Once. Receives can be posted
- * before. */
+/* Connects this queue pair, once, to another, which must be connected to this one. Receives can be
+ * posted before. */
 TCA_API int dcfa_qp_connect(struct dcfa_qp *qp, const struct dcfa_address *peer);
 
-enum dcfa_access { /* of peers; this process has every access */
-                   DCFA_LOCAL = 1,
-                   DCFA_REMOTE_WRITE = 2,
-                   DCFA_REMOTE_READ = 4,
+enum dcfa_access {
+    DCFA_LOCAL = 1, /* this process, which has every access */
+    DCFA_REMOTE_WRITE = 2,
+    DCFA_REMOTE_READ = 4,
 };
-/* Registers part of the processor's memory. access: the sum of enum dcfa_access. */
+/* Registers part of the processor's memory. access: of peers, the sum of enum dcfa_access. */
 TCA_API int dcfa_mr_new(struct dcfa_pd *pd, void *address, uint64_t bytes, uint32_t access,
                         struct dcfa_mr **ret_mr);
 /* On return, neither device nor peers access the memory. */
@@ -145,9 +146,9 @@ struct dcfa_send {
     uint32_t remote_key;
 };
 /* Memory and keys are checked when the entry is processed: errors are in its completion. -EAGAIN:
- * the queue is full of entries whose completions were not polled. An entry without DCFA_SIGNALLED is
- * known to be complete only when a later one is: signal at least one in every send_entries entries.
- * At most 1 GiB. -ENOTCONN, -EINVAL. */
+ * the queue is full of entries whose completions were not polled. An entry without DCFA_SIGNALLED
+ * is known to be complete only when a later one is: signal at least one in every send_entries
+ * entries. At most 1 GiB. -ENOTCONN, -EINVAL. */
 TCA_API int dcfa_post_send(struct dcfa_qp *qp, const struct dcfa_send *send);
 TCA_API int dcfa_post_receive(struct dcfa_qp *qp, uint64_t id, const struct dcfa_piece *pieces,
                               uint32_t piece_count);
@@ -160,7 +161,7 @@ enum dcfa_result {
     DCFA_FLUSHED,        /* the queue pair had failed before */
     DCFA_REMOTE_ACCESS,  /* the remote range is not registered for this */
     DCFA_REMOTE_REFUSED, /* the peer has refused it, or its receive has failed */
-    DCFA_UNREACHABLE,    /* the peer does not respond, or its queue pair has failed or gone */
+    DCFA_UNREACHABLE,    /* the peer does not respond, or has no such queue pair (any more) */
     DCFA_DEVICE_ERROR,
 };
 struct dcfa_completion {
@@ -172,9 +173,9 @@ struct dcfa_completion {
     uint32_t immediate;
     uint32_t has_immediate;
 };
-/* Takes up to `max` completions. Returns how many there were. Does not notice the end of tcad. */
+/* Takes up to `max` completions and returns their number. Does not notice when tcad has ended. */
 TCA_API int dcfa_poll(struct dcfa_cq *cq, uint32_t max, struct dcfa_completion *ret_completions);
-/* The same, but waits for the first one, and notices the end of tcad. Spins, then sleeps.
+/* The same, but waits for the first one, and notices when tcad has ended. Spins, then sleeps.
  * -ETIMEDOUT. */
 TCA_API int dcfa_wait(struct dcfa_cq *cq, uint32_t max, int64_t timeout_ns,
                       struct dcfa_completion *ret_completions);
@@ -183,23 +184,24 @@ TCA_API const char *dcfa_result_name(uint32_t result); /* a static text */
 /* ------------------------------------------------------------------ host */
 
 /* tca-hostd(1), which an ordinary user runs beside tcad, does on the host what is too expensive for
- * an offload processor or out of its reach: joining a group, reading input, exchanges and reductions
- * over the group, writing output. The processor computes, and transfers data to its peers by the
- * queues above.
+ * an offload processor or out of its reach: joining a group, reading input, exchanges and
+ * reductions over the group, writing output. The processor computes, and transfers data to its
+ * peers by the queues above.
  *
- *     dcfa_host_open(processor, NULL, &host);            // tca-hostd joins the group for it
- *     dcfa_host_read(host, "input", 0, memory, bytes);   // into the processor's memory
- *     dcfa_host_allgather(host, mine, sizeof *mine, all) // addresses and keys for dcfa_qp_connect()
- *     ...
- *     dcfa_host_allreduce(host, sum, sum, 1, TCA_TYPE_DOUBLE, TCA_COMBINE_SUM);
+ *     dcfa_host_open(processor, NULL, &host);           // joins the group
+ *     dcfa_host_read(host, "input", 0, memory, bytes);
+ *     dcfa_host_allgather(host, mine, sizeof *mine, all);  // addresses
+ *     ...                                               // and keys
+ *     dcfa_host_allreduce(host, sum, sum, 1, TCA_TYPE_DOUBLE,
+ *                         TCA_COMBINE_SUM);
  *     dcfa_host_write(host, "output", 0, memory, bytes);
  *     dcfa_host_finalize(host);
  *     dcfa_host_close(host);
  *
-* Each call is a command to tca-hostd, and returns when the command is complete. The memory that the
- * calls read and write (`in`, `out`, `memory`) must be part of dcfa_memory(). Errors of all: -EINVAL,
- * -EOWNERDEAD (tca-hostd or another process of the group has ended), and as described. After an
- * error in a collective call, all later ones fail with the same error. */
+ * Each call is a command to tca-hostd, and returns when the command is complete. The memory that
+ * the calls read and write (`in`, `out`, `memory`) must be part of dcfa_memory(). Errors of all:
+ * -EINVAL, -EOWNERDEAD (tca-hostd or another process of the group has ended), and those named
+ * below. After an error in a collective call, all later ones fail with the same error. */
 struct dcfa_host;
 
 /* Any member may be 0; args may be NULL. */
@@ -219,10 +221,10 @@ TCA_API struct dcfa_host *dcfa_host_close(struct dcfa_host *host);
 TCA_API uint32_t dcfa_host_rank(const struct dcfa_host *host);
 TCA_API uint32_t dcfa_host_size(const struct dcfa_host *host);
 
-/* Reads up to `bytes` bytes at the offset of a file; writes all of them, and creates the file if it
- * does not exist. `path` is relative to tca-hostd's directory and does not leave it. Return the
- * number of bytes, which is lower at the end of the file. Errors: those of open(2), read(2) and
- * write(2). */
+/* The first reads up to `bytes` bytes at the offset of a file; the second writes all of them, and
+ * creates the file if it does not exist. `path` is relative to tca-hostd's directory and does not
+ * leave it. Both return the number of bytes, which is lower at the end of the file. Errors: those
+ * of open(2), read(2) and write(2). */
 TCA_API int64_t dcfa_host_read(struct dcfa_host *host, const char *path, uint64_t offset,
                                void *memory, uint64_t bytes);
 TCA_API int64_t dcfa_host_write(struct dcfa_host *host, const char *path, uint64_t offset,
@@ -231,8 +233,8 @@ TCA_API int64_t dcfa_host_write(struct dcfa_host *host, const char *path, uint64
 /* Collective: all ranks make these calls in the same order, with the same `bytes`, `count`, type,
  * combination and root. dcfa_host_allgather(): at most 4096 bytes of each rank. */
 TCA_API int dcfa_host_allgather(struct dcfa_host *host, const void *in, uint64_t bytes, void *out);
-/* Combines the `count` elements of all ranks into `out` of the root (other ranks' is ignored), or of
- * all ranks. `in` and `out` may be the same. */
+/* Combines the `count` elements of all ranks into `out` of the root (that of other ranks is
+ * ignored), or of all ranks. `in` and `out` may be the same. */
 TCA_API int dcfa_host_reduce(struct dcfa_host *host, const void *in, void *out, uint64_t count,
                              enum tca_type type, enum tca_combine combine, uint32_t root);
 TCA_API int dcfa_host_allreduce(struct dcfa_host *host, const void *in, void *out, uint64_t count,

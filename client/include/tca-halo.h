@@ -28,25 +28,26 @@ extern "C" {
  *
  * The process grid has 1 to 7 dimensions. Rank r of the group is at the position that is number r
  * in row-major order: the last coordinate varies fastest. The product of the grid's sizes is the
- * size of the group. tcactl place (tcactl(1)) tells which rank to run on which node.
+ * size of the group. tcactl place (tcactl(1)) advises which rank to run on which node.
  *
  * Neighbours in diagonal directions receive their edges and corners directly, at the same time as
  * the faces, so that an exchange takes one latency and depends on the direct neighbours only. All
- * data for one neighbour is one plan, on the rail and in the seat with the lowest predicted cost. The
- * plans are started in pairs of ranks: in each round a rank exchanges with one neighbour only, so
- * that no board receives from two at once.
+ * data for one neighbour is one plan, on the rail and in the seat with the lowest predicted cost.
+ * The plans are started in rounds: in each round a rank exchanges with one neighbour only, so that
+ * no board receives from two at once.
  *
- * When memory may be written: tca_halo_start() declares that this process has read all halos and
- * has written all own elements that its neighbours need. The library does the rest. An array with
- * one buffer: neighbours write into its halos between tca_halo_start() and tca_halo_wait(), never
- * earlier; for this each start tells every neighbour that the halos are free, which costs one more
- * latency. An array with two buffers that alternate: the start that sends the own elements of one
- * buffer fills the halos of the same buffer, while those of the other can still be read until the
- * next start. No message is needed for this, because the data of one exchange permits the next
- * one. Own elements near the border may be written again when the exchange is complete.
+ * When memory may be written: by calling tca_halo_start(), a process declares that it has read all
+ * halos and has written all own elements that its neighbours need. The library synchronises with
+ * the neighbours. An array with one buffer: neighbours write into its halos between
+ * tca_halo_start() and tca_halo_wait(), never earlier; for this, each start tells every neighbour
+ * that the halos are free, which costs one more latency. An array with two buffers that alternate:
+ * the start that sends the own elements of one buffer fills the halos of the same buffer, while
+ * those of the other can still be read until the next start. This needs no message, because the
+ * data of one exchange permits the next one. Own elements near the border may be written again when
+ * the exchange is complete.
  *
- * A session has at most 32 exchanges at a time. They use notification slots of the library's own, not
- * those of the program. */
+ * A session has at most 32 exchanges at a time. They use notification slots of the library's own,
+ * not those of the program. */
 #define TCA_HALO_DIMENSIONS 7
 #define TCA_HALO_ARRAYS     64
 
@@ -60,10 +61,10 @@ struct tca_halo_array {
      * one or all have two. The memory must remain valid until tca_halo_free(). */
     void *memory[2];
     uint64_t element_bytes; /* a power of two or not; the same at all ranks */
-    /* Own elements. Ranks that differ in other coordinates only must have the same extent. */
+    /* Own elements. Ranks that differ only in other coordinates must have the same extent. */
     uint64_t extents[TCA_HALO_DIMENSIONS];
     /* Width of the halo below and above, in elements; may differ between ranks, and be 0. No wider
-     * than the neighbour that fills it. Without a neighbour there, nobody writes it. */
+     * than the neighbour that fills it. A halo without a neighbour is not written. */
     uint64_t low[TCA_HALO_DIMENSIONS];
     uint64_t high[TCA_HALO_DIMENSIONS];
 };
@@ -73,8 +74,8 @@ struct tca_halo_args {
     uint32_t grid[TCA_HALO_DIMENSIONS];    /* processes in each dimension */
     uint8_t periodic[TCA_HALO_DIMENSIONS]; /* 1: the first and the last process are neighbours; in
                                               a grid of 1, a process is its own neighbour */
-    /* In how many dimensions at once a neighbour may be displaced. 0 or 1: faces only; 2: also
-     * edges (the corners of a plane); 3: also corners; at most `dimensions`. */
+    /* Neighbours to exchange with: those displaced in at most this many dimensions. 0 or 1: faces
+     * only; 2: also edges (the corners of a plane); 3: also corners; at most `dimensions`. */
     uint32_t diagonals;
     const struct tca_halo_array *arrays; /* need not remain valid */
     uint32_t array_count;                /* 1 to TCA_HALO_ARRAYS */
@@ -85,28 +86,27 @@ struct tca_halo_args {
 };
 
 /* Prepares the exchange. Collective: all ranks of the group call it in the same order, with the
- * same grid and the same number of arrays. Either all ranks succeed or all fail, as long as they can
- * reach each other. Takes milliseconds. Free the exchange before its session is closed.
+ * same grid and the same number of arrays. Either all ranks succeed or all fail, as long as they
+ * can reach each other. Takes milliseconds. Free the exchange before its session is closed.
  *
  * -EINVAL: an argument is invalid, extents do not fit, or a halo is wider than the neighbour.
- * -EPROTO: the ranks' arguments disagree. -EBUSY: the library's notification slots are used
- * up, by 32 exchanges or by fewer beside collective operations and messengers. Also the errors of tca_allgather(), tca_handle_of() and tca_plan_commit(). The text
- * names rank, array and dimension. If only other ranks failed, it is the text of the first of
- * them. */
+ * -EPROTO: the ranks' arguments disagree. -EBUSY: the library's notification slots are used up, by
+ * 32 exchanges, or by fewer if collective operations and messengers use slots too. Also the errors
+ * of tca_allgather(), tca_handle_of() and tca_plan_commit(). The message names rank, array and
+ * dimension. If only other ranks failed, it is the message of the first of them. */
 TCA_API int tca_halo_new(struct tca *session, const struct tca_halo_args *args,
                          struct tca_halo **ret_halo);
 
 /* Releases the exchange; the arrays remain the caller's. Not collective: a rank may call it as soon
  * as its own last exchange is complete. If the exchange is running, waits for it, at most the
- * session's time-out for each neighbour. If it has failed, plans that still wait for neighbours are left
- * to tca_close(). NULL is a no-op. Returns NULL. */
+ * session's time-out for each neighbour. If it has failed, tca_close() releases the plans that
+ * still wait for neighbours. NULL is a no-op. Returns NULL. */
 TCA_API struct tca_halo *tca_halo_free(struct tca_halo *halo);
 
-/* Starts an exchange, see "When memory may be written" above. No system call and no allocation,
- * except to wake a sleeping daemon or peer (and, with more than 256 neighbours, to wait for the
- * daemon). -EBUSY: the last exchange has not been found complete
- * by tca_halo_wait() or tca_halo_test(). Other errors are permanent, for example -EOWNERDEAD: a
- * neighbour has ended. */
+/* Starts an exchange, see "When memory may be written" above. Allocates nothing and makes no system
+ * call, except to wake a sleeping daemon or peer (and, with more than 256 neighbours, to wait for
+ * the daemon). -EBUSY: neither tca_halo_wait() nor tca_halo_test() has found the last exchange
+ * complete. Other errors are permanent, for example -EOWNERDEAD: a neighbour has ended. */
 TCA_API int tca_halo_start(struct tca_halo *halo);
 
 /* Tests whether the last exchange is complete: all halos are filled, and the own elements may be

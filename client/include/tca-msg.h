@@ -1,6 +1,7 @@
 /*
- * tca-msg.h: two-sided messages: sends and receives with tags between the ranks of a group, one-shot
- * and persistent. Built on the plans of tca.h. Results, errors, times and threads: as in tca.h.
+ * tca-msg.h: two-sided messages: sends and receives with tags between the ranks of a group,
+ * one-shot and persistent. Built on the plans of tca.h. Results, errors, times and threads: as in
+ * tca.h.
  */
 #ifndef TCA_MSG_H
 #define TCA_MSG_H
@@ -14,7 +15,7 @@ extern "C" {
 /* -------------------------------------------------------------- messages */
 
 /* A *messenger* carries the messages of a group. A send and a receive each make a *request*, which
- * is then tested or waited for, and released:
+ * the program tests or waits for, and releases:
  *
  *     tca_msg_new(session, NULL, &msg);
  *     tca_msg_recv(msg, left, TAG, &halo, &requests[0]);
@@ -24,39 +25,39 @@ extern "C" {
  *     tca_msg_release(requests[0]);
  *     tca_msg_release(requests[1]);
  *
- * One-shot messages. The receives of one rank and tag match the messages of that rank with that tag
- * in the order in which both were made; a receive names its sender. Messages of up to
- * TCA_MSG_EAGER_BYTES are buffered: the send is complete at once, unless the receiver is more than
- * 16 messages behind. Of a message that no receive matches yet the receiver keeps a copy; it stops
- * accepting messages of a rank that has 65536 such messages. A longer message goes straight
- * from the sender's memory to the receiver's once both have made their requests. The library
- * keeps the plans for it, so that the next message between the same places costs no commit.
+ * *One-shot* messages. A receive names the sending rank and the tag. Receives of one rank and tag
+ * match the messages of that rank with that tag in the order in which both were made. Messages of
+ * up to TCA_MSG_EAGER_BYTES are buffered: the send is complete at once, unless the receiver is more
+ * than 16 messages behind. The receiver keeps a copy of a message that no receive matches yet; it
+ * accepts no more messages of a rank that has 65536 such messages. A longer message goes straight
+ * from the sender's memory to the receiver's once both have made their requests. The library keeps
+ * the plans for it, so that the next message between the same places costs no commit.
  *
- * Persistent messages. tca_msg_send_init() and tca_msg_recv_init() of two ranks form a *pair*: the
- * first send of a tag with the first receive of that tag, and so on; they never match one-shot
- * requests. The receiver hands over its address once. Then each start of the pair costs one put
- * with a notification, and one notification back, which says that the receiver has started too.
- * Messages to a rank of the same node, or in the client's seat (TCA_SEAT_CLIENT) also of another one,
- * to a receive with room for at most TCA_MSG_SHORT_BYTES, are buffered instead: the send is complete
- * at once, unless the receiver is more than 16 messages behind, and one put back confirms twelve
- * messages.
+ * *Persistent* messages. tca_msg_send_init() and tca_msg_recv_init() of two ranks form a *pair*:
+ * the first send of a tag with the first receive of that tag, and so on; they never match one-shot
+ * requests. The receiver sends its address once. Then each start of the pair costs one put with a
+ * notification, and one notification back, which says that the receiver has started too. Within a
+ * node, and in the client's seat also between nodes, messages to a receive with room for at most
+ * TCA_MSG_SHORT_BYTES are buffered instead: the send is complete at once, unless the receiver is
+ * more than 16 messages behind, and one put back confirms twelve messages.
  *
- * Requests advance in calls of this header, and persistent ones also in other waiting calls of the
- * library, unless they wait for a buffer. What such a call has started goes on while the program
- * computes in the daemon's seat (TCA_SEAT_DAEMON) and between nodes.
+ * Requests advance in calls of this header. Persistent ones also advance in other waiting calls of
+ * the library, unless they wait for a buffer. What such a call has started goes on while the program
+ * computes, in the daemon's seat (TCA_SEAT_DAEMON) and between nodes.
  *
  * Memory may be anywhere. Data longer than TCA_MSG_EAGER_BYTES, and data of persistent messages, is
  * copied once more on each side where the memory is not in a region of the session. So is data with
  * a layout at the sender of a one-shot message, and at a receiver whose memory is attached or whose
  * layout has more than about a hundred irregular blocks.
  *
- * Messages of different lengths: a receive may be longer than its message (tca_msg_bytes() tells).
- * If it is shorter, nothing is received: the receive fails with -EMSGSIZE, and the send completes.
+ * Messages of different lengths: a receive may be longer than its message; tca_msg_bytes() returns
+ * the length. If it is shorter, nothing is received: the receive fails with -EMSGSIZE, and the send
+ * completes.
  *
- * When a rank ends, requests of others with it fail: -EOWNERDEAD or -EHOSTDOWN; messages that have
- * arrived can still be received. A request that fails with another error of a rail
- * or of a plan, such as -ENETDOWN, ends all communication with that rank. Messages to other ranks
- * are not affected. -EPROTO: the rank has sent something invalid. */
+ * When a rank ends, other ranks' requests with it fail (-EOWNERDEAD or -EHOSTDOWN); messages that
+ * have arrived can still be received. If a request fails with another error of a rail or of a plan,
+ * such as -ENETDOWN, all communication with that rank ends. Messages to other ranks are not
+ * affected. -EPROTO: the rank has sent something invalid. */
 #define TCA_MSG_EAGER_BYTES 2032
 #define TCA_MSG_PAIRS       12
 #define TCA_MSG_SHORT_BYTES 64
@@ -64,18 +65,18 @@ extern "C" {
 struct tca_msg;
 struct tca_msg_request;
 
-/* Makes a messenger. Collective: all ranks of the group call it in the same order. args: rail, seat,
- * channel, flags and name of its plans; may be NULL. Takes 46 KiB for each rank of the group, and
- * 32 KiB for each rank to which this one sends. -EBUSY: the session's slots are used up; a messenger
- * keeps its slots when it is released, as they may still be notified, so that a session can make
- * two. Also the errors of tca_allgather() and tca_region_alloc(). */
+/* Makes a messenger. Collective: all ranks of the group call it in the same order. args: rail,
+ * seat, channel, flags and name of its plans; may be NULL. Takes 46 KiB for each rank of the group,
+ * and 32 KiB for each rank to which this one sends. -EBUSY: the session's slots are used up. A
+ * session can make two messengers: a released one keeps its slots, because peers may still notify
+ * them. Also the errors of tca_allgather() and tca_region_alloc(). */
 TCA_API int tca_msg_new(struct tca *session, const struct tca_plan_args *args,
                         struct tca_msg **ret_msg);
 
-/* Releases the messenger and its requests, before its session is closed. Not collective: first
- * sends what is buffered and completes the sends that were released, for at most the session's
- * time-out. Other requests should be complete: they are given up.
- * NULL is a no-op. Returns NULL. */
+/* Releases the messenger and its requests; call it before the session is closed. Not collective:
+ * first sends what is buffered and completes the sends that were released, for at most the
+ * session's time-out. Other requests should be complete; the rest is abandoned. NULL is a no-op.
+ * Returns NULL. */
 TCA_API struct tca_msg *tca_msg_free(struct tca_msg *msg);
 
 /* The memory of a message: `bytes` contiguous bytes, or those that a layout describes, with
@@ -87,18 +88,19 @@ struct tca_msg_buffer {
     const struct tca_layout *layout;
 };
 
-/* Start sending to, or receiving from, a rank; it may be this one. ret_request: to be released with
- * tca_msg_release(). No allocation and no system call for messages of at most TCA_MSG_EAGER_BYTES
- * that are expected, once as many requests have existed and as many messages were sent before.
- * -EINVAL, -ENOMEM, -EOWNERDEAD, -EHOSTDOWN. */
+/* Start sending to, or receiving from, a rank, which may be this one. Release ret_request with
+ * tca_msg_release(). Messages of at most TCA_MSG_EAGER_BYTES that a receive expects need no
+ * allocation and no system call, once as many requests have existed and as many messages were sent
+ * before. -EINVAL, -ENOMEM, -EOWNERDEAD, -EHOSTDOWN. */
 TCA_API int tca_msg_send(struct tca_msg *msg, uint32_t rank, uint32_t tag,
                          const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request);
 TCA_API int tca_msg_recv(struct tca_msg *msg, uint32_t rank, uint32_t tag,
                          const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request);
 
-/* Make persistent requests, not started yet. Take about a millisecond; do not wait for the other
- * rank. -EBUSY: TCA_MSG_PAIRS receives from this rank exist. A slot becomes free for another receive
- * when both sides of a pair have been released, and no start of them is left incomplete. */
+/* Make persistent requests, without starting them. Take about a millisecond; do not wait for the
+ * other rank. -EBUSY: TCA_MSG_PAIRS receives from this rank exist. Another receive can take the
+ * place of one when both sides of its pair have been released, and no start of them is
+ * incomplete. */
 TCA_API int tca_msg_send_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,
                               const struct tca_msg_buffer *buffer,
                               struct tca_msg_request **ret_request);
@@ -106,27 +108,27 @@ TCA_API int tca_msg_recv_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,
                               const struct tca_msg_buffer *buffer,
                               struct tca_msg_request **ret_request);
 
-/* Starts a persistent request. A started send completes after its receive has been started, or, if
- * its messages are buffered, when a buffer is free. -EBUSY: its last start has not been found complete by a test or wait. -ECANCELED: the other rank has
- * released its side. */
+/* Starts a persistent request. A started send completes after its receive has been started or, if
+ * its messages are buffered, when a buffer is free. -EBUSY: no test or wait has found its last
+ * start complete. -ECANCELED: the other rank has released its side. */
 TCA_API int tca_msg_start(struct tca_msg_request *request);
 
-/* Tests whether a request is complete: a send's memory may be written again, or the message has been
- * received. 1: complete, or never started; 0: not yet; negative: it failed. */
+/* Tests whether a request is complete: a send's memory may be written again, or the message has
+ * been received. 1: complete, or never started; 0: not yet; negative: it failed. */
 TCA_API int tca_msg_test(struct tca_msg_request *request);
 
 /* Waits until a request is complete: 0, -ETIMEDOUT (it continues), or the error with which it
  * failed. */
 TCA_API int tca_msg_wait(struct tca_msg_request *request, int64_t timeout_ns);
 
-/* Waits until all requests are complete, of one messenger; NULL ones are ignored. The error of the
- * first that failed, when all others are complete; -ETIMEDOUT. */
+/* Waits until all requests, which belong to one messenger, are complete; ignores NULL. Returns the
+ * error of the first that failed, when all others are complete; or -ETIMEDOUT. */
 TCA_API int tca_msg_wait_all(struct tca_msg_request *const *requests, uint32_t count,
                              int64_t timeout_ns);
 
-/* Waits until one of the requests is complete or has failed, and returns its result; *ret_index is
- * set in both cases. NULL requests are ignored: set one to NULL when it was found. -EINVAL: there is
- * none. */
+/* Waits until one of the requests is complete or has failed, and returns its result; sets
+ * *ret_index in both cases. Ignores NULL: set a request to NULL once it has been found. -EINVAL:
+ * all are NULL. */
 TCA_API int tca_msg_wait_any(struct tca_msg_request *const *requests, uint32_t count,
                              int64_t timeout_ns, uint32_t *ret_index);
 
@@ -134,12 +136,13 @@ TCA_API int tca_msg_wait_any(struct tca_msg_request *const *requests, uint32_t c
  * long. */
 TCA_API uint64_t tca_msg_bytes(const struct tca_msg_request *request);
 
-/* Releases a request. One that is running: a one-shot receive is withdrawn if no message has matched
- * it; everything else goes on, and its memory must remain valid. NULL is a no-op. Returns NULL. */
+/* Releases a request. If it is running: a one-shot receive that no message has matched is
+ * withdrawn; any other request continues, and its memory must remain valid. NULL is a no-op.
+ * Returns NULL. */
 TCA_API struct tca_msg_request *tca_msg_release(struct tca_msg_request *request);
 
-/* Releases the plans that were kept for long one-shot messages and are not in use, so that the
- * regions that they use can be freed (tca_region_free() returns -EBUSY before). */
+/* Releases the plans that were kept for long one-shot messages and are not in use, so that their
+ * regions can be freed (tca_region_free() returns -EBUSY before). */
 TCA_API void tca_msg_forget(struct tca_msg *msg);
 
 #ifdef __cplusplus

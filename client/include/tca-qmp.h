@@ -14,8 +14,8 @@ extern "C" {
 
 /* --------------------------------------------------------------- lattice */
 
-/* A *grid* places the ranks of a group in one to four dimensions, all of them periodic. Messages are
- * declared once, by the displacement between two ranks in the grid, and then started in each step:
+/* A *grid* places the ranks of a group in one to four dimensions, all of them periodic. Messages
+ * are declared once, by the displacement between two ranks in the grid, and started in each step:
  *
  *     tca_qmp_new(session, 4, extents, NULL, NULL, &qmp);
  *     tca_qmp_recv_relative(qmp, &ghost, T, +1, &requests[0]);
@@ -28,22 +28,23 @@ extern "C" {
  *         compute_rim();
  *     }
  *
- * The functions have the shape of QUDA's communication layer, so that its back end is a page of
- * calls of this header:
+ * The functions correspond to those of QUDA's communication layer, so that a back end for it takes
+ * about a page of code:
  *
- *     comm_create_topology()                 tca_qmp_new()
- *     comm_dim(), comm_coord()               tca_qmp_extent(), tca_qmp_coord()
- *     comm_rank_from_coords(),
- *     comm_coords_from_rank()                tca_qmp_rank_at(), tca_qmp_coords_of()
- *     comm_rank_displaced()                  tca_qmp_displaced()
- *     comm_declare_send_displaced(), ...     tca_qmp_send_displaced(), ...
- *     comm_start(), comm_wait()              tca_msg_start(), tca_msg_wait()
- *     comm_query(), comm_free()              tca_msg_test(), tca_msg_release()
+ *     comm_create_topology()              tca_qmp_new()
+ *     comm_dim(), comm_coord()            tca_qmp_extent(), tca_qmp_coord()
+ *     comm_rank_from_coords(),            tca_qmp_rank_at(),
+ *     comm_coords_from_rank()             tca_qmp_coords_of()
+ *     comm_rank_displaced()               tca_qmp_displaced()
+ *     comm_declare_send_displaced(), ...  tca_qmp_send_displaced(), ...
+ *     comm_start(), comm_wait()           tca_msg_start(), tca_msg_wait()
+ *     comm_query(), comm_free()           tca_msg_test(), tca_msg_release()
  *     comm_allreduce_sum(), ..._max(),
- *     and those of arrays                    tca_qmp_sum(), tca_qmp_max()
- *     comm_broadcast(), comm_barrier()       tca_qmp_broadcast(), tca_qmp_barrier()
+ *     and those of arrays                 tca_qmp_sum(), tca_qmp_max()
+ *     comm_broadcast(), comm_barrier()    tca_qmp_broadcast(),
+ *                                         tca_qmp_barrier()
  *
- * A message that was sent over a displacement is received from the opposite one: the face sent in
+ * A message that is sent over a displacement is received from the opposite one: the face sent in
  * direction -1 of a dimension is the ghost received from direction +1. Several messages of one
  * displacement match in the order in which both ranks declare them. At most TCA_MSG_PAIRS receives
  * from one rank exist at a time. */
@@ -59,8 +60,8 @@ TCA_API int tca_qmp_new(struct tca *session, uint32_t dimensions, const uint32_t
                         uint32_t (*rank_of)(const uint32_t *coords, void *context), void *context,
                         struct tca_qmp **ret_qmp);
 
-/* Releases the grid and its messages, before its session is closed. Collective. NULL is a no-op.
- * Returns NULL. */
+/* Releases the grid and its messages; call it before the session is closed. Collective. NULL is a
+ * no-op. Returns NULL. */
 TCA_API struct tca_qmp *tca_qmp_free(struct tca_qmp *qmp);
 
 /* Number of ranks along a dimension, and this rank's coordinate; 1 and 0 for dimensions that the
@@ -68,8 +69,8 @@ TCA_API struct tca_qmp *tca_qmp_free(struct tca_qmp *qmp);
 TCA_API uint32_t tca_qmp_extent(const struct tca_qmp *qmp, uint32_t dimension);
 TCA_API uint32_t tca_qmp_coord(const struct tca_qmp *qmp, uint32_t dimension);
 
-/* The rank at a position, of which each coordinate is less than its extent, and the position of a
- * rank. -EINVAL. */
+/* The rank at a position (each coordinate is less than its extent), and the position of a rank.
+ * -EINVAL. */
 TCA_API int tca_qmp_rank_at(const struct tca_qmp *qmp, const uint32_t *coords, uint32_t *ret_rank);
 TCA_API int tca_qmp_coords_of(const struct tca_qmp *qmp, uint32_t rank, uint32_t *ret_coords);
 
@@ -77,8 +78,8 @@ TCA_API int tca_qmp_coords_of(const struct tca_qmp *qmp, uint32_t rank, uint32_t
 TCA_API int tca_qmp_displaced(const struct tca_qmp *qmp, const int *displacement,
                               uint32_t *ret_rank);
 
-/* Memory of a message: `blocks` blocks of block_bytes bytes, whose beginnings are stride_bytes apart.
- * Contiguous memory is one block. In a region of the session it is not copied, except that of a
+/* Memory of a message: `blocks` blocks of block_bytes bytes that begin stride_bytes apart.
+ * Contiguous memory is one block. Memory in a region of the session is not copied, except that of a
  * receive with more than one block. */
 struct tca_qmp_buffer {
     void *address;
@@ -102,10 +103,10 @@ TCA_API int tca_qmp_recv_relative(struct tca_qmp *qmp, const struct tca_qmp_buff
                                   uint32_t dimension, int direction,
                                   struct tca_msg_request **ret_request);
 
-/* Replace each of `count` values by the sum, or the maximum, of those of all ranks. Collective. Values
- * are combined in the order of ranks, whatever the rail, the seat and the placement of the ranks: the
- * same values give the same bits, on all ranks. Each value crosses once per rank: for the few values
- * of a solver, not for fields. The errors of tca_coll_wait(). */
+/* Replace each of `count` values by the sum, or the maximum, of those of all ranks. Collective.
+ * Values are combined in the order of ranks, whatever the rail, the seat and the placement of the
+ * ranks: the same values give the same bits, on all ranks. Every rank gathers the values of all
+ * ranks: meant for the few values of a solver, not for fields. The errors of tca_coll_wait(). */
 TCA_API int tca_qmp_sum(struct tca_qmp *qmp, double *values, uint64_t count);
 TCA_API int tca_qmp_max(struct tca_qmp *qmp, double *values, uint64_t count);
 

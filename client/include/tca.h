@@ -35,6 +35,7 @@
  *   -EEXIST           another session has published this name
  *   -EPROTO           ranks, or library and tcad, disagree
  *   -EPROTONOSUPPORT  tcad uses another protocol version
+ *   -EOPNOTSUPP       the memory or the seat cannot be used for this
  *   -EFAULT           attached memory was unmapped
  *   -ENODATA          no receipt yet: no start has completed
  *
@@ -45,14 +46,11 @@
  * (-EINVAL), and tca_close() does not affect the parent; any other call acts on the parent's
  * behalf. A child may open sessions of its own.
  *
- * Time: every timeout is in nanoseconds. 0 means do not wait, TCA_FOREVER no limit, and, in calls
- * that talk to daemons, TCA_DEFAULT the session's time-out (TCA_TIMEOUT, 10 s).
+ * Time: every timeout is in nanoseconds. 0: do not wait; TCA_FOREVER: no limit; TCA_DEFAULT, in
+ * calls that talk to daemons: the session's time-out (TCA_TIMEOUT, 10 s).
  *
- * Environment (tcactl env shows all variables and their values): TCA_SOCKET, TCA_NODE,
- * TCA_CLUSTER_DIR, TCA_GROUP, TCA_RANK, TCA_SIZE, TCA_TIMEOUT, TCA_RAIL, TCA_SEAT, TCA_COPY,
- * TCA_TUNE, TCA_WISDOM, TCA_SPIN, TCA_YIELD, TCA_CUDA (tca-api.h), TCA_HOSTD (tca-dcfa.h). An
- * argument overrides the environment, which overrides the default. Times are whole numbers with a
- * unit: ns, us, ms or s.
+ * Environment: tca(7) describes the variables, and tcactl env shows them with their values. An
+ * argument overrides the environment, which overrides the default.
  */
 #ifndef TCA_H
 #define TCA_H
@@ -143,24 +141,24 @@ TCA_API int tca_dispatch(struct tca *session);
 
 TCA_API uint32_t tca_rank(const struct tca *session);
 TCA_API uint32_t tca_size(const struct tca *session);
-/* Node number of this process; node number of a rank of the group (-EINVAL: rank out of range). */
+/* Number of this process's node, and of the node of a rank of the group. -EINVAL: rank out of
+ * range. */
 TCA_API uint32_t tca_node(const struct tca *session);
 TCA_API int tca_node_of(const struct tca *session, uint32_t rank);
-/* A number of the sub-cluster of a rank's node: equal for ranks whose nodes are in one sub-cluster.
- * -EINVAL: rank out of range. */
+/* Number of the sub-cluster of a rank's node: the same for all ranks whose nodes are in one
+ * sub-cluster. -EINVAL: rank out of range. */
 TCA_API int tca_subcluster_of(const struct tca *session, uint32_t rank);
 /* Name of this process's node. Owned by the session. */
 TCA_API const char *tca_node_name(const struct tca *session);
 
-/* Every rank contributes blob_bytes bytes (at most 4096, the same number on every rank); ret_all
- * receives the bytes of all ranks in rank order (size * blob_bytes). Collective: all ranks make the
- * same calls in the same order; a call that failed may be repeated. Meant for set-up, not for
- * speed. */
+/* Gathers blob_bytes bytes (at most 4096, the same number at every rank) of every rank in ret_all,
+ * in rank order (size * blob_bytes bytes). Collective: all ranks make the same calls in the same
+ * order; a call that failed may be repeated. Takes milliseconds: meant for set-up. */
 TCA_API int tca_allgather(struct tca *session, const void *blob, size_t blob_bytes, void *ret_all,
                           int64_t timeout_ns);
 
-/* Returns when all ranks have called it. Collective; runs through the daemons and takes
- * milliseconds. */
+/* Returns when all ranks have called it. Collective. Runs through the daemons and takes
+ * milliseconds; tca_coll_barrier() (tca-coll.h) is fast. */
 TCA_API int tca_barrier(struct tca *session, int64_t timeout_ns);
 
 /* --------------------------------------------------------------- regions */
@@ -175,18 +173,18 @@ TCA_API int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_reg
  * and target of any put, in every seat and to and from every node, without privileges, but it is
  * slower than daemon-allocated memory.
  *
- * Puts by processes of this node in the client's seat: the data arrives while this process waits
- * for notifications from them or, where the kernel lets processes of one user write into each other
- * (process_vm_writev: Yama's ptrace_scope 0, or CAP_SYS_PTRACE), at once.
+ * Puts by processes of this node in the client's seat: where the kernel lets processes of one user
+ * write into each other (process_vm_writev: Yama's ptrace_scope 0, or CAP_SYS_PTRACE), the data
+ * arrives at once; otherwise it arrives while this process waits for notifications from them.
  *
  * Puts in the daemon's seat or by other nodes: tcad cannot access this memory. At the first commit
  * of such a plan it allocates a staging buffer of the same size, which counts against the user's
  * quota (-EDQUOT at the commit), and the library starts a thread in this process, which copies
  * between the two before a put and after data has arrived. The thread sleeps when there is nothing
- * to copy and blocks all signals. This process learns of such plans of others when it calls the
- * library (tca_event_fd() becomes readable). While hundreds of them are unprocessed, further commits
- * wait, and fail with -EBUSY if it processes none for a second. A notification is delivered only
- * when the data is in this memory, whichever rank is notified. */
+ * to copy and blocks all signals. This process learns of other processes' plans when it calls the
+ * library (tca_event_fd() becomes readable). While hundreds of such plans are unprocessed, further
+ * commits wait, and fail with -EBUSY if this process does not call the library for a second. A
+ * notification is delivered only when the data is in this memory, whichever rank is notified. */
 TCA_API int tca_region_attach(struct tca *session, void *address, uint64_t bytes,
                               struct tca_region **ret_region);
 
@@ -214,8 +212,8 @@ struct tca_handle {
 TCA_API int tca_region_handle(const struct tca_region *region, uint64_t offset_bytes,
                               uint64_t length_bytes, struct tca_handle *ret_handle);
 
-/* Owner's node and length in bytes, as encoded in the handle. Do not tell whether it is stale.
- * -EINVAL: invalid handle. */
+/* Owner's node and length in bytes, as encoded in the handle, also if the handle is stale. -EINVAL:
+ * invalid handle. */
 TCA_API int tca_handle_node(const struct tca_handle *handle);
 TCA_API int64_t tca_handle_bytes(const struct tca_handle *handle);
 
@@ -228,9 +226,9 @@ TCA_API int64_t tca_handle_bytes(const struct tca_handle *handle);
 TCA_API int tca_alloc(struct tca *session, uint64_t bytes, void **ret_memory);
 
 /* Frees memory from tca_alloc(); tca_close() frees all of it. Unlike those of a region, its handles
- * do not become stale: make sure that nobody puts into it any more. -EINVAL: not from tca_alloc()
- * of this session, or already freed. -EBUSY: larger than 8 MiB and used by a plan of this session.
- * NULL is a no-op (0). */
+ * do not become stale: make sure that no process puts into it any more. -EINVAL: not from
+ * tca_alloc() of this session, or already freed. -EBUSY: larger than 8 MiB and used by a plan of
+ * this session. NULL is a no-op (0). */
 TCA_API int tca_free(struct tca *session, void *memory);
 
 /* Finds the region of this session that contains an address, and the address's offset in it.
@@ -245,22 +243,22 @@ TCA_API int tca_handle_of(struct tca *session, const void *address, uint64_t byt
 
 /* Returns the address of the handle's memory in this process, for programs that read, or write, a
  * neighbour's memory in place instead of copying it (shmem_ptr). The memory must belong to a
- * process of the same user on this node, and come from tca_region_alloc() or tca_alloc(), unless
- * it is this process's own. Usually the same address as in the owner, but another one if it is in
- * use here. Asks the daemon and maps the memory, so call it once for each handle, before the work
- * begins.
+ * process of the same user on this node, and come from tca_region_alloc() or tca_alloc(), unless it
+ * is this process's own. The address is usually the same as in the owner, but another one if that
+ * is in use here. Asks the daemon and maps the memory: call it once for each handle, before the
+ * work begins.
  *
  * The address remains valid until tca_close() of this session, also if the owner frees the region
- * or ends: then the memory keeps its last contents, and stays allocated until nobody maps it. An
- * address of this process's own region is valid until tca_region_free(). Do not access more than
+ * or ends: then the memory keeps its last contents, and stays allocated until no process maps it.
+ * An address of this process's own region is valid until tca_region_free(). Do not access more than
  * the handle's bytes.
  *
  * As with puts, only notifications order accesses: the owner notifies when its data is ready, and
  * writes it again only after a notification back. tca(7) shows the pattern,
  * client/examples/in-place.c is a complete program.
  *
- * NULL, with the reason in tca_error_text(): the memory is on another node (then put;
- * tca_handle_node() tells beforehand) or attached, the handle is stale or invalid, permission is
+ * NULL, with the reason in tca_error_text(): the memory is on another node (use a put;
+ * tca_handle_node() tells where it is) or attached, the handle is stale or invalid, permission is
  * denied, no memory or addresses are left, or the session is lost. */
 TCA_API void *tca_reach(struct tca *session, const struct tca_handle *handle);
 
@@ -281,11 +279,11 @@ TCA_API int tca_lookup(struct tca *session, const char *name, int64_t timeout_ns
  * distance from its lower to its upper bound, both of which tca_layout_resized() changes; the
  * *bounds* of the bytes touched (MPI's true extent) are independent of these. Counts may be 0 and
  * blocks empty; offsets and strides may have any sign. Blocks of a source may overlap; where blocks
- * of a target overlap, one of them remains. Layouts are normalized: adjacent blocks are merged,
- * regular ones become a loop.
+ * of a target overlap, the data of one of them remains. Layouts are normalized: adjacent blocks are
+ * merged, regular ones become a loop.
  *
- * A layout belongs to no session or thread: it can be used in any of them (hand it over between
- * threads like other memory), and can be freed as soon as the layout or step made from it exists.
+ * A layout belongs to no session or thread: any of them can use it (hand it over between threads
+ * like other memory). It can be freed as soon as the layout or step that uses it has been made.
  * Constructors copy their arguments.
  *
  * Errors: -EOVERFLOW (an offset needs more than 63 bits), -E2BIG (more than 16 nested loops, or
@@ -428,17 +426,17 @@ TCA_API int tca_unpack(const struct tca_layout *layout, void *base, const void *
 /* When memory may be written again. A start reads its sources and writes its targets. Neither is
  * locked, and a put does not wait for the reader of its target.
  *
- * A source may be written when tca_wait() or tca_test() reports that the start is complete. A
- * target may be put into again when its reader has released it by a notification started after the
- * read; completion of the sender's start, or an earlier notification, does not release it. Where
- * data flows both ways in every step, alternate between two buffers: the peer's notification of one
- * step releases the buffer of the next, without an extra message. Where data flows one way, the
- * reader notifies the writer. tca(7) shows both patterns. A slot only counts notifications: use one
- * slot for each buffer. Memory is private until its process hands out a handle: initialize a target
- * before that. */
+ * A *source* may be written when tca_wait() or tca_test() reports that the start is complete. A
+ * *target* may be put into again when its reader has released it by a notification started after
+ * the read; completion of the sender's start, or an earlier notification, does not release it.
+ * Where data flows both ways in every step, alternate between two buffers: the peer's notification
+ * of one step releases the buffer of the next, without an extra message. Where data flows one way,
+ * the reader notifies the writer. tca(7) shows both patterns. A slot only counts notifications: use
+ * one slot for each buffer. Memory is private until its process hands out a handle: initialize a
+ * target before that. */
 
-/* A node can have several rails of one driver, each with a name such as "ofi:tcp:lo" (tcactl status).
- * These values name drivers, that is, any rail of the driver. */
+/* A node can have several rails of one driver, each with a name such as "ofi:tcp:lo"; tcactl status
+ * shows them. Each of these values stands for any rail of a driver. */
 enum tca_rail {
     TCA_RAIL_ANY = 0, /* selected by predicted cost */
     TCA_RAIL_SHM = 1,
@@ -454,7 +452,7 @@ enum tca_seat {
      * puts, reductions or attached memory, if one rail leads there, and that is of the driver tcp;
      * otherwise, and when no more connections can be made (tcad.conf(5), pairs_per_session), the daemon's. */
     TCA_SEAT_ANY = 0,
-    /* This process copies, in tca_start() or, if the data is long, also in later calls.
+    /* This process copies: in tca_start() and, if the data is long, also in later calls.
      *
      * To another node, only over the rail tcp: the processes at both ends have a connection of their
      * own, and no tcad takes part in a start, so the latency is lower. The program reads and writes
@@ -472,7 +470,7 @@ enum tca_seat {
 };
 
 enum {
-    /* receipts have times also in the client's seat (two clock reads per start) */
+    /* Record times in receipts in the client's seat, too (two clock reads per start). */
     TCA_PLAN_TIMED = 1 << 0,
     /* Remote completion: a start completes when all its data is visible at the targets, rather than
      * when its sources may be written again, so that a process that learns of the completion by
@@ -484,17 +482,18 @@ enum {
      * After a failure the plan returns to the rail as to any better one. TCA_RAIL in the
      * environment remains a requirement. */
     TCA_PLAN_PREFER = 1 << 2,
-    /* One start runs round after round, until tca_plan_stop(): each chain, which begins with a wait
-     * step, runs to its end, and when all have, all begin again. A round costs no call; in the
-     * daemon's seat, which is the default of such plans, rounds go on while this process does
-     * something else, or is stopped. (In the client's seat, they advance like any start that
-     * waits.) All chains run in the same seat. The first round is posted in the order of its
-     * channel; later ones are not ordered with other starts. The start stays in flight: tca_test()
-     * returns 0, until it was stopped or a round has failed. A rail that is lost or back between
-     * two rounds does not end the start; losing it during a round does, as for any start. When a
-     * round fails, chains that have not got beyond their first wait step end at once, and
-     * tca_wait() returns the error. tca_plan_free() stops the plan; tca_close() lets running chains
-     * reach their next wait step at most. */
+    /* One start runs round after round, until tca_plan_stop(). Each chain begins with a wait step.
+     * A round ends when all chains have run to their ends; then all begin again. A round needs no
+     * call: in the daemon's seat, the default for such plans, rounds go on while this process
+     * computes or is stopped. In the client's seat, they advance in the calls that advance any
+     * start that waits. All chains run in the same seat. The first round is posted in the order of
+     * its channel; later ones are not ordered with other starts.
+     *
+     * The start is in flight, and tca_test() returns 0, until it is stopped or a round fails. A
+     * rail that is lost or returns between two rounds does not end the start; a rail that is lost
+     * during a round does, as in any start. When a round fails, chains that are still at their
+     * first wait step end at once, and tca_wait() returns the error. tca_plan_free() stops the
+     * plan; tca_close() lets running chains reach their next wait step at most. */
     TCA_PLAN_REPEAT = 1 << 3,
 };
 
@@ -503,14 +502,15 @@ struct tca_plan_args {
     enum tca_rail rail; /* a commit fails if it is not available, unless TCA_PLAN_PREFER */
     enum tca_seat seat;
     /* 0 to 3. In the daemon's seat, starts on one channel are posted in order: a start hands its
-     * puts and notifications to the rails before the next start does. In a chain that has to wait
-     * this holds up to the first wait step: a waiting start delays no other, and the steps after
-     * the wait are not ordered with later starts. (Starts in the client's seat begin in their own
-     * order, but the two seats do not wait for one another: plans that are to be ordered by their
-     * channel request the daemon's seat.) Posting order is data order only among puts to
-     * one node: a start that needs the data of another start waits for its completion or its
-     * notification. A large put that tcad divides among several rails (tcad.conf(5), stripe) may
-     * overtake puts of earlier starts that are still in flight; nothing overtakes it. */
+     * puts and notifications to the rails before the next start does. A chain with wait steps is
+     * posted in this order up to the first of them: a start that waits delays no other, and its
+     * steps after the wait are not ordered with later starts. Starts in the client's seat begin in
+     * their own order; the two seats do not wait for one another, so plans that rely on the order of
+     * their channel request the daemon's seat. Posting order is data order only among puts to one
+     * node: a start that needs the data of another start must wait for its completion or its
+     * notification. A large put that tcad divides among several rails (rails.stripe in
+     * tcad.conf(5)) may overtake puts of earlier starts that are still in flight; no put overtakes
+     * it. */
     uint32_t channel;
     uint32_t flags;
     const char *rail_name; /* instead of `rail`: a rail or a driver of this node; NULL: not used */
@@ -530,24 +530,24 @@ TCA_API struct tca_plan *tca_plan_free(struct tca_plan *plan);
 /* Begins another chain, to which the following steps belong. Has no effect before the first step.
  * Chains run concurrently, in no particular order.
  *
- * The effect is as if the steps of a chain ran in order: a put reads what earlier puts of its chain
- * have written, overwrites what they have written, and does not change what they read, whichever
- * rails and seats they use. Puts that have no bytes in common may run concurrently. The commit
- * determines this from the layouts. Interleaved blocks of two layouts count as distinct unless both
- * layouts are very irregular (more than 64 indexed blocks, for example), or too many such layouts
- * are interleaved; a put may then wait unnecessarily (tcactl plan explain shows for which step). A
- * put that waits, waits for all earlier steps of its chain: move independent puts to another chain.
- * Memory that is mapped twice, at different addresses, counts as different memory.
+ * The effect is as if the steps of a chain ran in order: a put reads and overwrites what earlier
+ * puts of its chain have written, and does not change what they read, whichever rails and seats
+ * they use. Puts that have no bytes in common may run concurrently. The commit determines this from
+ * the layouts. Interleaved blocks of two layouts count as distinct unless both layouts are very
+ * irregular (more than 64 indexed blocks, for example), or too many such layouts are interleaved; a
+ * put may then wait unnecessarily (tcactl plan explain shows for which step). A put that has to
+ * wait waits for all earlier steps of its chain: move independent puts to another chain. Memory
+ * that is mapped twice, at different addresses, counts as different memory.
  *
- * Between starts: data that a start has put into daemon-allocated memory of this session is
- * visible, and can be the source of the next start, when the start is complete. Data put elsewhere
- * can be overwritten by another start once the notified process has confirmed it. Concurrent
- * starts, of one plan or of several, have no order except by channel (struct tca_plan_args). */
+ * Between starts: when a start is complete, the data that it has put into daemon-allocated memory
+ * of this session is visible and can be the source of the next start. Data put elsewhere can be
+ * overwritten by another start once the notified process has confirmed it. Concurrent starts, of
+ * one plan or of several, have no order except by channel (struct tca_plan_args). */
 TCA_API int tca_plan_chain(struct tca_plan *plan);
 
-/* How a put combines elements. Complex numbers have sums and products only; TCA_TYPE_BOOL has the
- * logical operators, TCA_TYPE_BYTE the bitwise ones, integers have all, other real numbers all but
- * these. Results of logical operators are 0 or 1. The values are stable. */
+/* How a put combines elements. Integers have all operators; TCA_TYPE_BYTE has the bitwise ones,
+ * TCA_TYPE_BOOL the logical ones, complex numbers sum and product, other real numbers sum, product,
+ * minimum and maximum; TCA_TYPE_CHAR has none. Results of logical operators are 0 or 1. The values are stable. */
 enum tca_combine {
     TCA_COMBINE_REPLACE = 0, /* an ordinary put */
     TCA_COMBINE_SUM = 1,
@@ -567,8 +567,8 @@ enum tca_combine {
     TCA_COMBINE_MAX_LOC = 12,
 };
 
-/* Length of the elements that an operator combines: of the type, or of a pair. -EINVAL: the operator
- * does not combine elements of this type. */
+/* Length of the elements that an operator combines: of the type, or of a pair. -EINVAL: the
+ * operator does not combine elements of this type. */
 TCA_API int tca_combine_bytes(enum tca_combine combine, enum tca_type type);
 
 /* One put. A side whose layout is NULL is contiguous and as long as the other side's layout or,
@@ -583,31 +583,33 @@ struct tca_put {
     uint64_t bytes;
     const void *source_address; /* instead of source: any address in a region of this session, for
                                    example from tca_alloc() */
-    /* Not 0: a reduction. Combines each element of the target with that of the source, which come
-     * first and second: target = target `combine` source. Both sides are contiguous (`bytes`, no
-     * layouts) and consist of elements of this type, at any offset. The target is daemon-allocated
-     * memory of a process of this node, such as this one: to reduce what other nodes put, let them
-     * put it beside, wait, and reduce it. The step runs on the rail shm, in the seat of its chain;
-     * the other steps of the chain use any rail. Like any put, it is ordered with the others of its
-     * chain; two starts, or two processes, that reduce into the same memory at the same time must
-     * be ordered by notifications. Given the order, results are the same bits in every seat and on
-     * every run. Integers wrap around; a minimum or maximum of a NaN and a number is either. */
+    /* Not 0: a reduction. Combines each element of the target (left operand) with that of the
+     * source (right operand): target = target `combine` source. Both sides are contiguous (`bytes`,
+     * no layouts) and consist of elements of this type, at any offset. The target is
+     * daemon-allocated memory of a process of this node, which may be this one: to reduce data of
+     * other nodes, have them put it into other memory here, wait for it, and reduce it. The step
+     * runs on the rail shm, in the seat of its chain; the other steps of the chain use any rail.
+     * Like any put, it is ordered with the others of its chain; two starts, or two processes, that
+     * reduce into the same memory at the same time must be ordered by notifications. In the same
+     * order, results are the same bits in every seat and on every run. Integers wrap around; a
+     * minimum or maximum of a NaN and a number is either. */
     enum tca_combine combine;
     enum tca_type type;
-    /* Not 0: becomes visible only after all earlier puts of its chain, to whichever node, for a flag
-     * that a reader polls. Where the rail does not keep the order, this costs a request to each of
-     * their nodes. */
+    /* Not 0: becomes visible only after all earlier puts of its chain, to any node. For flags that
+     * a reader polls. Where the rail does not keep the order, this costs a request to each of the
+     * target nodes. */
     uint32_t ordered;
     /* Not 0: each start says which part of this put it moves (tca_start_parts()): other offsets or
      * another length within what is committed here, without a new commit. The layouts then describe
-     * all that a start may read and write, and only it is checked and ordered with other steps. If
+     * all that a start may read and write; the checks and the order of steps apply to all of it. If
      * one side is contiguous, the sizes may differ, and element types are not compared. Not for
      * reductions and attached memory. All plans of a session have at most 1024 such puts. */
     uint32_t parts;
 };
 
 /* Appends a put. Keeps references of its own to the layouts. Both sides must have the same size and
- * element types. A start overwrites the target whether or not its reader has read it: see above. */
+ * element types. A start overwrites the target whether or not its reader has read it: see the
+ * beginning of this section. */
 TCA_API int tca_plan_put(struct tca_plan *plan, const struct tca_put *put);
 
 /* Appends a notification: increments the counter (this rank, slot) of the given rank. By then the
@@ -618,11 +620,12 @@ TCA_API int tca_plan_put(struct tca_plan *plan, const struct tca_put *put);
 TCA_API int tca_plan_notify(struct tca_plan *plan, uint32_t rank, uint32_t slot);
 
 /* Appends a flush, which must follow another step: the chain continues when the data of all its
- * puts so far is visible at the targets. Costs a request to each target node. In a chain with
- * flushes or ordered puts, receivers take no part in the copying (client's seat), and puts into
- * attached memory use the daemon's seat; they complete when the process that owns the memory has
- * copied the data, which it can once it has processed the plan's event (see tca_region_attach());
- * after a minute without that: -ETIMEDOUT. */
+ * puts so far is visible at the targets. Costs a request to each target node.
+ *
+ * In a chain with flushes or ordered puts, receivers do not help to copy (client's seat), and puts
+ * into attached memory use the daemon's seat. Such a put is complete when the process that owns the
+ * memory has copied the data, for which it must have processed the plan's event (see
+ * tca_region_attach()). If that takes more than a minute: -ETIMEDOUT. */
 TCA_API int tca_plan_flush(struct tca_plan *plan);
 
 /* Appends a wait: the chain continues when `count` notifications of (rank, slot) have arrived, and
@@ -646,18 +649,17 @@ TCA_API int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns);
  * while the last start is running, -EAGAIN when the ring is full; the other errors are permanent
  * for this plan: -ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN.
  *
- * When a rail fails and another leads to the node, the plan moves to that rail by itself, unless it
- * requires the failed one: then, as where no other rail is left, it fails for good, also after the
- * rail is back, and has to be made and committed anew. A start that is running at that moment fails
- * with -ENETDOWN or a similar error, because it is unknown how much of its data has arrived; later
- * starts use the new rail, which their receipts name.
+ * When a rail fails and another leads to the node, the plan moves to that rail, unless it requires
+ * the failed one: then, as where no other rail is left, it fails for good, also after the rail is
+ * back, and has to be made and committed anew. A start that is running at that moment fails with
+ * -ENETDOWN or a similar error, because it is unknown how much of its data has arrived; later starts
+ * use the new rail, which their receipts name.
  *
- * Data of a start that is complete here may still be in flight (TCA_PLAN_LANDED waits for it). If
- * the rail fails and it is unknown whether this data has arrived, every plan of the session that
+ * When a start is complete, its data may still be in flight (TCA_PLAN_LANDED waits for it). If the
+ * rail then fails and it is unknown whether this data has arrived, every plan of the session that
  * puts to that node over this rail on the same channel fails: starting, testing or waiting for it
- * returns -ENETDOWN, and the message gives the node, the rail and the number of puts. Nothing
- * started later overtakes the lost data. A loss in a plan that was freed meanwhile is only logged
- * by tcad. */
+ * returns -ENETDOWN, and the message gives the node, the rail and the number of puts. No later
+ * start overtakes the lost data. If the plan was freed meanwhile, tcad only logs the loss. */
 TCA_API int tca_start(struct tca_plan *plan);
 
 /* What a start moves of a put with `parts`. Positions count the bytes of a side in the order of its
@@ -671,9 +673,10 @@ struct tca_part {
 };
 
 /* Starts the plan with these parts, one for each put with `parts`, in the order of tca_plan_put().
- * tca_start() repeats the last ones; before the first, it moves from position 0 on as much as both
- * sides have. Errors as for tca_start(), and -EINVAL: the number of parts is wrong, or a part is
- * outside its put; nothing is started. A start that fails with -EAGAIN has kept its parts. */
+ * tca_start() repeats the last parts; before the first call, it moves from position 0 on as many
+ * bytes as both sides have. Errors as for tca_start(), and -EINVAL: the number of parts is wrong,
+ * or a part is outside its put; nothing is started. A start that fails with -EAGAIN has kept its
+ * parts. */
 TCA_API int tca_start_parts(struct tca_plan *plan, const struct tca_part *parts, uint32_t count);
 
 /* Tests whether the last start is complete, that is, its sources may be written again (see also
@@ -682,45 +685,46 @@ TCA_API int tca_start_parts(struct tca_plan *plan, const struct tca_part *parts,
 TCA_API int tca_test(struct tca_plan *plan);
 
 /* Waits until the last start is complete: 0, -ETIMEDOUT (it is still running), or the error with
- * which it failed. When a process or node has ended (-EOWNERDEAD, -EHOSTDOWN), chains that have a
- * step ahead of them that needs it end at once; the others run to their ends first. */
+ * which it failed. When a process or node has ended (-EOWNERDEAD, -EHOSTDOWN), chains with a
+ * remaining step that needs it end at once; the others run to their ends first. */
 TCA_API int tca_wait(struct tca_plan *plan, int64_t timeout_ns);
 
-/* Waits until a condition of the program is true: `ready` returns > 0, or < 0 to end the wait with an
- * error. It may test plans and notifications (tca_test(), tca_notified(), tca_notified_count()) and
- * start plans. For example, to wait for a notification and notice meanwhile that a start fails:
+/* Waits until a condition of the program is true: `ready` returns > 0, or < 0 to end the wait with
+ * an error. It may test plans and notifications (tca_test(), tca_notified(), tca_notified_count())
+ * and start plans. For example, to wait for a notification and notice meanwhile that a start fails:
  *
  *     static int arrived(void *context)
  *     {
- *         struct exchange *exchange = context;
- *         int sent = tca_test(exchange->plan);
- *         return sent < 0 ? sent : tca_notified(exchange->session, exchange->left, 0);
+ *         struct halo *h = context;
+ *         int sent = tca_test(h->plan);
+ *         if (sent < 0)
+ *             return sent;
+ *         return tca_notified(h->session, h->left, 0);
  *     }
  *
- * The wait spins and then sleeps, as others do. `ready` is called after each notification that
- * arrives for this session, after each start that completes, and at other times. Returns what
- * `ready` did, -ETIMEDOUT, or the reason why the session was lost. */
+ * Spins and then sleeps, like other waits. Calls `ready` after each notification that arrives for
+ * this session, after each start that completes, and at other times. Returns the result of `ready`,
+ * -ETIMEDOUT, or the reason why the session was lost. */
 TCA_API int tca_wait_until(struct tca *session, int (*ready)(void *context), void *context,
                            int64_t timeout_ns);
 
 /* Cancels the running start, for example one that waits for a notification that will not come: its
- * chains run no further step, and what they have posted completes. tca_wait() then returns
- * -ECANCELED, or the result of a start that was complete before, and the plan can be started again.
- * Notifications that were not consumed remain; if a chain was past a wait step, those that it has
- * consumed are lost. In the daemon's seat this reaches chains that wait; a chain that is held up at
- * a put ends when that put is accepted or fails. No effect if no start is running. -EAGAIN: the
- * submission ring is full, try again. */
+ * chains run no further step; what they have posted completes. tca_wait() then returns -ECANCELED,
+ * or the result of a start that was complete before, and the plan can be started again.
+ * Notifications that were not consumed remain; those that a chain has consumed in a completed wait
+ * step are lost. In the daemon's seat, a chain at a wait step ends at once, and a chain at a put
+ * that its rail has not accepted yet ends when the rail accepts the put or fails. No effect if no
+ * start is running. -EAGAIN: the submission ring is full, try again. */
 TCA_API int tca_plan_cancel(struct tca_plan *plan);
 
-/* Ends the running start of a repeating plan (TCA_PLAN_REPEAT): chains that have not got beyond
- * their first wait step end at once, the others at their ends; notifications that no chain has
- * consumed remain. tca_wait() then returns 0, and the plan can be started again. No effect if no
- * start is running. -EINVAL: not a repeating plan; -EAGAIN: the submission ring is full, try
- * again. */
+/* Ends the running start of a repeating plan (TCA_PLAN_REPEAT): chains that are still at their
+ * first wait step end at once, the others at their ends; notifications that no chain has consumed
+ * remain. tca_wait() then returns 0, and the plan can be started again. No effect if no start is
+ * running. -EINVAL: not a repeating plan; -EAGAIN: the submission ring is full, try again. */
 TCA_API int tca_plan_stop(struct tca_plan *plan);
 
-/* Number of rounds of a repeating plan in which all chains have completed, of all its starts. What
- * such a round has put into memory of this process is visible. 0 for other plans. */
+/* Number of complete rounds of a repeating plan, over all its starts. The data that a complete
+ * round has put into memory of this process is visible. 0 for other plans. */
 TCA_API uint64_t tca_plan_rounds(struct tca_plan *plan);
 
 /* ---------------------------------------------------------- notifications */
@@ -749,15 +753,15 @@ TCA_API uint64_t tca_notified_count(struct tca *session, uint32_t rank, uint32_t
 TCA_API uint64_t tca_notified_ns(struct tca *session, uint32_t rank, uint32_t slot);
 
 /* For loops that poll a flag in memory: call it after each unsuccessful test. round is the number
- * of such calls before this one in the same wait. Pauses the processor. In a long wait it yields
- * the core to other runnable threads and, where these keep the core busy, sleeps for at most 1 ms.
- * TCA_SPIN sets the time before that. */
+ * of such calls before this one in the same wait. Pauses the processor. In a long wait (TCA_SPIN)
+ * it yields the core to other runnable threads and, if these keep the core busy, sleeps for at most
+ * 1 ms. */
 TCA_API void tca_pause(uint64_t round);
 
 /* --------------------------------------------------------------- receipts */
 
-/* Copy mode of a put in the client's seat: found by trial during a plan's first starts (tca(7)). If
- * the receiver does not help in time, the sender copies the rest alone, whichever mode was
+/* Copy mode of a put in the client's seat, found by trial during a plan's first starts; see tca(7).
+ * If the receiver does not help in time, the sender copies the rest alone, whichever mode was
  * selected. TCA_COPY forces a mode. */
 enum tca_way {
     TCA_WAY_NONE = 0, /* not copied by a client */
@@ -770,8 +774,8 @@ enum tca_way {
 enum { TCA_RAIL_NAME_BYTES = 32 }; /* with NUL */
 
 /* What the last completed start of a plan did. Times are CLOCK_MONOTONIC in ns, 0 if not recorded.
- * For several chains: rail and seat of the first one, sums over all of them, times from the first
- * start to the last end. */
+ * For several chains: rail and seat are those of the first one, numbers are sums over all of them,
+ * and times are from the first start to the last end. */
 struct tca_receipt {
     enum tca_rail rail; /* the driver */
     enum tca_seat seat;
