@@ -63,7 +63,8 @@ const struct config_key config_keys[] = {
      .optional = true, .default_help = "this node's address in the cluster file; none without one",
      .help = "The address and port for other daemons."},
     {KEY(control, security, security), .type = CONFIG_CHOICE, .choices = security, .initial = "tls",
-     .help = "Protection between daemons: TLS 1.3 with the cluster key, or none."},
+     .help =
+         "The protection of connections between daemons: TLS 1.3 with the cluster key, or none."},
     {KEY(control, key_file, key_file), .type = CONFIG_PATH, .initial = "", .optional = true,
      .help = "The cluster key; required for tls with other nodes; readable by its owner only."},
     {KEY(control, heartbeat_interval, heartbeat_interval_ns), .type = CONFIG_DURATION,
@@ -94,8 +95,8 @@ const struct config_key config_keys[] = {
      .help = "Limit on the memory of one client's regions."},
     {KEY(memory, huge_pages, huge_pages), .type = CONFIG_CHOICE, .choices = huge_pages,
      .initial = "try", .reloadable = true,
-     .help =
-         "Huge pages for new regions: none, transparent where possible, or reserved or failure."},
+     .help = "Huge pages for new regions: none; transparent ones where possible; or reserved ones, "
+             "without which allocations fail."},
 
     {KEY(limits, sessions, sessions), .type = CONFIG_NUMBER, .min = 1, .max = 65536,
      .initial = "4096", .reloadable = true, .help = "Limit on connected clients."},
@@ -147,8 +148,9 @@ const struct config_key config_keys[] = {
      .help = "The port on which the rail tcp listens, for firewalls; 0: any free port."},
     {KEY(rails, tcp_security, tcp_security), .type = CONFIG_CHOICE, .choices = security,
      .initial = "tls",
-     .help = "Whether the rail tcp encrypts what is put to this node: tls or plain. Both let only "
-             "daemons of the cluster connect."},
+     .help =
+         "Whether data that other nodes put to this node over the rail tcp is encrypted. Either "
+         "way, only daemons of the cluster can connect."},
     {KEY(rails, ofi_provider, ofi_provider), .type = CONFIG_WORD, .initial = "tcp",
      .optional = true,
      .help = "The libfabric provider; none: libfabric's first choice. fi_info -l lists them."},
@@ -174,7 +176,7 @@ const struct config_key config_keys[] = {
      .help =
          "Measure the rails at the first start and keep the result, or use built-in estimates."},
     {KEY(rails, calibration_file, calibration_file), .type = CONFIG_PATH,
-     .default_help = "calibration in state_dir", .help = "The file of the result."},
+     .default_help = "calibration in state_dir", .help = "The file that keeps the result."},
     {KEY(rails, segment, segment_bytes), .type = CONFIG_BYTES, .min = 4 * KIB, .max = 16 * MIB,
      .multiple = 4 * KIB, .initial = "128K",
      .help = "The size of the segments in which gathered data travels."},
@@ -189,13 +191,13 @@ const struct config_key config_keys[] = {
 
     {KEY(dcfa, device, device), .type = CONFIG_WORD, .initial = "auto", .optional = true,
      .help =
-         "The RDMA device of offload processors, as NAME or NAME:PORT; loop: in software, within "
-         "this node; auto: a device with an active port, else loop; none: no offload "
-         "processors."},
+         "The RDMA device of offload processors, as NAME or NAME:PORT; loop: none, tcad moves the "
+         "data in software, within this node; auto: a device with an active port, else loop; none: "
+         "no offload processors."},
     {KEY(dcfa, direct, direct), .type = CONFIG_CHOICE, .choices = no_yes, .initial = "no",
-     .help = "Let offload processors drive queues of soft-RoCE themselves, with a context of their "
-             "own, in which they can also create other objects. Other devices' queues are served "
-             "by this daemon."},
+     .help =
+         "Whether offload processors drive the queues of soft-RoCE devices themselves. Each then "
+         "has a context of the device, in which it can also create other objects."},
 
     {KEY(metrics, listen, listen), .type = CONFIG_ADDRESS, .initial = "", .optional = true,
      .help = "The address and port that serve OpenMetrics over HTTP; none: off."},
