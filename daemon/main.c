@@ -27,16 +27,15 @@ struct arguments {
 
 static const char usage[] =
     "Usage: tcad [-c FILE] [-o SECTION.KEY=VALUE]... [--check | --show-config]\n"
-    "The per-node communication daemon; see tcad(8).\n"
+    "The communication daemon of a node; see tcad(8).\n"
     "\n"
-    "  -c, --config FILE            configuration (default: tcad.conf in /etc/tcad, or "
-    "~/.config/tcad for users)\n"
-    "  -o, --option SECTION.KEY=VAL set one value, overriding the file; may be repeated\n"
-    "      --check                  check the configuration and the cluster file, report errors, "
-    "and exit\n"
-    "      --show-config            print the effective configuration with explanations, and exit\n"
-    "  -h, --help                   print this help and exit\n"
-    "  -V, --version                print the version and exit\n"
+    "  -c, --config FILE               the configuration (tcad.conf in /etc/tcad, or, for a\n"
+    "                                  user's own daemon, in ~/.config/tcad)\n"
+    "  -o, --option SECTION.KEY=VALUE  override a value of the file; may be repeated\n"
+    "      --check                     check configuration and cluster file, and exit\n"
+    "      --show-config               print the effective configuration, and exit\n"
+    "  -h, --help                      print this text\n"
+    "  -V, --version                   print the version\n"
     "\n"
     "tcad runs in the foreground. SIGHUP reloads the configuration; SIGTERM and SIGINT end it.\n";
 
@@ -149,7 +148,7 @@ static void forget_signals(struct handlers *handlers)
 
 /* Before libfabric reads it, at its first call. Its rxm keeps thousands of buffers for messages, by
  * default of 16 KiB each (70 MB in all); the messages of the ofi driver are short, longer data is
- * written to where it belongs. The user's own setting stands. */
+ * written to where it belongs. A value that the user has set is kept. */
 static void limit_libfabric(void)
 {
     setenv("FI_OFI_RXM_BUFFER_SIZE", "1024", 0);

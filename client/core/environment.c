@@ -14,22 +14,20 @@ static const struct tca_variable variables[VARIABLE_COUNT + 1] = {
     [VARIABLE_SOCKET] = {"TCA_SOCKET", "", "socket of the tcad to use"},
     [VARIABLE_NODE] =
         {"TCA_NODE", "",
-         "number of the emulated node to use (tca-cluster), when TCA_SOCKET is unset"},
+         "number of the emulated node to use (tca-cluster), if TCA_SOCKET is not set"},
     [VARIABLE_CLUSTER_DIR] = {"TCA_CLUSTER_DIR",
                               "$XDG_RUNTIME_DIR/tca-cluster, else /tmp/tca-cluster-UID",
-                              "directory of tca-cluster's nodes"},
+                              "directory of the cluster of tca-cluster"},
     [VARIABLE_GROUP] = {"TCA_GROUP", "the launcher's job", "name of the group, NAME or NAME@NODE"},
     [VARIABLE_RANK] = {"TCA_RANK", "the launcher's rank", "rank of this process in its group"},
     [VARIABLE_SIZE] = {"TCA_SIZE", "the launcher's size, else 1",
                        "number of processes in the group"},
     [VARIABLE_TIMEOUT] = {"TCA_TIMEOUT", "10s",
                           "time-out of calls that talk to daemons, with a unit: ns, us, ms, s"},
-    [VARIABLE_RAIL] =
-        {"TCA_RAIL", "any",
-         "rail of plans that do not name one: any, a rail (tcactl status), or a driver: "
-         "shm, tcp, ofi, peach2"},
-    [VARIABLE_SEAT] = {"TCA_SEAT", "any",
-                       "seat of plans that do not name one: any, client, daemon"},
+    [VARIABLE_RAIL] = {"TCA_RAIL", "any",
+                       "rail of plans that request none: any, a rail (tcactl status), or a driver: "
+                       "shm, tcp, hca, ofi, peach2"},
+    [VARIABLE_SEAT] = {"TCA_SEAT", "any", "seat of plans that request none: any, client, daemon"},
     [VARIABLE_COPY] = {"TCA_COPY", "any",
                        "copy mode in the client's seat: any, push, pull, half, ring"},
     [VARIABLE_TUNE] = {"TCA_TUNE", "on",

@@ -129,8 +129,8 @@ static void forged_family(const struct tcad *tcad, json_t *families)
 {
     json_t *forged =
         family(families, "tcad_rail_forged", "counter", "",
-               "Rejected connections, completions and messages at the port of a rail, which no "
-               "peer can have sent.");
+               "Connections, completions and messages at the port of a rail that were rejected, "
+               "because no peer can have sent them.");
     for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
         const struct driver *driver = engine_driver(tcad->engine, rail);
         if (driver && driver->ops->door)
@@ -138,8 +138,8 @@ static void forged_family(const struct tcad *tcad, json_t *families)
                    (double)exposure_forged(tcad, rail));
     }
     json_t *leaked = family(families, "tcad_rail_leaked_descriptors", "gauge", "",
-                            "Descriptors of connections to the port of an unprotected rail that "
-                            "have ended, and that its library keeps.");
+                            "Descriptors of ended connections to the port of an unprotected rail "
+                            "that libfabric has not closed.");
     for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
         const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
         if (caps && caps->unprotected)
@@ -180,7 +180,7 @@ static void node_families(struct tcad *tcad, json_t *families)
                "1 if the node is connected or being reconnected, 0 if it is down; absent if "
                "unknown.");
     json_t *rtt = family(families, "tcad_node_rtt_seconds", "gauge", "seconds",
-                         "Round trip of the last heartbeat.");
+                         "Round-trip time of the last heartbeat.");
     json_t *reconnects =
         family(families, "tcad_node_reconnects", "counter", "",
                "Connections to the node that ended and were resumed without loss.");
@@ -221,7 +221,8 @@ static void offload_families(const struct tcad *tcad, json_t *families)
         (double)totals.entries);
     one(families, "tcad_offload_completions", "counter", "",
         "Completions that were delivered to offload processors.", (double)totals.completions);
-    one(families, "tcad_offload_errors", "counter", "", "Of these: errors.", (double)totals.errors);
+    one(families, "tcad_offload_errors", "counter", "", "Part of them: errors.",
+        (double)totals.errors);
     one(families, "tcad_offload_sent_bytes", "counter", "bytes",
         "Bytes that offload processors have posted to send, write or read.", (double)totals.bytes);
 }
@@ -238,43 +239,43 @@ json_t *inspect_stats(struct tcad *tcad)
         plans += session->plan_count;
     }
     engine_stats(tcad->engine, &stats);
-    one(families, "tcad_uptime_seconds", "gauge", "seconds", "Since the daemon was started.",
+    one(families, "tcad_uptime_seconds", "gauge", "seconds", "Time since the daemon was started.",
         (double)(clock_now_ns() - tcad->since_ns) / 1e9);
     one(families, "tcad_sessions", "gauge", "", "Open sessions.", tcad->session_count);
     one(families, "tcad_sessions_opened", "counter", "", "Sessions opened since the start.",
         (double)tcad->next_session);
-    one(families, "tcad_groups", "gauge", "", "Groups that meet at this node.",
+    one(families, "tcad_groups", "gauge", "", "Groups that this node coordinates.",
         groups_count(tcad->groups));
     one(families, "tcad_regions", "gauge", "", "Regions.", (double)regions_count(tcad->regions));
-    one(families, "tcad_region_bytes", "gauge", "bytes", "Bytes of all regions.",
+    one(families, "tcad_region_bytes", "gauge", "bytes",
+        "Memory of all regions, also freed ones that are in use.",
         (double)tcad->users.memory_bytes);
     one(families, "tcad_region_quarantined_bytes", "gauge", "bytes",
-        "Of these: freed, and kept by a rail until no peer can write there.",
+        "Part of it: freed regions that a rail keeps until no peer can write there.",
         (double)tcad->users.quarantined_bytes);
     one(families, "tcad_region_limit_bytes", "gauge", "bytes",
-        "What all regions may hold (memory.region_bytes).",
+        "Limit on the memory of all regions (memory.region_bytes).",
         (double)tcad->conf->memory.region_bytes);
     one(families, "tcad_plans", "gauge", "", "Committed plans.", (double)plans);
     one(families, "tcad_plans_rebound", "counter", "",
-        "Plans that lost a rail and moved to another one.", (double)tcad->rebound);
-    one(families, "tcad_plans_returned", "counter", "", "Plans that went back to a better rail.",
+        "Moves of plans from a lost rail to another one.", (double)tcad->rebound);
+    one(families, "tcad_plans_returned", "counter", "", "Moves of plans back to a better rail.",
         (double)tcad->returned);
     const struct descriptors descriptors = descriptors_now();
     one(families, "tcad_descriptors", "gauge", "", "File descriptors in use.",
         (double)descriptors.used);
-    one(families, "tcad_descriptors_limit", "gauge", "", "File descriptors that it may have.",
+    one(families, "tcad_descriptors_limit", "gauge", "", "Limit on file descriptors.",
         (double)descriptors.limit);
     one(families, "tcad_descriptors_reserved", "gauge", "",
         "File descriptors that it needs for its rails and other nodes.",
         (double)tcad->own_descriptors);
     forged_family(tcad, families);
     one(families, "tcad_refused_resumes", "counter", "",
-        "Connections of other nodes that wanted to resume an earlier one, and could not prove that "
-        "it "
-        "was theirs.",
+        "Attempts to resume another node's connection that were refused, because the secret was "
+        "missing.",
         (double)peers_refused_resumes(tcad->peers));
     one(families, "tcad_regions_cut_off", "counter", "",
-        "Mappings of regions that were given up because a client took their memory away.",
+        "Mappings of regions that were dropped because a client removed their pages.",
         (double)guard_replaced());
     one(families, "tcad_engine_starts", "counter", "", "Starts taken by the engine.",
         (double)stats.starts);
@@ -284,27 +285,26 @@ json_t *inspect_stats(struct tcad *tcad)
         (double)stats.errors);
     one(families, "tcad_engine_put_bytes", "counter", "bytes", "Bytes put by the engine.",
         (double)stats.bytes);
-    one(families, "tcad_engine_sleeps", "counter", "", "Times the engine went to sleep.",
+    one(families, "tcad_engine_sleeps", "counter", "", "Times that the engine went to sleep.",
         (double)stats.sleeps);
     one(families, "tcad_engine_slices", "counter", "",
-        "Slices of long work of the engine that starts and drivers had a turn between.",
+        "Slices that the engine cut long work into, to serve starts and rails in between.",
         (double)stats.slices);
     one(families, "tcad_engine_longest_calls_seconds", "gauge", "seconds",
-        "For how long the engine compiled, registered or released without a look at starts and "
-        "drivers at most, since the start.",
+        "Longest time that the engine has spent on commits and releases without polling starts and "
+        "rails.",
         (double)stats.longest_ns / 1e9);
-    one(families, "tcad_draining", "gauge", "", "1 while no new sessions are taken.",
+    one(families, "tcad_draining", "gauge", "", "1 while new sessions are refused.",
         tcad->draining);
     table_each(&tcad->users.by_uid, user_samples,
                family(families, "tcad_user_bytes", "gauge", "bytes",
-                      "What users make the daemon hold, by kind, besides the memory of regions "
-                      "(limits.bytes_per_user)."));
+                      "Memory of the daemon for each user, by kind, without the memory of "
+                      "regions (limits.bytes_per_user)."));
     one(families, "tcad_loop_longest_turn_seconds", "gauge", "seconds",
-        "For how long clients and peers were not answered at most, since the start.",
+        "Longest time for which the main loop has not answered clients and peers.",
         (double)loop_longest_ns(tcad->loop) / 1e9);
     one(families, "tcad_loop_slices", "counter", "",
-        "Slices of long work that others had a turn "
-        "between.",
+        "Slices that the main loop cut long work into, to answer others in between.",
         (double)loop_slices(tcad->loop));
     offload_families(tcad, families);
     rail_families(tcad, families, &tally);

@@ -21,13 +21,14 @@
 enum { PROCESSORS = 64, PROCESSORS_MAX = 4096, EXIT_USAGE = 2 };
 
 static const char usage[] =
-    "usage: tca-hostd --socket PATH [--directory DIR] [--processors N]\n"
-    "\n"
+    "Usage: tca-hostd [--socket PATH] [--directory DIR] [--processors N]\n"
     "Serves offload processors of this user until SIGTERM or SIGINT: groups, files, reductions.\n"
-    "  -s, --socket PATH     the socket to create; processors find it by TCA_HOSTD (the default)\n"
+    "\n"
+    "  -s, --socket PATH     the socket to create, to which processors connect (TCA_HOSTD)\n"
     "  -d, --directory DIR   the directory of their files (.)\n"
-    "  -p, --processors N    how many at once, 1 to 4096 (64)\n"
-    "      --help, --version\n";
+    "  -p, --processors N    how many to serve at once, 1 to 4096 (64)\n"
+    "  -h, --help            print this text\n"
+    "  -V, --version         print the version\n";
 
 struct options {
     const char *socket;

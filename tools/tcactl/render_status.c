@@ -140,7 +140,8 @@ void render_status(const json_t *doc, const struct screen *screen)
     daemon_line(doc, screen);
     cluster_line(doc, screen);
     label(screen, "sessions");
-    fprintf(screen->to, "%lld, %lld region%s (%s of %s), %lld plan%s; %lld group%s rooted here\n",
+    fprintf(screen->to,
+            "%lld, %lld region%s (%s of %s), %lld plan%s; %lld group%s coordinated here\n",
             doc_integer(doc, "sessions"), doc_integer(doc, "regions.count"),
             units_plural(doc_integer(doc, "regions.count")),
             units_bytes(doc_number(doc, "regions.bytes")).text,

@@ -14,17 +14,20 @@
 #include "drivers/peach2/board/board.h"
 
 static const char usage[] =
-    "usage: tca-peach2 --node 0..15 --socket PATH [--cable PORT=PATH:PORT]... [--spin US] [--die]\n"
+    "Usage: tca-peach2 --node N --socket PATH [--cable PORT=PATH:PORT]... [--spin US] [--die]\n"
     "       tca-peach2 --socket PATH --unplug PORT | --plug PORT\n"
+    "Models a PEACH2 board until SIGTERM or SIGINT; see tca-peach2(1). Ports: E, W, S.\n"
     "\n"
-    "Models a PEACH2 board until SIGTERM or SIGINT.\n"
-    "  --node N          the board's number in the sub-cluster\n"
-    "  --socket PATH     the board's socket, for its driver, its neighbours and the second form\n"
-    "  --cable E=PATH:W  a cable from port E to port W of the board at PATH; specify it at one of "
-    "the two. Ports: E, W, S\n"
-    "  --spin US         how long to poll for work before sleeping, in microseconds (20)\n"
-    "  --die             end when the process that started the board ends\n"
-    "  --unplug, --plug  unplug a cable of a running board, or plug it in again\n";
+    "      --node N          the board's number in the sub-cluster, 0 to 15\n"
+    "      --socket PATH     the board's socket: for its driver, neighbours and the second form\n"
+    "      --cable E=PATH:W  a cable from port E to port W of the board at PATH; specify it at\n"
+    "                        one of the two boards\n"
+    "      --spin US         how long to poll for work before sleeping, in microseconds (20)\n"
+    "      --die             end when the process that started the board ends\n"
+    "      --unplug PORT     unplug a cable of a running board\n"
+    "      --plug PORT       plug it in again\n"
+    "  -h, --help            print this text\n"
+    "  -V, --version         print the version\n";
 
 struct options {
     long node;
@@ -85,7 +88,7 @@ static int parse(int argc, char **argv, struct options *options)
         {"version", no_argument, NULL, 'V'},      {0},
     };
     int c;
-    while ((c = getopt_long(argc, argv, "", known, NULL)) >= 0) {
+    while ((c = getopt_long(argc, argv, "hV", known, NULL)) >= 0) {
         bool good = true;
         switch (c) {
         case 'n':
