@@ -1,8 +1,8 @@
 /*
  * Pi on offload processors, with the division of labour of DCFA-MPI. Each processor integrates its
- * part of 4 / (1 + x * x) and passes sums around a ring through queues in its own memory. What is
- * heavy is done on the host by tca-hostd: joining the group, reading the number of intervals from
- * the file dcfa_pi.in, exchanging addresses, a second sum to compare with, writing dcfa_pi.out.
+ * part of 4 / (1 + x * x) and passes sums around a ring through queues in its own memory. On the
+ * host, tca-hostd joins the group, reads the number of intervals from the file dcfa_pi.in, exchanges
+ * addresses, computes a second sum to compare with, and writes dcfa_pi.out.
  *
  *     echo 10000000 > dcfa_pi.in
  *     export TCA_HOSTD=$PWD/hostd.sock

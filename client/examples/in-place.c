@@ -1,7 +1,7 @@
 /*
  * Ranks on one node read the last row of their left neighbour in place, without copying it: each
- * notifies its right neighbour when its row is ready, and its left neighbour when it has read that
- * one's row, which may be written again from then on.
+ * notifies its right neighbour when its own row is ready, and its left neighbour when it has read
+ * that neighbour's row, which may then be written again.
  *
  *     tca-cluster run -n 1 --ppn 4 -- in-place    (or mpirun -n 4 in-place)
  */

@@ -4,9 +4,9 @@
  *     tca-cluster run -n 4 -- laplace --size 512 --steps 100 --check
  *
  * The process grid is as square as the number of ranks allows. A rank computes the rim of its part
- * first, then the interior while the rim travels. --check lets every rank solve the whole problem
- * by itself and compare its part, bit by bit. --prefer RAIL takes this rail to every node that it
- * leads to. --json prints the result as one line of JSON.
+ * first, then the interior while the rim is transferred. With --check, every rank solves the whole
+ * problem by itself and compares its part, bit by bit. --prefer RAIL uses this rail to every node
+ * that it leads to. --json prints the result as one line of JSON.
  */
 #include <errno.h>
 #include <getopt.h>

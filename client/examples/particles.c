@@ -1,8 +1,8 @@
 /*
- * Particles fly through a ring of cells, one per rank. In each step, those that have left a cell go
- * to the neighbours: another number of them each time, and into one of two buffers in turn. One plan
- * does all of it: its puts are committed for both buffers, full; each start moves the part that it
- * needs. At the end, no particle is lost.
+ * Particles fly through a ring of cells, one per rank. In each step, those that have left a cell are
+ * put to the neighbours: another number each time, and into one of two buffers in turn. One plan
+ * does this: its puts are committed for both buffers at full length; each start moves the part that
+ * is needed. At the end, the number of particles is checked.
  *
  *     tca-cluster run -n 2 --ppn 2 -- particles    (or mpirun -n 4 particles)
  */

@@ -1,6 +1,6 @@
 /*
- * A 2-D FFT with the rows of the matrix spread over ranks, and back, step after step, by FFTW and
- * tca plans:
+ * A 2-D FFT of a matrix whose rows are spread over ranks, forward and back in each step, by FFTW
+ * and tca plans:
  *
  *     tca-cluster run -n 1 --ppn 2 -- fft2d --size 512 --steps 100
  *
@@ -39,11 +39,11 @@ struct run {
 static void usage(FILE *out)
 {
     fputs("Usage: fft2d [--size N] [--steps N] [--json]\n"
-          "Under tca-cluster run, mpirun or srun, with up to 16 ranks.\n"
+          "Runs under tca-cluster run, mpirun or srun, with up to 16 ranks.\n"
           "\n"
           "  --size   rows and columns of the matrix, complex doubles (default 512)\n"
-          "  --steps  each a 2-D transform there and back (default 50)\n"
-          "  --json   the result as one line of JSON\n",
+          "  --steps  the number of 2-D transforms, forward and back (default 50)\n"
+          "  --json   print the result as one line of JSON\n",
           out);
 }
 

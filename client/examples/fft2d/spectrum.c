@@ -17,8 +17,8 @@ uint64_t spectrum_rows(uint64_t n, uint32_t ranks, uint32_t rank)
     return spectrum_first(n, ranks, rank + 1) - spectrum_first(n, ranks, rank);
 }
 
-/* Every row on its own, in place. Not FFTW_MEASURE: what it chooses changes from run to run, and
- * with it the time of a step. */
+/* Each row separately, in place. Not FFTW_MEASURE: its choice, and with it the time of a step,
+ * changes from run to run. */
 static fftw_plan plan_rows(const struct spectrum *spectrum, double complex *matrix, int sign)
 {
     int n = (int)spectrum->n;

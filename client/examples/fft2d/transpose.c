@@ -20,7 +20,7 @@ struct transpose {
     struct tca_plan *plans[SLOTS]; /* a chain for each rank */
 };
 
-/* ---- where things are in a region: the field, its transpose, and at rank 0 the whole field */
+/* ---- offsets in a region: the field, its transpose, and at rank 0 the whole field */
 
 static uint64_t rows_of(const struct transpose *transpose, uint32_t rank)
 {

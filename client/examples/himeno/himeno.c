@@ -1,6 +1,7 @@
 /*
- * The Himeno benchmark with the halo exchange of tca-halo.h. Alone (split 1x1x1, the default) it needs no tcad and is the
- * reference for the others; split over ranks it runs under tca-cluster run, mpirun or srun:
+ * The Himeno benchmark with the halo exchange of tca-halo.h. One process (split 1x1x1, the default)
+ * needs no tcad and is the reference for the others. Split over ranks, it runs under tca-cluster
+ * run, mpirun or srun:
  *
  *     himeno --size S --iterations 100
  *     tca-cluster run -n 4 -- himeno --size S --split 2x2x1 --iterations 100
@@ -47,17 +48,17 @@ struct run {
 static void usage(FILE *out)
 {
     fputs(
-        "Usage: himeno [--size XS|S|M|L] [--split IxJx1] [--iterations N | --seconds T] "
-        "[--prefer RAIL] [--json] [--progress]\n"
+        "Usage: himeno [--size XS|S|M|L] [--split IxJx1] [--iterations N | --seconds T]\n"
+        "              [--prefer RAIL] [--json] [--progress]\n"
         "\n"
         "  --size        points: XS 32x32x64, S 64x64x128 (default), M 128x128x256, L 256x256x512\n"
-        "  --split       parts along i and j, one rank each; 1x1x1 (default) runs alone, without "
-        "tcad\n"
-        "  --iterations  sweeps\n"
-        "  --seconds     as many sweeps as take about so long (default 10)\n"
-        "  --prefer      take this rail to every node that it leads to (peach2)\n"
-        "  --json        the result as one line of JSON\n"
-        "  --progress    say on stderr how far it is\n",
+        "  --split       parts along i and j, one for each rank; 1x1x1 (default): one process,\n"
+        "                without tcad\n"
+        "  --iterations  the number of sweeps\n"
+        "  --seconds     the approximate time (10); the number of sweeps follows from it\n"
+        "  --prefer      use this rail, such as peach2, to every node that it leads to\n"
+        "  --json        print the result as one line of JSON\n"
+        "  --progress    print the progress to standard error\n",
         out);
 }
 

@@ -16,7 +16,7 @@ struct message {
     long mark;
 };
 
-/* On a machine with a core for each process the loop alone would do. */
+/* With a core for each process, the loop alone would suffice. */
 static void wait_for(const struct message *message, long mark)
 {
     for (long polls = 0; __atomic_load_n(&message->mark, __ATOMIC_ACQUIRE) != mark; polls++) {

@@ -17,7 +17,7 @@ static off_t at(int row, int column)
     return (off_t)((row * WIDTH + column) * (int)sizeof(double));
 }
 
-/* Appends a side of this square to the halo of another: where it is there, and here. */
+/* Appends the copy of a side of this square into the halo of another. */
 static void append(tcaDesc *desc, const tcaHandle *to, const tcaHandle *from, int side, int slot)
 {
     const size_t pitch = WIDTH * sizeof(double), cell = sizeof(double);

@@ -18,7 +18,7 @@ static struct tca_qmp_buffer face_of(const struct lattice *lattice, struct spino
     };
 }
 
-/* What leaves in a way, and the ghost that comes from there. */
+/* The face that is sent in a direction, and the ghost that is received from there. */
 static int declare(struct faces *faces, struct tca_qmp *qmp, const struct lattice *lattice,
                    struct spinor *field, uint32_t parity, uint32_t way)
 {

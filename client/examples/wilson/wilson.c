@@ -1,8 +1,8 @@
 /*
  * wilson T Z Y X [STEPS]: a nearest-neighbour stencil as in Wilson's fermion operator, on a lattice
  * in even-odd order that is divided among all ranks. Each step takes the even sites to the odd ones
- * and back, and divides by the norm. Every rank then repeats it all by itself and compares: each bit
- * must be the same. Extents must be divisible by twice the ranks in their dimension.
+ * and back, and divides by the norm. Every rank then computes everything by itself and compares the
+ * results bit by bit. Extents must be divisible by twice the ranks in their dimension.
  */
 #include <errno.h>
 #include <math.h>
@@ -215,7 +215,7 @@ int main(int argc, char **argv)
         whole[d] = (uint32_t)strtoul(argv[1 + d], NULL, 0);
     for (int d = 0; d < DIMENSIONS; d++)
         if (whole[d] < 2 || whole[d] > 1024 || whole[d] % 2) {
-            fprintf(stderr, "usage: wilson T Z Y X [STEPS]: extents are even, 2 to 1024\n");
+            fprintf(stderr, "Usage: wilson T Z Y X [STEPS]; extents are even, 2 to 1024\n");
             return 2;
         }
     if (tca_open(NULL, &session) < 0)
