@@ -61,8 +61,8 @@ static void gather_expires(void *context)
             group_ranks(group, is_missing, missing, sizeof missing);
         stop_gathering(group, member);
         peers_fail(root->tcad->peers, member->node, member->tag, -ETIMEDOUT,
-                   "group %s, collective call %" PRIu64 ": %s of %u did "
-                   "not come within %.3g s",
+                   "group %s, collective call %" PRIu64
+                   ": %s of %u did not take part within %.3g s",
                    group->name, group->sequence, missing, group->size,
                    (double)(now_ns - member->since_ns) / 1e9);
     }
@@ -98,27 +98,27 @@ static int check_call(struct root *root, const struct group *group, uint32_t nod
     if (!group || !group->complete || gather->rank >= group->size ||
         group->members[gather->rank].node != node) {
         snprintf(text, text_bytes,
-                 "group %.*s: node %s does not know rank %u of node %s as a member; has it been "
-                 "restarted since?",
+                 "group %.*s: node %s does not know rank %u of node %s as a member (was its tcad "
+                 "restarted?)",
                  NAME_MAX_BYTES, gather->group, group_node_name(root->tcad, root->tcad->node),
                  gather->rank, group_node_name(root->tcad, node));
         return -ENOENT;
     }
     if (gather->blob.len > BLOB_MAX_BYTES) {
-        snprintf(text, text_bytes, "group %s: rank %u gives %zu bytes to a gather, the limit is %d",
+        snprintf(text, text_bytes,
+                 "group %s: rank %u contributes %zu bytes to a gather, the limit is %d",
                  group->name, gather->rank, gather->blob.len, BLOB_MAX_BYTES);
         return -EMSGSIZE;
     }
     uint64_t answer_bytes = group->size * (gather->blob.len + GATHERED_OVERHEAD_BYTES);
     if (answer_bytes * group->most_of_a_node >
         PEER_BURST_MAX_BYTES) { /* the node would seem not to read */
-        snprintf(
-            text, text_bytes,
-            "group %s: a gather of %zu bytes of each rank gives %" PRIu32
-            " ranks of one node %" PRIu64 " bytes "
-            "each, and a node takes at most %d at a time: gather in smaller parts, or put the data",
-            group->name, gather->blob.len, group->most_of_a_node, answer_bytes,
-            PEER_BURST_MAX_BYTES);
+        snprintf(text, text_bytes,
+                 "group %s: a gather of %zu bytes per rank returns to %" PRIu32
+                 " ranks of one node %" PRIu64 " bytes each, and a node accepts at most %d at a "
+                                               "time: gather in smaller parts, or put the data",
+                 group->name, gather->blob.len, group->most_of_a_node, answer_bytes,
+                 PEER_BURST_MAX_BYTES);
         return -EMSGSIZE;
     }
     if (group->members[gather->rank].gathering) {
@@ -132,7 +132,7 @@ static int check_call(struct root *root, const struct group *group, uint32_t nod
             continue;
         char gone[GROUP_TEXT_MAX];
         group_ranks(group, is_gone, gone, sizeof gone);
-        snprintf(text, text_bytes, "group %s: %s of %u gone", group->name, gone, group->size);
+        snprintf(text, text_bytes, "group %s: %s of %u ended", group->name, gone, group->size);
         return member->gone;
     }
     return 0;

@@ -157,8 +157,8 @@ static int check_join(const struct session *session, const Tca__GroupJoin *join,
     }
     if (join->size == 0 || join->size > session->sources || join->rank >= join->size) {
         snprintf(text, text_bytes,
-                 "rank %u of %u cannot be: ranks count from 0, and session %" PRIu64
-                 " was opened for at most %u",
+                 "rank %u of %u is invalid: ranks count from 0, and session %" PRIu64
+                 " was opened for a group of at most %u",
                  join->rank, join->size, session->id, session->sources);
         return -EINVAL;
     }

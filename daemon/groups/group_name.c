@@ -90,7 +90,7 @@ int group_place(const struct tcad *tcad, uint32_t user, const char *full,
     const struct cluster_node *node = at ? find_node(tcad->cluster, at + 1) : NULL;
     if (at && !node) {
         snprintf(text, text_bytes,
-                 "group %.*s cannot meet at \"%.64s\": the cluster file has no such node",
+                 "group %.*s cannot be coordinated by \"%.64s\": the cluster file has no such node",
                  (int)bytes, full, at + 1);
         return -EINVAL;
     }

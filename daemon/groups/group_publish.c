@@ -48,11 +48,11 @@ static struct group *check(struct root *root, uint32_t node, uint32_t tag, uint3
 
     if (!group || !group->complete || rank >= group->size || group->members[rank].node != node ||
         group->members[rank].state != MEMBER_IN) {
-        peers_fail(
-            peers, node, tag, -ENOENT,
-            "group %.*s: node %s knows no rank %u of it at node %s; has it been restarted since?",
-            NAME_MAX_BYTES, group_name, group_node_name(root->tcad, root->tcad->node), rank,
-            group_node_name(root->tcad, node));
+        peers_fail(peers, node, tag, -ENOENT,
+                   "group %.*s: node %s does not know rank %u of node %s as a member (was its tcad "
+                   "restarted?)",
+                   NAME_MAX_BYTES, group_name, group_node_name(root->tcad, root->tcad->node), rank,
+                   group_node_name(root->tcad, node));
         return NULL;
     }
     if (!group_name_valid(name)) {
@@ -111,7 +111,7 @@ static int add(struct root *root, struct group *group, const Tca__PeerPublish *p
     if (published) {
         group_who(root, group, published->rank, who, sizeof who);
         snprintf(text, text_bytes,
-                 "group %s has \"%s\" published by %s already: withdraw it, or take another name",
+                 "group %s has \"%s\" published by %s already: withdraw it, or choose another name",
                  group->name, publish->name, who);
         return -EEXIST;
     }
@@ -195,7 +195,7 @@ static void lookup_expires(void *context)
     struct lookup *lookup = context;
     struct group *group = lookup->group;
     peers_fail(group->root->tcad->peers, group->members[lookup->rank].node, lookup->tag, -ETIMEDOUT,
-               "group %s: nobody has published \"%s\" within %.3g s", group->name, lookup->name,
+               "group %s: no session has published \"%s\" within %.3g s", group->name, lookup->name,
                (double)(clock_now_ns() - lookup->since_ns) / 1e9);
     drop_lookup(group, lookup);
 }
@@ -226,8 +226,9 @@ void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__Peer
     struct lookup *lookup = group->sought.count < LOOKUPS_MAX ? calloc(1, sizeof *lookup) : NULL;
     if (!lookup) {
         charge_lower(&group->charge, sizeof *lookup);
-        peers_fail(peers, node, tag, -ENOMEM, "group %s: no room for a lookup beside %zu that wait",
-                   group->name, group->sought.count);
+        peers_fail(peers, node, tag, -ENOMEM,
+                   "group %s: no room for another lookup; %zu are waiting", group->name,
+                   group->sought.count);
         return;
     }
     lookup->group = group;

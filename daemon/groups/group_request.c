@@ -65,8 +65,8 @@ static void fail(struct request *request, struct session *session, struct place 
 
     if (status == -EHOSTDOWN && !peers_is_up(tcad->peers, request->root))
         session_fail(session, request->tag, status,
-                     "group %s meets at node %s, which is down: start it, or name another meeting "
-                     "place (%s@NODE). %s",
+                     "group %s is coordinated by node %s, which is down: start it, or choose "
+                     "another node (%s@NODE). %s",
                      request->group, group_node_name(tcad, request->root), request->group, text);
     else
         session_fail(session, request->tag, status, "%s", text);

@@ -145,7 +145,7 @@ static bool member_gone(struct root *root, struct group *group, uint32_t rank, i
     if (member->state != MEMBER_IN)
         return false;
     group_who(root, group, rank, who, sizeof who);
-    snprintf(text, sizeof text, "group %s: %s has gone", group->name, who);
+    snprintf(text, sizeof text, "group %s: %s has ended", group->name, who);
     member->state = MEMBER_GONE;
     member->gone = error;
     group->in--;
@@ -160,7 +160,7 @@ static void joins_broken(struct root *root, struct group *group, uint32_t rank, 
     char who[160], text[GROUP_TEXT_MAX];
 
     group_who(root, group, rank, who, sizeof who);
-    snprintf(text, sizeof text, "group %s: %s has gone before the group was complete", group->name,
+    snprintf(text, sizeof text, "group %s: %s has ended before the group was complete", group->name,
              who);
     group_fail_joins(root, group, error,
                      text); /* including its own: its daemon waits for a reply */

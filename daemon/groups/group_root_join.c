@@ -105,21 +105,19 @@ static int check_join(struct root *root, const struct group *group, uint32_t nod
     char who[160];
 
     if (!group && root->members + join->size > MEMBERS_MAX) {
-        snprintf(text, text_bytes,
-                 "the groups that meet at node %s have %" PRIu64
-                 " ranks, and %d is the most: let this one of %u meet "
-                 "elsewhere (NAME@NODE)",
-                 group_node_name(root->tcad, root->tcad->node), root->members, MEMBERS_MAX,
-                 join->size);
+        snprintf(
+            text, text_bytes,
+            "the groups that node %s coordinates have %" PRIu64
+            " ranks, and %d is the limit: let another node coordinate this one of %u (NAME@NODE)",
+            group_node_name(root->tcad, root->tcad->node), root->members, MEMBERS_MAX, join->size);
         return -EDQUOT;
     }
     if (!group) {
         if (count_of_user(root, join->user) < limit)
             return 0;
         snprintf(text, text_bytes,
-                 "user %u has %u groups that meet at node %s, the limit (limits.groups_per_user): "
-                 "end some, or "
-                 "raise it",
+                 "user %u has %u groups that node %s coordinates, the limit "
+                 "(limits.groups_per_user): end some, or raise it",
                  join->user, limit, group_node_name(root->tcad, root->tcad->node));
         return -EDQUOT;
     }
@@ -138,9 +136,8 @@ static int check_join(struct root *root, const struct group *group, uint32_t nod
             rank++;
         group_who(root, group, rank, who, sizeof who);
         snprintf(text, text_bytes,
-                 "group %s: %s says there are %u ranks, rank %u (session %" PRIu64
-                 " of node %s) says %u: all "
-                 "must give the same size",
+                 "group %s: %s gives size %u, rank %u (session %" PRIu64
+                 " of node %s) gives size %u: all must give the same",
                  group->name, who, group->size, join->rank, join->session,
                  group_node_name(root->tcad, node), join->size);
         return -EINVAL;
@@ -148,8 +145,8 @@ static int check_join(struct root *root, const struct group *group, uint32_t nod
     if (group->members[join->rank].state != MEMBER_ABSENT) {
         group_who(root, group, join->rank, who, sizeof who);
         snprintf(text, text_bytes,
-                 "group %s: %s was there first; session %" PRIu64
-                 " of node %s must take another rank",
+                 "group %s: %s has joined already; session %" PRIu64
+                 " of node %s must use another rank",
                  group->name, who, join->session, group_node_name(root->tcad, node));
         return -EEXIST;
     }
@@ -162,9 +159,10 @@ void root_join(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGr
 
     if (!group_name_valid(join->name) || join->size == 0 || join->size > GROUP_SIZE_MAX ||
         join->rank >= join->size || join->session == 0) {
-        peers_fail(peers, node, tag, -EINVAL,
-                   "rank %u of %u cannot be: a group has 1 to %d ranks, counted from 0, and a name",
-                   join->rank, join->size, GROUP_SIZE_MAX);
+        peers_fail(
+            peers, node, tag, -EINVAL,
+            "rank %u of %u is invalid: a group has 1 to %d ranks, counted from 0, and a name",
+            join->rank, join->size, GROUP_SIZE_MAX);
         return;
     }
     const struct group *group = root_find(root, join->user, join->name);
@@ -190,8 +188,7 @@ static void joins_expire(void *context)
             continue;
         }
         peers_fail(root->tcad->peers, member->node, member->tag, -ETIMEDOUT,
-                   "group %s, which meets at node %s: %s of %u did not "
-                   "come within %.3g s",
+                   "group %s, coordinated by node %s: %s of %u did not join within %.3g s",
                    group->name, group_node_name(root->tcad, root->tcad->node), missing, group->size,
                    (double)(now_ns - member->since_ns) / 1e9);
         member->state = MEMBER_ABSENT;

@@ -17,8 +17,8 @@ void group_gather(struct session *session, uint32_t tag, const Tca__Gather *gath
         return;
     if (gather->blob.len > BLOB_MAX_BYTES || gather->sequence == GROUP_JOIN_SEQUENCE) {
         session_fail(session, tag, -EMSGSIZE,
-                     "a gather takes at most %d bytes of each rank, this one has %zu",
-                     BLOB_MAX_BYTES, gather->blob.len);
+                     "a gather has at most %d bytes per rank, this one %zu", BLOB_MAX_BYTES,
+                     gather->blob.len);
         return;
     }
     if (place->group[0] == '\0') {
@@ -124,7 +124,7 @@ static int check_publish(const struct place *place, const Tca__Publish *publish,
     if (!group_name_valid(publish->name) ||
         (publish->handle.len != 0 && publish->handle.len != HANDLE_BYTES)) {
         snprintf(text, text_bytes,
-                 "to publish takes a name of 1 to %d bytes of plain text and a handle of %d bytes",
+                 "publishing needs a name of 1 to %d bytes of plain text and a handle of %d bytes",
                  NAME_MAX_BYTES - 1, HANDLE_BYTES);
         return -EINVAL;
     }

@@ -17,8 +17,8 @@ Test(group_deaths, a_death_is_told_to_all)
     run_until(two_gather);
     die(&fakes[1]);
     await(2);
-    expect_fail(&fakes[0], -EOWNERDEAD, "rank 1 (session 1 of node n1) has gone");
-    expect_fail(&fakes[2], -EOWNERDEAD, "rank 1 (session 1 of node n1) has gone");
+    expect_fail(&fakes[0], -EOWNERDEAD, "rank 1 (session 1 of node n1) has ended");
+    expect_fail(&fakes[2], -EOWNERDEAD, "rank 1 (session 1 of node n1) has ended");
     run_until(others_know);
     run_for_ms(100);
     for (unsigned rank = 0; rank < 4; rank++) {
@@ -29,7 +29,7 @@ Test(group_deaths, a_death_is_told_to_all)
     }
     gather(&fakes[3], 1, "", 0, LONG);
     await(1);
-    expect_fail(&fakes[3], -EOWNERDEAD, "rank 1 of 4 gone");
+    expect_fail(&fakes[3], -EOWNERDEAD, "rank 1 of 4 ended");
 }
 
 Test(group_deaths, a_death_while_joining_ends_the_join)
@@ -40,7 +40,7 @@ Test(group_deaths, a_death_while_joining_ends_the_join)
     die(&fakes[1]);
     await(1);
     expect_fail(&fakes[0], -EOWNERDEAD,
-                "rank 1 (session 1 of node n1) has gone before the group was complete");
+                "rank 1 (session 1 of node n1) has ended before the group was complete");
     cr_assert_eq(groups_count(test.nodes[0].tcad.groups), 0);
 }
 
@@ -74,8 +74,8 @@ Test(group_deaths, a_node_down_is_told_to_all)
     forget(&fakes[1]);
     stop(1);
     await(2);
-    expect_fail(&fakes[0], -EHOSTDOWN, "rank 1 (session 1 of node n1) has gone");
-    expect_fail(&fakes[2], -EHOSTDOWN, "rank 1 (session 1 of node n1) has gone");
+    expect_fail(&fakes[0], -EHOSTDOWN, "rank 1 (session 1 of node n1) has ended");
+    expect_fail(&fakes[2], -EHOSTDOWN, "rank 1 (session 1 of node n1) has ended");
     run_until(others_know);
     cr_assert_eq(fakes[0].gone[1], SOURCE_NODE_DOWN);
     cr_assert_eq(fakes[2].gone[1], SOURCE_NODE_DOWN);
@@ -161,7 +161,7 @@ Test(group_deaths, without_its_root_a_group_fails_with_a_text)
     forget(&fakes[0]);
     stop(0);
     await(1);
-    expect_fail(&fakes[1], -EHOSTDOWN, "group g meets at node n0, which is down");
+    expect_fail(&fakes[1], -EHOSTDOWN, "group g is coordinated by node n0, which is down");
     run_until(root_lost);
     cr_assert_eq(fakes[1].gone[0], SOURCE_NODE_DOWN);
 
@@ -169,7 +169,7 @@ Test(group_deaths, without_its_root_a_group_fails_with_a_text)
     run_for_ms(1050);
     gather(&fakes[1], 0, "", 0, LONG);
     await(1);
-    expect_fail(&fakes[1], -ENOENT, "has it been restarted since?");
+    expect_fail(&fakes[1], -ENOENT, "was its tcad restarted?");
     die(&fakes[1]);
     die(&fakes[2]);
 }

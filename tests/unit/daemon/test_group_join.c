@@ -67,9 +67,9 @@ Test(group_join, wrong_names_and_numbers_are_said)
          "1 to 63 bytes, "},
         {"g@nowhere", 0, 4, "\"nowhere\": the cluster file has no such node"},
         {"g@9", 0, 4, "no such node"},
-        {"g", 4, 4, "rank 4 of 4 cannot be"},
-        {"g", 0, 0, "rank 0 of 0 cannot be"},
-        {"g", 0, 5, "opened for at most 4"},
+        {"g", 4, 4, "rank 4 of 4 is invalid"},
+        {"g", 0, 0, "rank 0 of 0 is invalid"},
+        {"g", 0, 5, "opened for a group of at most 4"},
     };
     wrong[2].text = "1 to 63 bytes";
     for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -89,7 +89,7 @@ Test(group_join, who_did_not_come_is_named)
     run_until(two_join);
     join(open_session(0, 0, 8), "late@0", 0, 8, SHORT);
     await(1);
-    expect_fail(&fakes[0], -ETIMEDOUT, "ranks 1-2,5-7 of 8 did not come within ");
+    expect_fail(&fakes[0], -ETIMEDOUT, "ranks 1-2,5-7 of 8 did not join within ");
     cr_assert(!fakes[0].session.joined);
     cr_assert_eq(fakes[0].session.size, 1);
     cr_assert(two_join(), "the others go on waiting");
@@ -108,7 +108,7 @@ Test(group_join, twice_the_same_rank_is_refused)
     join(open_session(1, 2, 2), "g@0", 1, 2, LONG);
     await(1);
     expect_fail(&fakes[1], -EEXIST,
-                "rank 1 (session 1 of node n1) was there first; session 1 of node n2");
+                "rank 1 (session 1 of node n1) has joined already; session 1 of node n2");
     join(&fakes[1], "g@0", 0, 2, LONG);
     await(2);
     cr_assert_eq(fakes[0].status, 0);
@@ -125,8 +125,8 @@ Test(group_join, members_agree_on_the_size)
     run_until(one_joins);
     join(open_session(1, 2, 4), "g@0", 1, 3, LONG);
     await(1);
-    expect_fail(&fakes[1], -EINVAL, "rank 0 (session 1 of node n1) says there are 2 ranks");
-    contains(fakes[1].text, "rank 1 (session 1 of node n2) says 3");
+    expect_fail(&fakes[1], -EINVAL, "rank 0 (session 1 of node n1) gives size 2");
+    contains(fakes[1].text, "rank 1 (session 1 of node n2) gives size 3");
 }
 
 Test(group_join, users_do_not_meet)
@@ -149,17 +149,19 @@ Test(group_join, a_user_has_so_many_groups)
         await(1);
     }
     cr_assert_eq(fakes[1].status, 0);
-    expect_fail(&fakes[2], -EDQUOT,
-                "user 1000 has 2 groups that meet at node n0, the limit (limits.groups_per_user)");
+    expect_fail(
+        &fakes[2], -EDQUOT,
+        "user 1000 has 2 groups that node n0 coordinates, the limit (limits.groups_per_user)");
 }
 
 Test(group_join, a_root_that_is_down_is_named)
 {
     join(open_session(0, 1, 2), "g@n3", 0, 2, LONG);
     await(1);
-    expect_fail(&fakes[0], -EHOSTDOWN,
-                "group g meets at node n3, which is down: start it, or name another meeting place "
-                "(g@NODE)");
+    expect_fail(
+        &fakes[0], -EHOSTDOWN,
+        "group g is coordinated by node n3, which is down: start it, or choose another node "
+        "(g@NODE)");
     cr_assert(!fakes[0].session.joined);
 }
 

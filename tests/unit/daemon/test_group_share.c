@@ -64,7 +64,8 @@ Test(group_share, who_is_late_for_a_gather_is_named)
     make_group(4);
     gather(&fakes[2], 0, "", 0, SHORT);
     await(1);
-    expect_fail(&fakes[2], -ETIMEDOUT, "collective call 0: ranks 0-1,3 of 4 did not come within ");
+    expect_fail(&fakes[2], -ETIMEDOUT,
+                "collective call 0: ranks 0-1,3 of 4 did not take part within ");
     for (uint32_t rank = 0; rank < 4; rank++)
         gather(&fakes[rank], 0, "", 0, LONG);
     await(4);
@@ -115,7 +116,7 @@ Test(group_share, what_is_published_is_found)
     expect_fail(&fakes[2], -ENOENT, "this session has nothing published");
     look_up(&fakes[0], "nothing", SHORT);
     await(1);
-    expect_fail(&fakes[0], -ETIMEDOUT, "nobody has published \"nothing\" within ");
+    expect_fail(&fakes[0], -ETIMEDOUT, "no session has published \"nothing\" within ");
 
     publish(&fakes[1], "halo", 0);
     await(1);
