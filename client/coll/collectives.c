@@ -30,7 +30,8 @@ static int check_product(uint64_t count, uint64_t bytes)
     uint64_t product;
 
     if (__builtin_mul_overflow(count, bytes, &product) || product >= (uint64_t)1 << 48)
-        return error_set(-EINVAL, "%llu elements of %llu bytes: less than 2^48 bytes are possible",
+        return error_set(-EINVAL,
+                         "%llu elements of %llu bytes: buffers must be shorter than 2^48 bytes",
                          (unsigned long long)count, (unsigned long long)bytes);
     return 0;
 }
@@ -56,9 +57,9 @@ static int element_bytes(const struct tca_coll_operator *operation, uint64_t *re
 {
     if (operation->combine == TCA_COMBINE_REPLACE) {
         if (!operation->function || operation->element_bytes == 0)
-            return error_static(-EINVAL,
-                                "a reduction needs an operator or a function, and for this "
-                                "a length of elements of at least 1 byte");
+            return error_static(
+                -EINVAL,
+                "a reduction needs an operator, or a function and element_bytes of at least 1");
         *ret_bytes = operation->element_bytes;
         return 0;
     }
@@ -91,8 +92,7 @@ static int check_span(struct coll_span span)
 
     if (__builtin_add_overflow(span.offset, span.bytes, &end) || end >= (uint64_t)1 << 48)
         return error_set(-EINVAL,
-                         "a block of %llu bytes at %llu: buffers are shorter than 2^48 "
-                         "bytes",
+                         "a block of %llu bytes at %llu: buffers must be shorter than 2^48 bytes",
                          (unsigned long long)span.bytes, (unsigned long long)span.offset);
     return 0;
 }

@@ -46,7 +46,7 @@ static void explain(const struct tca_coll *coll, FILE *file)
     if (coll->leaf.credit)
         fputs("received by this process, without a plan\n", file);
     if (coll->by_thread)
-        fputs("carried out by a thread, in a plan after each wait\n", file);
+        fputs("carried out by a thread, which starts a plan after each wait\n", file);
     if (coll->shape.operation == COLL_NEIGHBOURS)
         return;
     for (int a = TCA_COLL_DIRECT; a <= TCA_COLL_HIERARCHICAL; a++) {

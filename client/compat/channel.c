@@ -48,7 +48,8 @@ static void finish_untold(struct channel *channel, int64_t timeout_ns)
     tcaresult result = finish(channel, timeout_ns);
     if (result == TCA_ERROR_NOT_READY)
         result = compat_fail(
-            result, "a start did not complete in time: it is unknown how much of it arrives");
+            result,
+            "a start did not complete in time: it is unknown how much of its data has arrived");
     if (result == TCA_SUCCESS)
         return;
     channel->untold = result;
@@ -156,8 +157,8 @@ static tcaresult check_wait(const tcaHandle *handle, const char *name, int slot,
 {
     tcaresult result = reference_read(handle, name, ret_reference);
     if (result == TCA_SUCCESS && (slot < 0 || slot > SLOT_MAX))
-        result = compat_fail(TCA_ERROR_INVALID_VALUE, "%s: slot %d: there are 0 to %d", name, slot,
-                             SLOT_MAX);
+        result = compat_fail(TCA_ERROR_INVALID_VALUE, "%s: slot %d is out of range (0 to %d)", name,
+                             slot, SLOT_MAX);
     return result;
 }
 

@@ -33,6 +33,6 @@ TCA_API void tcaCreateHandleList(tcaHandle **ret_list, int n, double *buf, size_
     if (result != TCA_SUCCESS)
         give_up(tcaGetErrorString(result));
     if (n < 1)
-        give_up("the list has room for no handle");
+        give_up("tcaCreateHandleList: the list must have at least one handle");
     *ret_list = gather(&own, (size_t)n);
 }

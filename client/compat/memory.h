@@ -4,7 +4,7 @@
 #include "client/compat/compat.h"
 #include "client/compat/device/device.h"
 
-/* Size of a card, the region that stands for device memory. Nobody puts into it; it serves to make
+/* Size of a card, the region that stands for device memory. No process puts into it; it serves to make
  * handles stale when the memory is freed. */
 enum { CARD_BYTES = 8 };
 

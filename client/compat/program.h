@@ -78,7 +78,7 @@ void programs_add(struct program *program);
 /* An existing program of the chain for the channel, or NULL. */
 struct program *programs_find(const struct transfers *chain, int channel);
 struct program *program_ref(struct program *program);
-/* Accepts NULL. Returns NULL. The last user may go only when it is not running. */
+/* Accepts NULL. Returns NULL. The last user may release it only when it is not running. */
 struct program *program_unref(struct program *program);
 /* Frees a program that was not added. */
 void program_free(struct program *program);

@@ -324,7 +324,7 @@ tcaresult stores_finish(const char *name, int64_t timeout_ns)
     return result;
 }
 
-/* Repeats a failed store, unless the process or node is gone: only a rail can come back. */
+/* Repeats a failed store, unless the process or node has ended: only a rail can return. */
 static bool look(struct way *way)
 {
     int r = way->failed ? way->failed : tca_test(way->last->plan);

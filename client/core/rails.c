@@ -36,6 +36,6 @@ int rails_check(const struct rail_list *list, const char *name)
     }
     return error_set(-EINVAL,
                      "TCA_RAIL is \"%s\": it must be any, a rail of this node (%sas tcactl status "
-                     "shows), or a driver: shm, tcp, ofi or peach2",
+                     "shows), or a driver: shm, tcp, hca, ofi or peach2",
                      name, text);
 }

@@ -3,8 +3,8 @@
  * trial.h), kept for later plans and, in a file of the user, for later runs.
  *
  * The file belongs to the user and is replaced as a whole, by rename. It is read once and checked
- * as a whole; a file that is not sound counts as empty. What it says is a hint: only modes that the
- * library would try anyway are taken from it.
+ * as a whole; a file that is damaged counts as empty. Its contents are hints: only modes that the library
+ * would try anyway are taken from it.
  */
 #pragma once
 
@@ -52,8 +52,8 @@ void wisdom_add(struct wisdom *wisdom, const struct wisdom_entry *entry);
 int wisdom_path(char path[WISDOM_PATH_BYTES]);
 
 /* Reads a file into an empty wisdom. 0, also without a file; or, with a static text in *ret_why,
- * -EPERM: others own it or could write to it; -EINVAL: it is not sound; another error of open() or
- * read(). */
+ * -EPERM: another user owns it or could write to it; -EINVAL: it is damaged; another error of
+ * open() or read(). */
 int wisdom_read(const char *path, struct wisdom *wisdom, const char **ret_why);
 /* Adds what was added to the file. Returns as wisdom_read(), or -EBUSY: another process is
  * writing; or an error of open(), write() or rename(). */

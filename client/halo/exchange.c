@@ -10,7 +10,7 @@ static __attribute__((noinline, cold)) int failed(const struct tca_halo *halo)
     return error_set(halo->failed, "the halo exchange has failed: %s", halo->why);
 }
 
-/* Errors after which the exchange cannot go on; a call with a wrong argument changes nothing. */
+/* Errors after which the exchange cannot continue; a call with a wrong argument changes nothing. */
 static __attribute__((noinline, cold)) int fail(struct tca_halo *halo, int error)
 {
     if (error != -ETIMEDOUT && error != -EINVAL) {
@@ -143,7 +143,8 @@ static int overdue(const struct tca_halo *halo)
         if (!halo->neighbours[n].arrived)
             return error_set(-ETIMEDOUT, "the halo exchange is still running: rank %u has not sent",
                              halo->neighbours[n].rank);
-    return error_static(-ETIMEDOUT, "the halo exchange is still running: it has yet to send");
+    return error_static(-ETIMEDOUT,
+                        "the halo exchange is still running: this rank has yet to send");
 }
 
 int tca_halo_test(struct tca_halo *halo)

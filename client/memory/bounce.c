@@ -217,7 +217,7 @@ static int add(struct tca *session, const Tca__Bounce *told, struct frame *frame
     const struct mapped_region *region = mapping_own(session, told->region);
     uint8_t *memory;
     int r = session->bounces ? 0 : begin(session);
-    if (r < 0 || !region || !region->attached) /* freed: the daemon informs those who put there */
+    if (r < 0 || !region || !region->attached) /* freed: the daemon informs the senders */
         return r;
     struct bounce *bounce = calloc(1, sizeof(*bounce));
     if (!bounce)

@@ -65,7 +65,7 @@ static int build(struct tca_msg_request *request, uint32_t index, const struct m
     return r < 0 ? r : tca_plan_commit(request->plan, TCA_DEFAULT);
 }
 
-/* The send cannot be started: the receiver learns that it is gone. */
+/* The send cannot be started: the receiver learns that it has ended. */
 static int give_up(struct tca_msg_request *request, uint32_t index, int error)
 {
     request->broken = error;

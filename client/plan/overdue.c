@@ -50,7 +50,7 @@ static void describe_remaining(const struct tca_plan *plan, char text[TEXT_BYTES
                  (unsigned long long)plan->session->id, plan->id);
     else
         snprintf(text, TEXT_BYTES,
-                 "the receiver has not taken its part: it does in calls of the library");
+                 "the receiver has not copied its part: it does so in calls of the library");
 }
 
 int overdue_plan(const struct tca_plan *plan, int64_t timeout_ns)

@@ -386,7 +386,7 @@ void pairs_clear(struct tca *session)
         pair_free_landing(session, pairs->landings);
     while (pairs->pairs) {
         struct pair *pair = pairs->pairs;
-        if (session->control.pid != getpid()) /* its parent goes on with it */
+        if (session->control.pid != getpid()) /* its parent continues to use it */
             pairs->seat->abandon(pairs->driver, pair->peer, -ECANCELED);
         pair_remove(session, pair);
     }

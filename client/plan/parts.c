@@ -40,7 +40,7 @@ static int take_place(struct tca *session, uint32_t count, uint32_t *ret_at)
         return 0;
     }
     return error_set(-EDQUOT,
-                     "%u puts in parts: no room, the plans of a session can have %d: free plans",
+                     "%u puts with parts: the plans of a session can have at most %d: free plans",
                      count, START_PARTS_MAX);
 }
 
@@ -207,8 +207,8 @@ int tca_start_parts(struct tca_plan *plan, const struct tca_part *list, uint32_t
     if (r < 0)
         return r;
     if (count != wanted)
-        return error_set(-EINVAL, "%u parts: the plan has %u puts in parts (struct tca_put)", count,
-                         wanted);
+        return error_set(-EINVAL, "%u parts: the plan has %u puts with parts (struct tca_put)",
+                         count, wanted);
     for (uint32_t i = 0; i < count; i++)
         if ((r = check_part(i, &plan->parts->puts[i], &list[i])) < 0)
             return r;

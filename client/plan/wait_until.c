@@ -43,7 +43,7 @@ int tca_wait_until(struct tca *session, int (*ready)(void *context), void *conte
 {
     const struct session_wait wait = {.ready = ready, .context = context};
     int r = session_wait_until(session, &wait, timeout_ns);
-    return r == 0 ? error_static(-ETIMEDOUT, "the time is over before the condition was true") : r;
+    return r == 0 ? error_static(-ETIMEDOUT, "timed out before the condition was true") : r;
 }
 
 uint64_t session_failures(struct tca *session)

@@ -148,7 +148,8 @@ int tca_qmp_rank_at(const struct tca_qmp *qmp, const uint32_t *coords, uint32_t 
 {
     for (uint32_t d = 0; d < qmp->dimensions; d++)
         if (coords[d] >= qmp->extents[d])
-            return error_set(-EINVAL, "grid: coordinate %u of dimension %u, which has %u",
+            return error_set(-EINVAL,
+                             "grid: coordinate %u in dimension %u: it must be less than %u",
                              coords[d], d, qmp->extents[d]);
     *ret_rank = qmp->ranks[position_at(qmp, coords)];
     return 0;

@@ -58,7 +58,8 @@ static int relative(struct tca_qmp *qmp, const struct tca_qmp_buffer *buffer, ui
     int displacement[TCA_QMP_DIMENSIONS] = {0};
 
     if (dimension >= qmp->dimensions)
-        return error_set(-EINVAL, "grid: dimension %u: it has %u", dimension, qmp->dimensions);
+        return error_set(-EINVAL, "grid: dimension %u: the grid has %u dimensions", dimension,
+                         qmp->dimensions);
     if (direction != 1 && direction != -1)
         return error_set(-EINVAL, "grid: direction %d: it must be 1 or -1", direction);
     displacement[dimension] = direction;

@@ -18,7 +18,7 @@ void log_message(enum log_level level, const char *fields, const char *format, .
     __attribute__((format(printf, 3, 4)));
 
 /*
- * Rate limit for messages that clients, or anybody who reaches a port, can trigger at will:
+ * Rate limit for messages that clients, or anyone who reaches a port, can trigger at will:
  * LOG_LIMIT_BURST messages per LOG_LIMIT_WHILE_NS; the next message reports how many were
  * suppressed. One limit, initially zero, for each kind of message; one thread.
  */

@@ -73,7 +73,7 @@ static void receive(struct pulses *pulses)
         ssize_t count =
             recvfrom(pulses->fd, bytes, sizeof bytes, 0, (struct sockaddr *)&from, &from_bytes);
         if (count < 0)
-            return; /* no datagram, or an earlier one of ours reached a closed port */
+            return; /* no datagram, or an earlier one from here reached a closed port */
         take(pulses, bytes, (size_t)count, &from, from_bytes);
     }
 }

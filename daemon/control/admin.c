@@ -184,7 +184,7 @@ static bool order(struct client *client, uint32_t tag, const char *verb, const c
                      verb, geteuid(), client->uid);
         return true;
     }
-    log_info(client_fields(client).text, "%s%s%s, ordered by pid %d, user %u", verb,
+    log_info(client_fields(client).text, "%s%s%s, requested by pid %d, user %u", verb,
              *argument ? " " : "", argument, client->pid, client->uid);
     if (strcmp(verb, "drain") == 0) {
         send_document(client, tag, drain(tcad, argument), false);
@@ -259,6 +259,7 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
         if (reply)
             admin_ping(tcad, reply, admin->argument);
     } else if (!order(client, tag, verb, admin->argument)) {
-        client_failf(client, tag, -EINVAL, "tcad " TCAD_VERSION " knows no \"%s\"", verb);
+        client_failf(client, tag, -EINVAL, "tcad " TCAD_VERSION " does not know the request \"%s\"",
+                     verb);
     }
 }

@@ -223,7 +223,7 @@ static json_t *discover(void)
     return result;
 }
 
-/* Discovered once: it takes a while, during which the loop would stand still. */
+/* Discovered once: it takes a while, during which the loop processes nothing else. */
 static json_t *machine(void)
 {
     static json_t *known;

@@ -178,8 +178,8 @@ static json_t *describe_step(const struct plan *plan, uint32_t chain, uint32_t i
     layout_describe(unit->source_layout, source, sizeof source);
     layout_describe(unit->target_layout, target, sizeof target);
     const struct layout *a = unit->source_layout, *b = unit->target_layout;
-    /* The engine writes these while it prepares the plan: until it has said that it is done, they
-     * are not ours to read. */
+    /* The engine writes these while it prepares the plan. Until it has reported that it is done,
+     * the loop must not read them. */
     bool prepared = plan->pending == 0;
     struct driver_put_info info = prepared ? unit->info : (struct driver_put_info){0};
     return json_pack(

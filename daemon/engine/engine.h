@@ -291,13 +291,13 @@ void engine_plan_attach(struct engine_session *session, struct engine_plan *plan
  * the plan is in flight and the engine no longer refers to it. */
 void engine_plan_detach(struct engine_session *session, struct engine_plan *plan,
                         void (*done)(void *context), void *context);
-/* Loop's thread: further starts fail with this error, and so does a running start with a step ahead
- * that needs what is gone (chain_lose()). Runs done(context) on the loop's thread when nothing of
- * the plan is in flight; the engine then no longer touches its chains. Not allowed during a detach
- * or another break. */
+/* Loop's thread: further starts fail with this error, and so does a running start with a remaining
+ * step that needs the object that has ended (chain_lose()). Runs done(context) on the loop's thread
+ * when nothing of the plan is in flight; the engine then no longer touches its chains. Not allowed
+ * during a detach or another break. */
 void engine_plan_break(struct engine_session *session, struct engine_plan *plan, int error,
                        void (*done)(void *context), void *context);
-/* Loop's thread, after a break whose done() was not called yet: something else is gone. */
+/* Loop's thread, after a break whose done() was not called yet: another object has ended. */
 void engine_plan_lose(struct engine_session *session, struct engine_plan *plan, int error);
 
 /* Loop's thread: stops a running start from posting more (chain_cancel()) and holds further starts.

@@ -114,7 +114,7 @@ static void order_work(struct engine *engine, void *context)
     engine_session_wake(order->session);
     engine_plan_rouse(plan);
     if (order->verb == ENGINE_LOSE) {
-        /* acquire: pairs with engine_plan_lose(), which may leave what else is gone to this order */
+        /* acquire: pairs with engine_plan_lose(), which may leave further losses to this order */
         atomic_exchange_explicit(&plan->losing, false, memory_order_acq_rel);
         lose(plan, order->error);
         return;

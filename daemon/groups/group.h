@@ -6,7 +6,8 @@
  * daemon) and the root's reply to the session.
  *
  * A group is identified by (user id, name). Gathers have sequence numbers. If members disagree on
- * the number or on the size of their data, all get -EPROTO with a text that says who called what.
+ * the number or on the size of their data, all get -EPROTO with a text that names the callers and
+ * their calls.
  */
 #pragma once
 
@@ -44,7 +45,8 @@ bool groups_requested(struct groups *groups, uint32_t node, uint32_t tag,
  * (session_source_gone()). Returns false if the node may not say so: a node may report the end of
  * its own sessions and, as the root of a group, of the group's members. */
 bool groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSessionGone *gone);
-/* A node went down: its members are gone from all groups; those who wait for them get -EHOSTDOWN. */
+/* A node went down: removes its members from all groups; callers that wait for them get
+ * -EHOSTDOWN. */
 void groups_node_down(struct groups *groups, uint32_t node);
 
 uint32_t groups_count(const struct groups *groups);

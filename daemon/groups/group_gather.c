@@ -116,7 +116,7 @@ static int check_call(struct root *root, const struct group *group, uint32_t nod
         snprintf(text, text_bytes,
                  "group %s: a gather of %zu bytes per rank returns to %" PRIu32
                  " ranks of one node %" PRIu64 " bytes each, and a node accepts at most %d at a "
-                                               "time: gather in smaller parts, or put the data",
+                 "time: gather in smaller parts, or put the data",
                  group->name, gather->blob.len, group->most_of_a_node, answer_bytes,
                  PEER_BURST_MAX_BYTES);
         return -EMSGSIZE;

@@ -173,7 +173,7 @@ struct own {
     uint8_t handle[HANDLE_BYTES];
 };
 
-/* A rank that has gone, possibly before the list of members was known. */
+/* A rank that has ended, possibly before the list of members was known. */
 struct gone {
     uint64_t session; /* 0: nobody */
     uint32_t node;

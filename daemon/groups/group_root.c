@@ -1,5 +1,5 @@
 /* The root's side: groups whose root is this daemon, and the ends of their members. A group exists
- * from the first join until the last member has gone. */
+ * from the first join until the last member has ended. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

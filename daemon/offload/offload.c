@@ -70,7 +70,7 @@ static void open_processor(struct session *session, uint32_t tag, uint64_t bytes
     char text[512];
     if (!tcad->conf->dcfa.device) {
         session_fail(session, tag, -ENODEV,
-                     "node %s takes no offload processors: dcfa.device is none",
+                     "node %s accepts no offload processors: dcfa.device is none",
                      tcad->conf->node.name);
         return;
     }

@@ -39,7 +39,7 @@ static int check_place(const struct peers *peers, const Tca__PeerHello *theirs,
     }
     if (expected && theirs->node != expected->node) {
         snprintf(text, text_bytes,
-                 "at %s:%u answers node %s instead of %s: the cluster files differ",
+                 "%s:%u is the address of node %s, not of %s: the cluster files differ",
                  expected->address, expected->port, node->name, expected->name);
         return -EINVAL;
     }
@@ -169,8 +169,7 @@ int greeting_choose(struct connection *connection, struct peer *peer, const Tca_
     if (peer->state == PEER_UP && same && former->ours && lower && !former->contested) {
         former->contested = true;
         peer_ping(peer, clock_now_ns());
-        snprintf(text, text_bytes,
-                 "it has a connection to this node already, which it is trying now");
+        snprintf(text, text_bytes, "it has a connection to this node already, which it is testing");
         return -EBUSY;
     }
     if (former && former->ours && lower &&
@@ -221,7 +220,7 @@ int greeting_welcomed(struct connection *connection, const Tca__PeerWelcome *wel
     if (connection->adopts)
         return adoption_welcomed(connection, welcome, text, text_bytes);
     if (!connection->resumes && welcome->resume_key.len > 0)
-        return refuse_resume(peers, -EPROTO, "it resumes a link that there is not", text,
+        return refuse_resume(peers, -EPROTO, "it resumes a link that does not exist", text,
                              text_bytes);
     if (!connection->resumes)
         return 0;

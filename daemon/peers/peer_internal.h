@@ -81,8 +81,9 @@ struct peer_link {
     size_t untold_bytes;
 };
 
-/* The keys of a greeting in which our welcome was sent. If its connection ends before theirs arrives, only
- * the other side may have begun the link, and a later greeting must go on with it. */
+/* The keys of a greeting in which this daemon has sent its welcome. If the connection ends before
+ * the peer's welcome arrives, only the peer may have begun the link, and a later greeting must
+ * continue it. */
 struct half_link {
     uint64_t incarnation; /* of the other side; 0: none */
     uint8_t own_key[LINK_KEY_BYTES], other_key[LINK_KEY_BYTES];
@@ -212,7 +213,7 @@ void link_explain(const struct outbox *outbox, uint64_t received, char *text, si
 /* Its connection or a connection attempt has ended: connects again if the error can pass and there is a link, or requests
  * wait for the first; otherwise the peer goes down. */
 void peer_disconnected(struct peer *peer, int error, const char *text);
-/* In any state with a link: the connection has ended, the link goes on. */
+/* In any state with a link: the connection has ended, the link continues. */
 void peer_lose(struct peer *peer, int error, const char *text);
 /* Called by the tick: in CONNECTING and GREETING; in LOST, RECONNECTING and RESUMING. */
 void peer_watch_attempt(struct peer *peer, uint64_t now_ns);

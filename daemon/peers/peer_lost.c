@@ -1,4 +1,5 @@
-/* Connecting again after a connection has ended without a goodbye: while the link goes on, or before there is one. */
+/* Connecting again after a connection has ended without a goodbye, while the link continues or
+ * before there is one. */
 #include <errno.h>
 #include <stdio.h>
 

@@ -136,7 +136,7 @@ static void handle_refusal(struct connection *connection, const Tca__Failure *fa
     int status = status_from_wire(failure->status);
     char text[PEER_TEXT_MAX];
 
-    snprintf(text, sizeof text, "it refuses: %s", failure->text);
+    snprintf(text, sizeof text, "it refused: %s", failure->text);
     peer_clean(text);
     if (peer && peer_has_link(peer) && is_passing(status)) {
         peer_lose(peer, status, text);

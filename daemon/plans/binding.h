@@ -142,5 +142,5 @@ void bindings_await_copied(struct tcad *tcad, uint32_t node, uint32_t tag,
 /* Requests of other daemons: PeerBind, and PeerUnbind, which ends the bindings it names. */
 void bindings_requested(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__PeerBind *bind);
 void bindings_unbind(struct tcad *tcad, uint32_t node, const Tca__PeerUnbind *unbind);
-/* A session of another node has gone: ends the bindings made for it. */
+/* A session of another node has ended: ends the bindings made for it. */
 void bindings_asker_gone(struct tcad *tcad, uint32_t node, uint64_t asker);

@@ -1,4 +1,4 @@
-/* Pairs as the sender's daemon gets to know them: it dials, unless the other one has to. */
+/* Pairs at the sender's daemon, which dials unless the other daemon has to. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -98,7 +98,7 @@ static int dial(struct pair *pair, char *text, size_t text_bytes)
 
 static int is_impossible(uint32_t node, char *text, size_t text_bytes)
 {
-    snprintf(text, text_bytes, "node %" PRIu32 " has named a pair that cannot be", node);
+    snprintf(text, text_bytes, "node %" PRIu32 " has named an invalid pair", node);
     return -EPROTO;
 }
 

@@ -21,7 +21,7 @@ int pair_dial(struct pair *pair);
 void pair_forget(struct pair *pair);
 /* To its process; fd -1: without a descriptor. */
 void pair_event(const struct pair *pair, Tca__Event__Kind kind, int status, int fd);
-/* The other node's daemon hears that it has ended. */
+/* Informs the other node's daemon that it has ended. */
 void pair_tell_other(const struct pair *pair, int status);
-/* Its process hears that it has ended. */
+/* Informs its process that it has ended. */
 void pair_end(struct pair *pair, int status);

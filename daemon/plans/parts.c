@@ -26,7 +26,7 @@ int parts_check_put(struct plan *plan, uint32_t step, const Tca__Put *put, struc
     if (unit->parts && (plan->run.parts_at >= START_PARTS_MAX ||
                         plan->part_count > START_PARTS_MAX - plan->run.parts_at))
         return plan_fail(plan, -EINVAL,
-                         "%" PRIu32 " puts in parts from index %" PRIu32
+                         "%" PRIu32 " puts with parts from index %" PRIu32
                          " on: the session's table has %d",
                          plan->part_count, plan->run.parts_at, START_PARTS_MAX);
     return 0;
@@ -38,7 +38,7 @@ int parts_check_target(struct plan *plan, const struct plan_unit *unit)
     if (!unit->parts || (!unit->attached && !unit->source->attached))
         return 0;
     return plan_fail_unit(plan, unit, -EINVAL,
-                          "a put in parts from or into attached memory: use memory of "
+                          "a put with parts from or into attached memory: use memory of "
                           "tca_region_alloc() or tca_alloc()");
 }
 
@@ -70,7 +70,7 @@ int parts_prepare(struct plan *plan)
     if (!run->parts)
         run->parts = calloc(plan->part_count, sizeof *run->parts);
     if (!run->parts)
-        return plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " puts in parts",
+        return plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " puts with parts",
                          plan->part_count);
     run->part_count = plan->part_count;
     run->other_bytes = run->bytes;

@@ -124,7 +124,7 @@ void plan_reported(struct plan *plan)
     LIST_REMOVE(plan, next_unreported, unreported_link);
 }
 
-/* The client has read what was queued for it, or has gone. */
+/* The client has read what was queued for it, or has ended. */
 static void report_broken(void *context)
 {
     struct session *session = context;

@@ -154,7 +154,8 @@ static void take_bound(struct request *request, const Tca__PeerBound *bound)
         if (plan->chains[unit->chain].direct)
             plan_take_direct(plan, unit, bound->puts[i]);
         else if (!unit->rails)
-            plan_fail_unit(plan, unit, -EPROTO, "its node has bound it on no rail of ours");
+            plan_fail_unit(plan, unit, -EPROTO,
+                           "its node has bound it to none of the rails of this node");
         parts_check_target(plan, unit);
         plan_use_owner(plan, unit);
     }
@@ -170,7 +171,7 @@ static void bound_there(void *context, int status, const Tca__Message *reply, co
     if (status < 0)
         plan_fail(request->plan, status, "%s", text);
     else if (reply->body_case != TCA__MESSAGE__BODY_PEER_BOUND)
-        plan_fail(request->plan, -EPROTO, "node %" PRIu32 " answered a bind with something else",
+        plan_fail(request->plan, -EPROTO, "node %" PRIu32 " sent an unexpected reply to a bind",
                   unit_of(request, 0)->node);
     else
         take_bound(request, reply->peer_bound);
@@ -193,7 +194,7 @@ static int no_rail(struct plan *plan, const struct plan_unit *unit)
         if (*rail_at(tcad, rail)->remedy)
             remedy = rail_at(tcad, rail)->remedy;
     }
-    return plan_fail(plan, -ENETDOWN, "no rail of ours leads to node %" PRIu32 ": %s%s%s",
+    return plan_fail(plan, -ENETDOWN, "no rail of this node leads to node %" PRIu32 ": %s%s%s",
                      unit->node, text, *remedy ? ": " : "", remedy);
 }
 

@@ -1,6 +1,6 @@
 /*
  * Moves to other rails (plan.h). When a rail to a node is lost while the node is up, the chains on it move to the best
- * rail that is left; a start that runs then fails, because how much of it has arrived is unknown, and later ones go on.
+ * rail that is left; a start that runs then fails, because how much of it has arrived is unknown, and later ones succeed.
  * When a better rail is back (plan_return.c), the chains move to it between two starts. The bindings at the targets' nodes
  * hold for every rail, so no request is needed.
  */
@@ -147,7 +147,7 @@ static int move_chain(struct plan *plan, struct plan_chain *chain)
             plan->id, plan->name[0] ? plan->name : "unnamed", rail_name(plan->tcad, before));
     }
     if (r == 0)
-        log_info(NULL, "plan %" PRIu64 ".%" PRIu32 ", chain %u: %s, it goes on over %s",
+        log_info(NULL, "plan %" PRIu64 ".%" PRIu32 ", chain %u: %s, it continues on rail %s",
                  plan->session_id, plan->id, (unsigned)(chain - plan->chains), why,
                  rail_name(plan->tcad, chain->rail));
     return r;

@@ -197,7 +197,7 @@ static uint16_t unprotected_port(const struct tcad *tcad, unsigned rail)
     return colon ? (uint16_t)atoi(colon + 1) : 0;
 }
 
-/* A connection that is just being closed is gone at the next check. */
+/* A connection that is just being closed will not be there at the next check. */
 static void check_leaks(struct tcad *tcad)
 {
     struct exposure *exposure = &tcad->exposure;

@@ -20,7 +20,7 @@ enum {
     QUEUE_MAX = 1000,                    /* messages that a client has not read */
     QUEUE_BYTES_MAX = FRAME_PAYLOAD_MAX, /* of all of them; a single one may always be queued */
     QUEUE_FDS_MAX = 256,                 /* of all of them */
-    PATIENCE_MS = 1000,                  /* of those who wait for a client that reads nothing */
+    PATIENCE_MS = 1000,                  /* of waits for a client that reads nothing */
 };
 
 struct outgoing {
@@ -66,20 +66,20 @@ static struct outgoing *outgoing_new(struct client *client, uint32_t tag, size_t
     if (client->queued >= QUEUE_MAX ||
         (client->queued > 0 && bytes > QUEUE_BYTES_MAX - client->queued_bytes) ||
         client->queued_fds + fd_count > QUEUE_FDS_MAX) {
-        client_doom(client, "it does not read its answers: more than 1,000, 64 MiB or 256 "
+        client_doom(client, "it does not read its replies: more than 1,000, 64 MiB or 256 "
                             "descriptors of them wait");
         return NULL;
     }
     char text[512];
     if (charge_take(client->tcad, &client->charge, client->uid, USER_MESSAGES,
-                    sizeof(struct outgoing) + bytes, "an answer that is not read", text,
+                    sizeof(struct outgoing) + bytes, "a reply that is not read", text,
                     sizeof text) < 0) {
         client_doom(client, text);
         return NULL;
     }
     struct outgoing *out = malloc(sizeof *out + payload_bytes);
     if (!out) {
-        client_doom(client, "no memory for an answer");
+        client_doom(client, "out of memory for a reply");
         return NULL;
     }
     *out = (struct outgoing){.tag = tag, .bytes = bytes};
@@ -137,7 +137,7 @@ static void cannot_send(struct client *client, uint32_t tag, int error)
     char text[256];
     Tca__Failure failure;
     Tca__Message message;
-    snprintf(text, sizeof text, "the answer of tcad could not be sent: %s", remedy_text(error));
+    snprintf(text, sizeof text, "tcad could not send its reply: %s", remedy_text(error));
     message_failure(&message, &failure, error, text);
     if (tag != 0) /* 0: an event */
         frame_send_message(client->fd, tag, &message.base, NULL, 0);

@@ -16,7 +16,7 @@ struct server;
 struct session;
 struct tcad;
 
-/* Somebody who has more to send than may be queued; see client_await_drained(). */
+/* A sender that has more to send than may be queued; see client_await_drained(). */
 struct client_wait {
     struct client_wait *next;
     void (*drained)(void *context);

@@ -105,7 +105,7 @@ int client_request_new(struct client *client, struct frame *frame,
         hand_over(request);
         return 0;
     }
-    frame_close_fds(frame, 1); /* the payload's: nobody asks for the others */
+    frame_close_fds(frame, 1); /* the payload's: the others are not requested */
     int r = worker_submit(client->tcad->worker, unpack, unpacked, destroy, request);
     if (r < 0) {
         destroy(request);

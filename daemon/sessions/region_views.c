@@ -55,7 +55,7 @@ static void tell(struct session *session)
 
 static bool tell_some(void *context);
 
-/* The client has read what was queued for it, or has gone. */
+/* The client has read what was queued for it, or has ended. */
 static void tell_again(void *context)
 {
     struct session *session = context;

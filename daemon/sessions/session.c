@@ -164,8 +164,8 @@ static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
     }
     if (tcad->draining) {
         client_failf(client, tag, -EBUSY,
-                     "node %s is draining and takes no new sessions: use another node, or \"tcactl "
-                     "drain off\"",
+                     "node %s is draining and accepts no new sessions: use another node, or "
+                     "\"tcactl drain off\"",
                      conf->node.name);
         return false;
     }

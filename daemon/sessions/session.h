@@ -159,7 +159,7 @@ bool session_refuses(const struct session *session, char *text, size_t text_byte
 /* If messages are queued, returns true, and waits until they are sent: client_await_drained(). */
 bool session_await_reader(struct session *session, struct client_wait *wait);
 
-/* A rank of this session's group is gone: marks it in the notification segment and sends the client
+/* A rank of this session's group has ended: marks it in the notification segment and sends the client
  * an event, once all notifications of that rank have been raised. state: SOURCE_DEAD or
  * SOURCE_NODE_DOWN. */
 void session_source_gone(struct session *session, uint32_t rank, enum source_state state);

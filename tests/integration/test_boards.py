@@ -175,7 +175,7 @@ class CutOff(Boards):
         self.assertEqual(receiver.ask("notified 0 1"), ["0"])
         self.assertEqual(self.rebound(cluster[0]), 2)
         self.assertEqual(self.rebound(cluster[0], "returned"), 3)
-        self.assertRegex(cluster[0].log_text(), "a better rail than ofi:[a-z]+:lo is back, it goes on over peach2:0")
+        self.assertRegex(cluster[0].log_text(), "a better rail than ofi:[a-z]+:lo is back, it continues on rail peach2:0")
 
     def test_stuck_board(self):
         """A board that is cabled but stuck: plans do not move back before the node replies over it."""

@@ -170,7 +170,7 @@ class Checks(harness.Case):
                 with contextlib.suppress(Failed):
                     pair[0].ask(f"start {plan}")
                     pair[0].ask(f"wait {plan} 60000")
-                return f"rail {rails[lost]} was lost, it goes on over {kept}" in self.nodes[0].log_text()
+                return f"rail {rails[lost]} was lost, it continues on rail {kept}" in self.nodes[0].log_text()
 
             until(moved, "the plan has moved")
             while pair[1].ask("count 0 0") != ["0"]:

@@ -48,7 +48,8 @@ int run_wisdom(struct tcactl *tcactl, int count, char **arguments)
     if (count == 0)
         return list_wisdom(tcactl);
     if (strncmp(arguments[0], "clear", strlen(arguments[0])) != 0) {
-        fprintf(stderr, "tcactl: wisdom: \"%s\" is not clear\n", arguments[0]);
+        fprintf(stderr, "tcactl: wisdom: unknown argument \"%s\": only \"clear\" is possible\n",
+                arguments[0]);
         return EXIT_USAGE;
     }
     int r = tca_wisdom_clear();

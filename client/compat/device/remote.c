@@ -117,7 +117,7 @@ struct remote *remote_take(const struct reference *target, struct cuda_place *pl
     }
     remote->users++;
     if (__builtin_add_overflow(target->device_offset_bytes, target->bytes, &end) ||
-        end > remote->cuda.bytes) { /* not a handle of ours: the agent will reject it */
+        end > remote->cuda.bytes) { /* not a handle of this library: the agent will reject it */
         remote_give(remote);
         return NULL;
     }

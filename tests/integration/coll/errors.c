@@ -46,7 +46,7 @@ static void by_one_rank(void)
     expect(tca_coll_broadcast(session, out, COUNT, rank == 1 ? 2 : 0, NULL, &coll), -EINVAL,
            rank == 1 ? "root 2: the group has the ranks 0 to 1" : "rank 1: root 2", "root");
     expect(tca_coll_alltoall(session, in, out, rank == 0 ? UINT64_MAX : 8, NULL, &coll), -EINVAL,
-           rank == 0 ? "less than 2^48 bytes" : "elements of 2 bytes", "length");
+           rank == 0 ? "shorter than 2^48 bytes" : "elements of 2 bytes", "length");
     expect(tca_coll_allgatherv(session, in, out, NULL, NULL, &coll), -EINVAL, "spans is NULL",
            "spans");
     struct tca_coll_edge edge = {.rank = rank == 1 ? 2 : 0, .source = in, .bytes = 8};

@@ -82,7 +82,7 @@ class Clients(HostileCase):
                 while True:
                     client.send(wire.blob(wire.REGION_FREE, wire.number(1, 0)))
             client.close()
-        self.assertIn("does not read its answers", cluster[0].log_text())
+        self.assertIn("does not read its replies", cluster[0].log_text())
 
     def mapping(self, node):
         """A client commits puts into 4,000 regions, which it maps; on return, the daemon is waiting for the client to read."""

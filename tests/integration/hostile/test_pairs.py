@@ -120,7 +120,7 @@ class Pairs(hostile.HostileCase):
         first, second = self.open(cluster[0]), self.open(cluster[0])
         commit(first)
         for _ in range(5):
-            with self.fails("-EPROTO", "step 0", "a pair that cannot be"):
+            with self.fails("-EPROTO", "step 0", "an invalid pair"):
                 commit(second)
         self.assertEqual(len(answers), 1)
         commit(first)

@@ -136,14 +136,14 @@ class Peers(hostile.HostileCase):
     def test_few_questions(self):
         """A plan requests hundreds of bindings of a node in one message."""
         _, node, client, puts = self.setting(lambda node, number, count: node.bind(count))
-        with self.fails("-EPROTO", "step 0", "no rail of ours"):  # there are no landings
+        with self.fails("-EPROTO", "step 0", "none of the rails of this node"):  # there are no landings
             client.ask(wire.commit(puts))
         self.assertEqual(node.asked, [MOST] * (PUTS // MOST) + [PUTS % MOST])
         node.asked.clear()
         long = wire.program([wire.op(wire.BLOCK, count=1, offset=2 * i) for i in range(12000)], size=12000, blocks=12000, upper=23999,
                             ub=23999)
         region, handle = client.alloc(1 << 20)[0], wire.fields(wire.fields(puts[0])[1][0])[4][0]
-        with self.fails("-EPROTO", "step 0", "no rail of ours"):
+        with self.fails("-EPROTO", "step 0", "none of the rails of this node"):
             client.ask(wire.commit([wire.put(region, handle, long, b"")] * 8))
         self.assertEqual(node.asked, [2] * 4)  # at most 1 MiB of layouts, each of 384 kB
 
@@ -152,7 +152,7 @@ class Peers(hostile.HostileCase):
             with self.subTest(rail=rail):
                 landing = wire.blob(2, wire.blob(2, b"here") + wire.number(3, rail))
                 _, _, client, puts = self.setting(lambda node, number, count, landing=landing: node.bind(count, landing))
-                with self.fails("-EPROTO", "step 0", "no rail of ours"):
+                with self.fails("-EPROTO", "step 0", "none of the rails of this node"):
                     client.ask(wire.commit(puts))
 
     def test_the_put_is_named(self):

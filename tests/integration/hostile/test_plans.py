@@ -133,9 +133,9 @@ class Plans(HostileCase):
                 self.refused("-EINVAL", "step 0", "as a whole", seat=seat, steps=[self.put(combine=1, element=15, parts=1)])
                 self.refused("-EINVAL", "more than once", seat=seat, steps=[self.put(target_layout=endless, parts=1)])
                 for at in (1023, 1024, 1 << 31, (1 << 32) - 1):
-                    self.refused("-EINVAL", "puts in parts", f"index {at}", "has 1024", seat=seat, parts_at=at,
+                    self.refused("-EINVAL", "puts with parts", f"index {at}", "has 1024", seat=seat, parts_at=at,
                                  steps=[self.put(parts=1), self.put(parts=1)])
-                self.refused("-EINVAL", "1025 puts in parts", seat=seat, steps=[self.put(parts=1)] * 1025)
+                self.refused("-EINVAL", "1025 puts with parts", seat=seat, steps=[self.put(parts=1)] * 1025)
                 self.commit_and_release([self.put(source_layout=endless, parts=1), self.put(parts=1)], parts_at=1022, seat=seat)
 
     def test_repeating(self):

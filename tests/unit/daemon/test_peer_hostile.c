@@ -113,7 +113,7 @@ Test(peer_hostile, another_node_at_the_address_is_refused)
     reply = (struct reply){0};
     ask(c, 1, "x", LONG, &reply);
     run_until(answered);
-    contains(reply.text, "answers node n0 instead of n1");
+    contains(reply.text, "is the address of node n0, not of n1");
 }
 
 /* ---- hostile bytes ---- */

@@ -342,7 +342,7 @@ Test(peer_resume, a_link_that_there_is_not_is_not_resumed)
     raw_hello(RAW_INCARNATION, raw.their_key);
     cr_assert_eq(raw_welcomed(), -1);
     raw_welcome(raw.their_key, 0);
-    raw_expect_failure(-EPROTO, "resumes a link that there is not");
+    raw_expect_failure(-EPROTO, "resumes a link that does not exist");
     cr_assert_eq(peers_refused_resumes(node->tcad.peers), 1);
 }
 
