@@ -293,7 +293,7 @@ int msg_peer_progress(struct msg_peer *peer, struct tca_msg *msg)
 {
     int end = 0, end_again = 0;
 
-    if (peer->failed) { /* its plans still tell what has become of sends */
+    if (peer->failed) { /* its plans still show which sends have completed */
         msg_large_progress(peer, msg);
         return peer->failed;
     }

@@ -231,7 +231,7 @@ struct tca_msg_request *tca_msg_release(struct tca_msg_request *request)
     return NULL;
 }
 
-/* Sends that the program still holds are complete, or it gives them up. */
+/* Sends that the program still holds are complete, or are abandoned. */
 static bool has_work(const struct tca_msg *msg)
 {
     for (uint32_t i = 0; i < msg->request_count; i++) {

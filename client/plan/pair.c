@@ -300,7 +300,7 @@ void pairs_push(struct tca *session)
     standby_leave(session->standby);
 }
 
-/* How many have something that was not delivered, which they are asked for. */
+/* Number of connections whose data has not reached the other host; give_up: abandons them. */
 static unsigned drain(struct tca *session, const struct pair *one, bool give_up)
 {
     unsigned late = 0;

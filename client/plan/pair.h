@@ -60,22 +60,22 @@ void pairs_push(struct tca *session);
 /* Call before sleeping on the doorbell, which then rings when they have work. 0; -EAGAIN: they have
  * work now; other errors: it will not ring. */
 int pairs_arm(struct tca *session);
-/* Whether the socket of tcad becomes readable until end_ns; meanwhile moves connections on.
+/* Whether the socket of tcad becomes readable before end_ns; meanwhile advances the connections.
  * control_ops.await */
 bool pairs_await(void *session, uint64_t end_ns);
-/* Waits until all that was put over one (NULL: over all) has reached the other process's host, so
- * that the end of a landing, of which the other process is told, cannot overtake it. Gives the
- * connection up if that has not happened until end_ns. */
+/* Waits until all data that was put over one pair (NULL: over all) has reached the other process's
+ * host, so that the end of a landing, of which the other process is informed, cannot overtake it.
+ * Ends the connection if this takes until end_ns. */
 void pairs_drain(struct tca *session, const struct pair *pair, uint64_t end_ns);
 
 /* session->pairs is not NULL: takes what has arrived at this host. */
 void pairs_take(struct tca *session);
-/* Ends everything that is put over it, now. */
+/* Ends all puts over the pair at once. */
 void pair_abandon(struct tca *session, struct pair *pair, int error);
 
 /* A region of this session is freed: nothing is written there any more. */
 void pairs_forget_region(struct tca *session, struct mapped_region *region);
-/* The daemon has ended: so have they. */
+/* The daemon has ended, and all pairs with it. */
 void pairs_lose(struct tca *session, int error);
 /* The session ends. All plans must be released. */
 void pairs_clear(struct tca *session);

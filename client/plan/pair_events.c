@@ -139,7 +139,7 @@ static int fill(struct tca *session, const Tca__PairLanding *event, struct landi
     return r;
 }
 
-/* What comes for it is late, not early. */
+/* Data that still arrives for the landing is late, not early. */
 static int skip(struct tca *session, const Tca__PairLanding *event)
 {
     const struct driver_landing_args nothing = {.grant = event->pair};

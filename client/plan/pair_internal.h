@@ -1,4 +1,4 @@
-/* What pair.c and pair_events.c know of each other. */
+/* Between pair.c and pair_events.c. */
 #pragma once
 
 #include "client/plan/pair.h"

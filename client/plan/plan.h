@@ -77,7 +77,7 @@ struct unit {
     struct mapped_segment *notified; /* has the counter; NULL: none on this node */
     struct process *process;         /* target on this node */
     struct pair *pair;               /* target on another node: then it is of that driver */
-    const struct step *notify;       /* NULL: it notifies nobody */
+    const struct step *notify;       /* NULL: no notification */
     _Atomic bool gone;               /* the process that it puts to or notifies has ended;
                                   chain_step.gone */
     const struct step *tried; /* its copy mode is found by trial (trial.h); NULL: it is fixed */

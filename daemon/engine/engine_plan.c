@@ -7,8 +7,8 @@
 
 /* ---- states ---- */
 
-/* From (row) to: a bit per state. PAUSED to PAUSED: the loop paused it before it heard that it
- * rests. */
+/* From (row) to: a bit per state. PAUSED to PAUSED: the loop paused the plan before it was notified
+ * that the plan rests. */
 static const unsigned legal[ENGINE_PLAN_STATES] = {
     [ENGINE_PLAN_OPEN] = 1u << ENGINE_PLAN_RESTING | 1u << ENGINE_PLAN_PAUSED |
                          1u << ENGINE_PLAN_BROKEN | 1u << ENGINE_PLAN_LEAVING,

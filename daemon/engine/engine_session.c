@@ -271,7 +271,7 @@ static void hurry_work(struct engine *engine, void *context)
     for (uint32_t i = 0; i < PLANS_PER_SESSION_MAX; i++) {
         struct engine_plan *plan = session->plans[i];
         for (uint32_t k = 0; plan && k < plan->chain_count; k++)
-            if (plan->chains[k]) /* it is not broken, and its chains gone */
+            if (plan->chains[k]) /* else the plan is broken, and its chains are freed */
                 chain_hurry(plan->chains[k], session->hurry);
         if (!plan)
             continue;

@@ -1,5 +1,5 @@
 /*
- * The member's side: which session is in which group, and which ranks have gone.
+ * The member's side: which session is in which group, and which ranks have ended.
  *
  * A join is sent to the root by group_join.c and group_request.c and handled there by
  * group_root_join.c.

@@ -92,7 +92,7 @@ static void leave(struct groups *groups, struct session *session, struct place *
         (struct session_member){session->tcad->node, session->id, session->tcad->incarnation, true};
 }
 
-/* Marks ranks that had gone before the list of members arrived. This can end the session. */
+/* Marks ranks that had ended before the list of members arrived. This can end the session. */
 static void mark_early(struct session *session, struct place *place)
 {
     struct tcad *tcad = session->tcad;

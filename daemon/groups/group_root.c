@@ -108,7 +108,7 @@ static void tell_members(struct root *root, const struct group *group, uint32_t 
     }
 }
 
-/* Informs the members' nodes that these ranks, all of one node, have gone. Their own node does so,
+/* Informs the members' nodes that these ranks, all of one node, have ended. Their own node does so,
  * too, unless it is down; a repetition has no effect. */
 static void relay(struct root *root, struct group *group, const uint32_t *ranks, uint32_t count)
 {

@@ -197,7 +197,7 @@ static int adoption_welcomed(struct connection *connection, const Tca__PeerWelco
     struct peer *peer = connection->peer;
 
     if (connection->ours && welcome->resume_key.len == 0) {
-        connection->adopts = false; /* it does not have it: the connection begins another */
+        connection->adopts = false; /* it does not have the link: the connection begins another */
         return 0;
     }
     if (!is_key(peer->half.own_key, &welcome->resume_key))

@@ -60,8 +60,8 @@ void connection_send_hello(struct connection *connection)
     hello->peer_hello->heartbeat_key = (ProtobufCBinaryData){0};
 }
 
-/* The connecting side names the link that it has; whether the other side has it, too, is in the welcome, and
- * ours waits for that. */
+/* The connecting side names the link that it has. The other side's welcome shows whether it has
+ * this link, too; the connecting side sends its own welcome after that. */
 static bool awaits_decision(const struct connection *connection)
 {
     return connection->ours && (connection->adopts || connection->resumes);

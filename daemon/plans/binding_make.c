@@ -68,7 +68,7 @@ static void register_one(struct binding *binding)
     }
 }
 
-/* What is missing, landing_new() compiles. */
+/* landing_new() compiles what is missing. */
 static void compile_one(struct binding *binding)
 {
     const struct driver_landing_args args = {.layout = binding->layout};
@@ -177,7 +177,7 @@ static void drop_programs(struct binding *binding)
     }
 }
 
-/* For a process that is to be told more, and that reads. */
+/* Whether to wait until the process, which is to be sent more, has read its messages. */
 static bool must_wait(struct making *making, struct session *session, void (*again)(void *context))
 {
     char text[256];

@@ -189,7 +189,7 @@ struct plan_step {
     _Atomic bool gone; /* the notifier, for chain_step.gone */
 };
 
-/* An object that the plan needs: when it goes, the plan is notified. */
+/* An object that the plan needs: when it ends, the plan is notified. */
 struct plan_use {
     struct plan_use *next;
     struct use use;

@@ -1,5 +1,5 @@
-/* The release of a plan, and what a broken one releases at once (plan.h): first the engine ends what runs, then its puts
- * complete remotely and are released, then what they were bound to. */
+/* The release of a plan, and of what a broken plan releases at once (plan.h). The engine ends what
+ * runs; then the puts complete remotely and are released; then their bindings are. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -60,7 +60,7 @@ void plan_strip(struct plan *plan, void (*done)(void *plan))
     engine_job(plan->tcad->engine, &plan->call, strip_some, done, plan);
 }
 
-/* ---- on the loop: what they led to ---- */
+/* ---- on the loop: bindings ---- */
 
 enum { UNBIND_MAX = 1024 }; /* with one message */
 

@@ -31,7 +31,7 @@ struct plan_reply {
     Tca__Mapping *room, **mappings; /* of all units up to now */
     uint32_t count;
     uint32_t first; /* the first whose descriptors are in `fds` */
-    /* borrowed from regions and sessions, which may go by the next slice */
+    /* borrowed from regions and sessions, which may be freed before the next slice */
     int fds[REPLY_FDS_MAX];
     uint32_t fd_count;
     int own[REPLY_FDS_MAX]; /* to be closed afterwards */

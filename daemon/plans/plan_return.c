@@ -1,10 +1,8 @@
-/*
- * The way back: a plan that lost a rail, or was committed while no cable led where it puts, is on a
- * rail that is second to it. Once the better one leads there again, its chains move back, between
- * two starts: none of them fails for that.
+/* Plans return to better rails. A plan that has lost a rail, or was committed while no cable led to
+ * its targets, is on its second-best rail. When the better rail leads there again, its chains move
+ * back between two starts, so that no start fails because of the move.
  *
- * comeback.h says when a rail counts as good again; here it is asked, and the plans are moved.
- */
+ * comeback.h decides when a rail is good again; this file asks it, and moves the plans. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -208,7 +206,7 @@ static bool has_lost(const struct plan *plan)
     return false;
 }
 
-/* Also what has lost a rail that it does not want: it may need that rail yet. */
+/* Also plans that have lost a rail that they do not want, because they may still need it. */
 void plan_watch(struct plan *plan)
 {
     struct tcad *tcad = plan->tcad;

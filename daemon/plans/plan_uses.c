@@ -1,7 +1,7 @@
 /*
  * The objects that plans need: the regions that they put into, the sessions that own these, that are
  * notified or waited for, and nodes. Each object has a list of its plans (uses.h), so that only
- * those are informed when it goes.
+ * those are informed when it ends.
  */
 #include <errno.h>
 #include <inttypes.h>
