@@ -46,15 +46,18 @@ extern "C" {
  * memory of the GPU whose context is current in tcaMalloc(), or of the first GPU if there is no
  * current context. With a CUDA runtime before 12, call cudaFree(0) after cudaSetDevice(). Memory
  * from cudaMalloc() can have handles too, as tcaMemoryGPU. Without a GPU, tcaMemoryGPU is host
- * memory with the same semantics; processes of both kinds can belong to one job. Data to or from
- * GPU memory is copied in tcaStartDMADesc(), which returns when the copy is complete; running
- * kernels are not affected. Within a node the data goes directly to the other process's memory if
- * the driver can export it (memory from tcaMalloc(), if one GPU can access the other); otherwise
- * through host memory on both sides, copied by a thread that each process with a GPU has. Within a
- * chain, transfers to GPU memory go first. Programs without GPU memory make no CUDA calls.
- * TCA_CUDA=off selects host memory; with on, tcaInit() fails if there is no GPU; auto, the default,
- * reports an unusable driver on standard error. In a job with GPUs, the number of processes plus
- * the number of processes with a GPU is at most 4096.
+ * memory with the same semantics; processes of both kinds can belong to one job.
+ *
+ * Data to or from GPU memory is copied in tcaStartDMADesc(), which returns when the copy is
+ * complete; running kernels are not affected. Within a node the data goes directly to the other
+ * process's memory if the driver can export it (memory from tcaMalloc(), if one GPU can access the
+ * other); otherwise through host memory on both sides, copied by a thread that each process with a
+ * GPU has. Within a chain, transfers to GPU memory go first. In a job with GPUs, the number of
+ * processes plus the number of processes with a GPU is at most 4096.
+ *
+ * Programs without GPU memory make no CUDA calls. TCA_CUDA=off selects host memory; with on,
+ * tcaInit() fails if there is no GPU; auto, the default, reports an unusable driver on standard
+ * error.
  *
  * Rails: between nodes, programs of the TCA API use PEACH2 boards where a cable leads (rail
  * peach2), regardless of predicted cost, and otherwise the rail with the lowest predicted cost;
