@@ -43,8 +43,8 @@ static __attribute__((noinline, cold)) int fail(struct tca_coll *coll, int error
     return error;
 }
 
-/* Ranks that have ended are looked for also where this one does not wait for them directly: it would
- * never learn of it. */
+/* Also checks ranks that this one does not wait for directly: it would not notice their end
+ * otherwise. */
 __attribute__((noinline)) int coll_run_watch(struct tca_coll *coll, bool look)
 {
     int r = tca_dispatch(coll->session);
@@ -290,7 +290,7 @@ static int wait_slices(struct tca_coll *coll, int64_t end_ns)
     }
 }
 
-/* Nothing can be done at the moment, other than for what else is running. */
+/* This operation cannot advance at the moment: advances the others that run. */
 static int linger(struct tca_coll *coll, uint64_t round, int64_t end_ns)
 {
     coll_run_all(coll->siblings);

@@ -140,8 +140,8 @@ int tca_halo_new(struct tca *session, const struct tca_halo_args *args, struct t
     return r;
 }
 
-/* A plan of a failed exchange may wait for a neighbour that does not come any more, for as long as
- * the session's time-out: it is left to tca_close(), which ends it at once. */
+/* A plan of a failed exchange may wait for a neighbour that will not notify it, for as long as the
+ * session's time-out: it is left to tca_close(), which ends it at once. */
 static void free_plans(struct tca_halo *halo, struct halo_neighbour *neighbour)
 {
     for (uint32_t buffer = 0; buffer < HALO_BUFFERS; buffer++) {

@@ -55,9 +55,10 @@ unsigned pairs_rail(const struct tcad *tcad, uint32_t node, unsigned wanted);
 /* For the receiver: the pair with that process, made unless it exists. -EDQUOT, -ENOMEM. */
 int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct session *to,
               unsigned rail, struct pair **ret_pair, char *text, size_t text_bytes);
-/* Tells the process where puts over its pair land; and that they do not any more. -ENOSPC, -ENOMEM. */
 /* The process that a binding to a pair is for; NULL: it has ended. */
 struct session *pair_receiver(const struct binding *binding);
+/* Informs the process where puts over its pair land; and of the end of a landing. -ENOSPC,
+ * -ENOMEM. */
 int pair_land(struct binding *binding);
 void pair_unland(struct binding *binding);
 /* The driver's event, on the loop: the connection that was expected. */
