@@ -186,12 +186,12 @@ TCA_API const char *dcfa_result_name(uint32_t result); /* a static text */
 /* tca-hostd(1), which an ordinary user runs beside tcad, does on the host what is too expensive for
  * an offload processor or out of its reach: joining a group, reading input, exchanges and
  * reductions over the group, writing output. The processor computes, and transfers data to its
- * peers by the queues above.
+ * peers through its queues (tca-dcfa(3)).
  *
- *     dcfa_host_open(processor, NULL, &host);           // joins the group
+ *     dcfa_host_open(processor, NULL, &host);
  *     dcfa_host_read(host, "input", 0, memory, bytes);
- *     dcfa_host_allgather(host, mine, sizeof *mine, all);  // addresses
- *     ...                                               // and keys
+ *     dcfa_host_allgather(host, mine, sizeof *mine, all);
+ *     // connect the queues, transfer data, compute
  *     dcfa_host_allreduce(host, sum, sum, 1, TCA_TYPE_DOUBLE,
  *                         TCA_COMBINE_SUM);
  *     dcfa_host_write(host, "output", 0, memory, bytes);
