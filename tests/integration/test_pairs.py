@@ -355,7 +355,7 @@ class Pairs(harness.Case):
         plan = sender.plan(f"put {source} 0 {8 << 20} {receiver.handle(target)} 0 {8 << 20}", "notify 1 0", rail="tcp", seat="client")
         receiver.process.send_signal(signal.SIGSTOP)
         sender.ask(f"start {plan}")
-        with self.refused("-ETIMEDOUT", "has not taken its part"):
+        with self.refused("-ETIMEDOUT", "has not copied its part"):
             sender.ask(f"wait {plan} 300")
         receiver.process.send_signal(signal.SIGCONT)
         receiver.tell("notified_wait 0 0 -1")
