@@ -142,8 +142,8 @@ static __attribute__((noinline, cold)) void take_news(struct tca *session)
     for (struct pair *pair = session->pairs->pairs; pair; pair = pair->next) {
         if (pair->lost)
             pair_break_plans(session, pair, true,
-                             "the connection to its receiver was lost, and puts that were complete "
-                             "may not have arrived");
+                             "the connection to its receiver was lost, and puts of completed "
+                             "starts may not have arrived");
         if (pair->down)
             pair_break_plans(session, pair, false, "the connection to its receiver was lost");
         pair->lost = pair->down = false;
