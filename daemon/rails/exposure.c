@@ -110,12 +110,13 @@ unsigned exposure_reserve(uint64_t limit)
     return (unsigned)(limit / RESERVE_SHARE < most ? limit / RESERVE_SHARE : most);
 }
 
-/* Reserves descriptors by opening dummies, so that connections from the network cannot use them. */
+/* Reserves descriptors by opening dummies, so that connections from the network cannot use them. They have the highest
+ * numbers: when they are released, the lowest free one still says how many are in use (descriptors_now()). */
 static void take_spare(struct exposure *exposure, uint64_t limit)
 {
     const unsigned most = exposure_reserve(limit);
     while (exposure->spare_count < most) {
-        int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+        int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, limit > most ? (int)(limit - most) : 0);
         if (fd < 0)
             return;
         exposure->spare[exposure->spare_count++] = fd;
@@ -143,8 +144,10 @@ static void shut_rails(struct tcad *tcad, bool shut)
 static void watch_descriptors(struct tcad *tcad)
 {
     struct exposure *exposure = &tcad->exposure;
-    const struct descriptors now = descriptors_now();
+    struct descriptors now = descriptors_now();
     const uint64_t reserve = now.limit / RESERVE_SHARE;
+    now.used += exposure->spare_count;
+    now.used = now.used < now.limit ? now.used : now.limit;
     if (!exposure->shut && now.used > now.limit - reserve) {
         if (exposure->spare_count > 0) /* one, to refuse pending connections with */
             give_spare(exposure, exposure->spare_count - 1);

@@ -9,6 +9,7 @@ import shutil
 import socket
 import struct
 import subprocess
+import time
 import unittest
 
 import harness
@@ -185,6 +186,8 @@ class Exposure(harness.Case):
             return any("descriptors are in use" in text for text in node.tcactl("status")["warnings"])
 
         until(shut_by_flood, "the door is shut")
+        time.sleep(3)  # tcad has looked again
+        self.assertNotIn("are open again", node.log_text())
         self.assertIsNone(connects(harness.ADDRESS, address))
         for number in range(4):
             actor = cluster.actor()
