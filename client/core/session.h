@@ -28,7 +28,10 @@ struct tca {
                              COMPLETE_ENTRIES */
     uint64_t last_flush;  /* flush points in plans so far (client/plan/bind.c) */
     struct tca_plan *running; /* plans with client-seat chains in progress */
-    struct pairs *pairs; /* connections to processes of other nodes (client/plan/pair.h); NULL */
+    struct pairs *pairs;    /* connections to processes of other nodes (client/plan/pair.h); NULL */
+    _Atomic bool connected; /* there is or was one: a hint, for calls without its lock */
+    uint32_t idle_moves,
+        skipped;             /* how often nothing had come over them; waits that did not look */
     struct standby *standby; /* moves them on while the program computes, and has the lock of
                                 `pairs` and `mapped_regions`; NULL: not used */
     bool copying;            /* some of these can be advanced now */

@@ -151,7 +151,7 @@ void standby_lock(struct standby *standby)
 
 void standby_rest(struct standby *standby)
 {
-    if (!standby->rung && !standby->ops->arm(standby->context))
+    if (!standby->rung && standby->ops->left(standby->context))
         ring(standby);
 }
 

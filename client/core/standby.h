@@ -25,9 +25,12 @@ struct notify_segment;
 struct standby_ops {
     /* On the thread: does what there is to do now, a little at a time. Whether it did anything. */
     bool (*work)(void *context);
-    /* Before the thread sleeps: from now on, a descriptor becomes readable when there is work. False:
-     * there is work now. Repeated calls cost little. */
+    /* On the thread, before it sleeps: from now on, a descriptor becomes readable when there is work.
+     * False: there is work now. */
     bool (*arm)(void *context);
+    /* While the thread sleeps, at the end of each call of the program: whether that leaves work behind
+     * of which no descriptor tells. */
+    bool (*left)(void *context);
 };
 
 struct standby {

@@ -165,11 +165,21 @@ static bool arm(void *context)
     struct pairs *pairs = session->pairs;
     if (pairs->driver && pairs->driver->ops->arm(pairs->driver) < 0)
         return false;
-    return session->polled || control_is_full(&session->control) ||
+    pairs->deaf = control_is_full(&session->control);
+    return session->polled || pairs->deaf ||
            standby_add(session->standby, session->control.fd, true) == 0;
 }
 
-static const struct standby_ops standby_ops = {.work = work, .arm = arm};
+static bool left(void *context)
+{
+    const struct tca *session = context;
+    const struct pairs *pairs = session->pairs;
+    if (pairs->deaf && !control_is_full(&session->control))
+        return true;
+    return pairs->driver && pairs->driver->ops->arm(pairs->driver) < 0;
+}
+
+static const struct standby_ops standby_ops = {.work = work, .arm = arm, .left = left};
 
 bool pairs_possible(const struct tca *session)
 {
@@ -212,9 +222,12 @@ int pairs_open(struct tca *session)
     int r = seat_load(&pairs->seat);
     if (r == 0)
         r = pairs->seat->open(&events, &pairs->driver);
-    if (r == 0 && session->standby)
+    if (r < 0)
+        return r;
+    if (session->standby)
         standby_add(session->standby, pairs->driver->ops->event_fd(pairs->driver), false);
-    return r;
+    atomic_store_explicit(&session->connected, true, memory_order_relaxed);
+    return 0;
 }
 
 struct pair *pair_look_up(const struct tca *session, uint64_t id)
@@ -287,7 +300,8 @@ int pairs_move(struct tca *session)
 
 void pairs_progress(struct tca *session)
 {
-    pairs_move(session);
+    session->idle_moves = pairs_move(session) > 0 ? 0 : session->idle_moves + 1;
+    session->skipped = 0;
     if (__builtin_expect(session->pairs->news, 0))
         take_news(session);
 }

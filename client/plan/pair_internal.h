@@ -28,6 +28,7 @@ struct pairs {
     struct landing *landings;
     bool news;    /* in some pair */
     bool reports; /* in some pair */
+    bool deaf;    /* the standby thread leaves events of tcad to the program: control_is_full() */
     bool alone;   /* there could be no standby thread */
 };
 

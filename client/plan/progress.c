@@ -261,7 +261,8 @@ static __attribute__((noinline)) void run_with_pairs(struct tca *session)
 void session_progress(struct tca *session)
 {
     take_completions(session);
-    if (__builtin_expect(session->pairs != NULL, 0))
+    /* relaxed: a hint */
+    if (__builtin_expect(atomic_load_explicit(&session->connected, memory_order_relaxed), 0))
         run_with_pairs(session);
     else
         run_all(session);

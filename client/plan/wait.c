@@ -21,6 +21,8 @@ enum {
     /* Checks of session_wait() take several times as long as that of a notification: so many fewer
      * come before the first yield. */
     SLOW_ROUNDS = 48,
+    IDLE_MOVES = 200, /* about 50 us */
+    IDLE_SKIPS = 128,
 };
 
 /* Whether the daemon has sent events that were not read yet. */
@@ -247,6 +249,16 @@ int session_slot_find(struct tca *session, uint32_t rank, uint32_t slot,
     return 0;
 }
 
+/* Looking at connections to other nodes takes a system call, many times as long as looking for a
+ * notification: when nothing has come over them for long, it is done rarely. */
+static inline bool looks_at_pairs(struct tca *session)
+{
+    /* relaxed: a hint */
+    if (__builtin_expect(!atomic_load_explicit(&session->connected, memory_order_relaxed), 1))
+        return false;
+    return session->idle_moves < IDLE_MOVES || ++session->skipped >= IDLE_SKIPS;
+}
+
 static inline int take(struct tca *session, const struct session_slot *awaited)
 {
     if (notify_arrived(awaited->line) !=
@@ -267,7 +279,7 @@ static inline int take(struct tca *session, const struct session_slot *awaited)
     uint64_t landing = atomic_load_explicit(&awaited->line->landing, memory_order_relaxed);
     if (landing)
         __builtin_prefetch((const void *)(uintptr_t)landing);
-    if (__builtin_expect(session->running != NULL || session->pairs != NULL, 0))
+    if (__builtin_expect(session->running != NULL, 0) || looks_at_pairs(session))
         session_progress(session);
     return 0;
 }

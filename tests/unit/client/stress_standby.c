@@ -46,6 +46,11 @@ static bool arm(void *context)
     return standby_add(program->standby, program->own, true) == 0;
 }
 
+static bool left(void *context)
+{
+    return false;
+}
+
 static bool take(struct program *program)
 {
     standby_enter(program->standby);
@@ -72,7 +77,7 @@ static void sleep_once(struct program *program, uint64_t round)
 
 static void run(struct stress *stress, unsigned number)
 {
-    static const struct standby_ops ops = {.work = work, .arm = arm};
+    static const struct standby_ops ops = {.work = work, .arm = arm, .left = left};
     struct program *program = &((struct shared *)stress->shared)->programs[number];
     const struct timespec compute = {.tv_nsec = 3000000};
     if (standby_new(&ops, program, &program->segment, &program->standby) < 0)

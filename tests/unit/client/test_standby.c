@@ -49,7 +49,12 @@ static bool arm(void *context)
     return standby_add(process->standby, process->own, true) == 0;
 }
 
-static const struct standby_ops ops = {.work = work, .arm = arm};
+static bool left(void *context)
+{
+    return false;
+}
+
+static const struct standby_ops ops = {.work = work, .arm = arm, .left = left};
 
 static void process_init(struct process *process, int fd)
 {
@@ -175,9 +180,15 @@ static bool arm_unless_left(void *context)
     return !left_behind;
 }
 
+static bool leaves_behind(void *context)
+{
+    return left_behind;
+}
+
 Test(standby, what_is_left_behind, .timeout = 60)
 {
-    static const struct standby_ops left_ops = {.work = work_left, .arm = arm_unless_left};
+    static const struct standby_ops left_ops = {
+        .work = work_left, .arm = arm_unless_left, .left = leaves_behind};
     struct notify_segment segment = {0};
     struct standby *standby;
     cr_assert_eq(standby_new(&left_ops, NULL, &segment, &standby), 0);
@@ -209,7 +220,8 @@ static bool arm_never(void *context)
 
 Test(standby, a_thread_that_never_rests, .timeout = 60)
 {
-    static const struct standby_ops busy_ops = {.work = work_always, .arm = arm_never};
+    static const struct standby_ops busy_ops = {
+        .work = work_always, .arm = arm_never, .left = left};
     static uint64_t turns;
     struct notify_segment segment = {0};
     struct standby *standby;
