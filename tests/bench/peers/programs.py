@@ -116,7 +116,7 @@ class Ours:
             return [(f"{place}: Himeno {what} {layout}", 0, row["mflops"], "MFLOPS")]
         with tempfile.NamedTemporaryFile(prefix="tca-compare-") as found:
             args = ["-b", bench, "-s", what, "-l", layout, "-t", self.seconds, "-j", found.name]
-            if bench == "overlap":  # in the client's seat, nothing moves the data while the program computes
+            if bench == "overlap":  # in the client's seat, the data competes with the program for its processor
                 args += ["-e", "daemon"]
             elif bench != "start":  # which is measured in both seats
                 args += ["-e", self.seat]
