@@ -131,8 +131,10 @@ enum waiter_advice waiter_step_dear(struct waiter *waiter)
     if (waiter->yields_from_ns == 0) { /* spinning */
         uint64_t now_ns = clock_now_ns();
         if (waiter->started_ns == 0)
-            waiter->started_ns = waiter->checked_ns = now_ns;
-        if (now_ns - waiter->started_ns < waiter->spin_ns)
+            waiter->started_ns = waiter->spins_from_ns = waiter->checked_ns = now_ns;
+        if (waiter->spins_from_ns == 0)
+            waiter->spins_from_ns = now_ns;
+        if (now_ns - waiter->spins_from_ns < waiter->spin_ns)
             return spin_on(waiter, now_ns);
         begin_yields(waiter, now_ns);
     }

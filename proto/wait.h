@@ -28,6 +28,7 @@ struct waiter {
     /* of the current wait */
     uint32_t rounds;
     uint64_t started_ns;     /* first read of the clock; 0: not yet */
+    uint64_t spins_from_ns;  /* the same, or first read after waiter_moved(); 0: not yet */
     uint64_t checked_ns;     /* last WAITER_CHECK */
     uint64_t yields_from_ns; /* end of spinning; 0: still spinning */
     uint64_t yielded_ns;     /* end of the last yield */
@@ -60,6 +61,20 @@ static inline void waiter_begin(struct waiter *waiter)
     waiter->rounds = 0;
     waiter->started_ns = 0;
     waiter->yields_from_ns = 0;
+}
+
+/* Call when a check has found work, though not what is awaited: data is on its way, so that it is
+ * worth spinning and yielding again. started_ns stays, for time-outs. */
+static inline void waiter_moved(struct waiter *waiter)
+{
+    waiter->spins_from_ns = 0;
+    waiter->yields_from_ns = 0;
+}
+
+/* Since the last step. */
+static inline bool waiter_has_moved(const struct waiter *waiter)
+{
+    return waiter->started_ns != 0 && waiter->spins_from_ns == 0;
 }
 
 /* Call after each check that found nothing, if a check costs more than reading the clock (system

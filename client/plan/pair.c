@@ -300,8 +300,12 @@ int pairs_move(struct tca *session)
 
 void pairs_progress(struct tca *session)
 {
-    session->idle_moves = pairs_move(session) > 0 ? 0 : session->idle_moves + 1;
+    session->idle_moves++;
     session->skipped = 0;
+    if (pairs_move(session) > 0) {
+        session->idle_moves = 0;
+        waiter_moved(&session->waiter);
+    }
     if (__builtin_expect(session->pairs->news, 0))
         take_news(session);
 }

@@ -81,6 +81,10 @@ static int sleep_slice(struct tca *session, const struct wait_spec *spec)
     int r = check_rest(session, spec);
     if (r == 0 && !notify_will_sleep(session->notify))
         return 0; /* woken, or the checks have made nested waits */
+    if (r == 0 && waiter_has_moved(&session->waiter)) {
+        notify_cancel_sleep(session->notify);
+        return 0;
+    }
     int64_t slice_ns = r == 0 ? arm(session) : 0;
     if (slice_ns == 0) {
         notify_cancel_sleep(session->notify);

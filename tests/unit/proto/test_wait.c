@@ -87,6 +87,25 @@ Test(wait, each_wait_begins_anew)
         cr_assert_eq(waiter_step(&waiter), WAITER_AGAIN);
 }
 
+Test(wait, spins_again_after_something_moved)
+{
+    struct waiter waiter;
+    waiter_init(&waiter, 1000, 0);
+    waiter_begin(&waiter);
+    cr_assert_neq(steps_until(&waiter, WAITER_SLEEP, 10000000), -1);
+    const uint64_t started_ns = waiter.started_ns;
+    waiter.spin_ns_max = waiter.spin_ns = UINT32_MAX;
+    cr_assert_eq(waiter_step(&waiter), WAITER_SLEEP, "nothing has moved");
+    cr_assert(!waiter_has_moved(&waiter));
+    waiter_moved(&waiter);
+    cr_assert(waiter_has_moved(&waiter));
+    cr_assert_eq(steps_until(&waiter, WAITER_SLEEP, 100000), -1);
+    cr_assert(!waiter_has_moved(&waiter), "it has stepped");
+    cr_assert_eq(waiter.started_ns, started_ns, "time-outs count from there");
+    waiter_begin(&waiter);
+    cr_assert(!waiter_has_moved(&waiter));
+}
+
 /* Binds this process to one core and starts another there that computes or yields for ever. */
 static pid_t share_processor(bool yields)
 {
