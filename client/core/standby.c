@@ -37,7 +37,7 @@ static void after_fork(void)
 static void in_child(void)
 {
     for (struct standby *standby = all; standby; standby = standby->next) {
-        standby->naps = standby->sleeps = false;
+        standby->rest = STANDBY_AWAKE;
         standby->stop = true;
     }
     after_fork();
@@ -68,26 +68,50 @@ static void strike_off(struct standby *standby)
 
 /* ---- the thread ---- */
 
-static void nap(struct standby *standby)
+/* The program may have been bound since. On another processor the thread would take the time of another
+ * rank there, which no idle processor of this one makes up for. */
+static void follow_program(struct standby *standby)
 {
-    struct pollfd bell = {.fd = standby->bell_fd, .events = POLLIN};
-    standby->naps = true;
-    standby->rung = false;
-    pthread_mutex_unlock(&standby->lock);
-    poll(&bell, 1, NAP_MS);
-    pthread_mutex_lock(&standby->lock);
-    standby->naps = false;
+    cpu_set_t cpus;
+    if (sched_getaffinity(standby->program, sizeof cpus, &cpus) == 0 &&
+        !CPU_EQUAL(&cpus, &standby->cpus) && sched_setaffinity(0, sizeof cpus, &cpus) == 0)
+        standby->cpus = cpus;
 }
 
-static void sleep_on_all(struct standby *standby)
+static uint64_t entries(const struct standby *standby)
 {
+    return atomic_load_explicit(&standby->entries, memory_order_relaxed); /* a hint */
+}
+
+/*
+ * Without the lock: sleeps until a descriptor is readable, if `sleep`, and then naps until the program
+ * has made no call for a while, or rings. A thread that took the lock before would make a program that
+ * is at work wait for it. *seen: the program's entries.
+ */
+static void rest(struct standby *standby, bool sleep, uint64_t *seen)
+{
+    struct pollfd bell = {.fd = standby->bell_fd, .events = POLLIN};
     struct epoll_event events[EVENTS];
-    standby->sleeps = true;
     standby->rung = false;
-    pthread_mutex_unlock(&standby->lock);
-    epoll_wait(standby->epoll_fd, events, EVENTS, -1);
+    if (sleep) {
+        *seen = entries(standby);
+        atomic_store_explicit(&standby->rest, STANDBY_SLEEPS, memory_order_relaxed);
+        pthread_mutex_unlock(&standby->lock);
+        epoll_wait(standby->epoll_fd, events, EVENTS, -1);
+    } else {
+        pthread_mutex_unlock(&standby->lock);
+    }
+    for (bool nap = !sleep; nap || entries(standby) != *seen; nap = false) {
+        *seen = entries(standby);
+        /* seq_cst, as in standby_wait(): either the program rings, or this sees that it waits */
+        atomic_store_explicit(&standby->rest, STANDBY_NAPS, memory_order_seq_cst);
+        if (atomic_load_explicit(&standby->waits, memory_order_seq_cst) ||
+            poll(&bell, 1, NAP_MS) != 0)
+            break;
+    }
+    follow_program(standby);
     pthread_mutex_lock(&standby->lock);
-    standby->sleeps = false;
+    atomic_store_explicit(&standby->rest, STANDBY_AWAKE, memory_order_relaxed);
 }
 
 static void hear_bell(const struct standby *standby)
@@ -113,15 +137,14 @@ static void *standby_main(void *argument)
     pthread_mutex_lock(&standby->lock);
     while (!standby->stop) {
         /* relaxed: a hint; the lock orders */
-        const bool away = standby->entries == seen &&
+        const bool away = entries(standby) == seen &&
                           !atomic_load_explicit(&standby->wanted, memory_order_relaxed);
-        seen = standby->entries;
-        if (!away && !standby->waits)
-            nap(standby);
+        if (!away && !atomic_load_explicit(&standby->waits, memory_order_relaxed))
+            rest(standby, false, &seen);
         else if (standby->ops->work(standby->context))
             give_way(standby);
         else if (standby->ops->arm(standby->context))
-            sleep_on_all(standby);
+            rest(standby, true, &seen);
         else
             give_way(standby);
         hear_bell(standby);
@@ -132,7 +155,8 @@ static void *standby_main(void *argument)
 
 static void ring(struct standby *standby)
 {
-    if (!standby->rung && (standby->naps || standby->sleeps))
+    if (!standby->rung &&
+        atomic_load_explicit(&standby->rest, memory_order_relaxed) != STANDBY_AWAKE)
         standby->rung = eventfd_write(standby->bell_fd, 1) == 0;
 }
 
@@ -145,11 +169,11 @@ void standby_lock(struct standby *standby)
         pthread_mutex_lock(&standby->lock);
         atomic_store_explicit(&standby->wanted, false, memory_order_relaxed);
     }
-    standby->entries++;
-    standby->waits = false;
+    atomic_store_explicit(&standby->entries, entries(standby) + 1, memory_order_relaxed);
+    atomic_store_explicit(&standby->waits, false, memory_order_relaxed);
 }
 
-void standby_rest(struct standby *standby)
+void standby_leave_behind(struct standby *standby)
 {
     if (!standby->rung && standby->ops->left(standby->context))
         ring(standby);
@@ -157,8 +181,8 @@ void standby_rest(struct standby *standby)
 
 void standby_wait(struct standby *standby)
 {
-    standby->waits = true;
-    if (standby->naps)
+    atomic_store_explicit(&standby->waits, true, memory_order_seq_cst); /* as in rest() */
+    if (atomic_load_explicit(&standby->rest, memory_order_seq_cst) == STANDBY_NAPS)
         ring(standby);
 }
 
@@ -203,7 +227,8 @@ int standby_new(const struct standby_ops *ops, void *context, struct notify_segm
                                 .bell_fd = -1,
                                 .ops = ops,
                                 .context = context,
-                                .segment = segment};
+                                .segment = segment,
+                                .program = gettid()};
     pthread_once(&forks_once, mind_forks);
     pthread_mutex_lock(&standby->lock);
     int r = begin(standby);

@@ -4,7 +4,7 @@
  *
  *   - The program holds it in every call that touches connections (standby_enter, standby_leave).
  *   - While the program makes such calls, the thread naps: it only looks every NAP_MS whether they go
- *     on, so that it takes no events from under the program's nose.
+ *     on, without the lock, so that it neither delays the program nor takes events from under its nose.
  *   - When none was made during a nap, or the program sleeps in a wait, the thread works until nothing
  *     is left, and then sleeps until something comes. It wakes a program that sleeps.
  *
@@ -15,6 +15,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,20 +39,26 @@ struct standby {
     /* of the program */
     unsigned depth; /* of nested calls */
     /* under the lock */
-    uint64_t entries; /* of the program */
-    bool waits;       /* the program sleeps in a wait, or is about to */
-    bool naps, sleeps, stop;
-    bool rung;           /* the bell was, since the thread began to nap or sleep */
-    _Atomic bool wanted; /* the program waits for the lock */
+    bool stop;
+    bool rung; /* the bell was, since the thread began to rest */
+    /* written under the lock, and read by the thread without it */
+    _Atomic uint64_t entries; /* of the program */
+    _Atomic bool waits;       /* the program sleeps in a wait, or is about to */
+    _Atomic bool wanted;      /* the program waits for the lock */
+    /* written by the thread */
+    _Atomic enum standby_rest { STANDBY_AWAKE, STANDBY_NAPS, STANDBY_SLEEPS } rest;
     int epoll_fd, bell_fd;
     const struct standby_ops *ops;
     void *context;
     struct notify_segment *segment;
     struct standby *next; /* of this process */
     pthread_t thread;
+    int program;    /* the program's thread, by gettid() */
+    cpu_set_t cpus; /* that the thread may use */
 };
 
-/* The segment has the doorbell of the program's waits (proto/notify.h). 0, -ENOMEM, -EAGAIN, -EMFILE. */
+/* Called by the program's thread: the standby thread may run where that may. The segment has the
+ * doorbell of the program's waits (proto/notify.h). 0, -ENOMEM, -EAGAIN, -EMFILE. */
 int standby_new(const struct standby_ops *ops, void *context, struct notify_segment *segment,
                 struct standby **ret_standby);
 /* With or without the lock. NULL is a no-op. Returns NULL. */
@@ -61,7 +68,7 @@ struct standby *standby_free(struct standby *standby);
 int standby_add(struct standby *standby, int fd, bool once);
 
 void standby_lock(struct standby *standby);
-void standby_rest(struct standby *standby);
+void standby_leave_behind(struct standby *standby);
 
 /* Calls may be nested. NULL: there is no such thread, and nothing to lock. */
 static inline void standby_enter(struct standby *standby)
@@ -77,8 +84,9 @@ static inline void standby_leave(struct standby *standby)
     assert(standby->depth > 0);
     if (--standby->depth > 0)
         return;
-    if (__builtin_expect(standby->sleeps, 0))
-        standby_rest(standby);
+    if (__builtin_expect(
+            atomic_load_explicit(&standby->rest, memory_order_relaxed) == STANDBY_SLEEPS, 0))
+        standby_leave_behind(standby);
     pthread_mutex_unlock(&standby->lock);
 }
 

@@ -206,6 +206,44 @@ Test(standby, what_is_left_behind, .timeout = 60)
     standby_free(standby);
 }
 
+/* Programs are bound to processors before and after they open a session. */
+static cpu_set_t worked_on;
+static bool work_somewhere(void *context)
+{
+    return sched_getaffinity(0, sizeof worked_on, &worked_on) != 0;
+}
+
+static bool always(void *context)
+{
+    return true;
+}
+
+Test(standby, runs_where_the_program_may, .timeout = 60)
+{
+    static const struct standby_ops place_ops = {
+        .work = work_somewhere, .arm = always, .left = always};
+    struct notify_segment segment = {0};
+    struct standby *standby;
+    cpu_set_t all, one;
+    cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    if (CPU_COUNT(&all) < 2)
+        cr_skip_test("one processor only");
+    cr_assert_eq(standby_new(&place_ops, NULL, &segment, &standby), 0);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &all))
+            continue;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
+        for (bool there = false; !there; pause_ms(2)) {
+            standby_enter(standby);
+            there = CPU_EQUAL(&worked_on, &one);
+            standby_leave(standby); /* wakes it up */
+        }
+    }
+    standby_free(standby);
+}
+
 /* A busy thread lets the program in. */
 static bool work_always(void *context)
 {
