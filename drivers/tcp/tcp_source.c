@@ -178,7 +178,9 @@ static int piece_over(struct tcp_driver *tcp, struct tcp_source *source, uint64_
     source->in_piece = false;
     if (head->kind == TCP_PIECE && !landing)
         r = tcp_source_reply(source, TCP_STALE, head->number);
-    credits_count(&source->credits, head->length_bytes + sizeof *head);
+    /* Longer pieces take no room of the sender's copies. */
+    const uint32_t copied = head->length_bytes <= TCP_INLINE_BYTES ? head->length_bytes : 0;
+    credits_count(&source->credits, copied + sizeof *head);
     if (r == 0 &&
         (head->flags & TCP_TELL || credits_due(&source->credits, TCP_TELL_PIECES, TCP_TELL_BYTES)))
         r = tcp_source_count(source, now_ns);
