@@ -9,7 +9,7 @@ _tca_bench()
 
     COMPREPLY=()
     case ${before[-1]} in
-        -b | --bench) values='pingpong bandwidth start overlap beside breakdown' ;;
+        -b | --bench) values='pingpong untouched bandwidth start overlap beside breakdown' ;;
         -r | --rail)
             values="shm tcp ofi hca peach2 $(tcactl -t 1 --json status 2>/dev/null | grep -oE '"rail":"[^"]+:[^"]+"' | cut -d'"' -f4)"
             ;;

@@ -28,6 +28,7 @@ typedef int bench_run(struct pair *pair, const struct variant *variant, uint64_t
 
 /* half a round trip; both sides write all data that they send and read all that they receive */
 bench_run bench_pingpong;
+bench_run bench_untouched; /* the same, but neither writes nor reads, as fi_pingpong(1) */
 /* the time of one put in a window of puts, until the receiver confirms all of them */
 bench_run bench_bandwidth;
 bench_run bench_start;     /* tca_start() alone */
@@ -35,7 +36,7 @@ bench_run bench_overlap;   /* a transfer while the sender computes as long as th
 bench_run bench_beside;    /* half a round trip of 8 bytes during a long put */
 bench_run bench_breakdown; /* the parts of one transfer, by receipts */
 
-#define BENCHES 6
+#define BENCHES 7
 
 extern const struct bench {
     const char *name;

@@ -12,14 +12,16 @@
 #define RAIL_COUNT (TCA_RAIL_TCP + 1) /* of enum tca_rail */
 
 const struct bench benches[BENCHES] = {
-    {"pingpong", bench_pingpong}, {"bandwidth", bench_bandwidth}, {"start", bench_start},
-    {"overlap", bench_overlap},   {"beside", bench_beside},       {"breakdown", bench_breakdown},
+    {"pingpong", bench_pingpong},   {"untouched", bench_untouched}, {"bandwidth", bench_bandwidth},
+    {"start", bench_start},         {"overlap", bench_overlap},     {"beside", bench_beside},
+    {"breakdown", bench_breakdown},
 };
 
 static size_t sizes_of(const struct options *options, size_t bench, bool strided,
                        uint64_t ret_sizes[static SIZES_ROOM])
 {
     static const uint64_t pingpong[] = {8, 64, 512, 4096, 16384, 65536, 262144, 1048576, 4194304};
+    static const uint64_t large[] = {65536, 262144, 1048576, 4194304};
     static const uint64_t blocks[] = {8192, 65536, 524288};
     static const uint64_t bandwidth[] = {4096, 65536, 1048576};
     static const uint64_t one[] = {8};
@@ -31,11 +33,15 @@ static size_t sizes_of(const struct options *options, size_t bench, bool strided
 
     if (count == 0) {
         sizes = run == bench_pingpong    ? pingpong
+                : run == bench_untouched ? large
                 : run == bench_bandwidth ? bandwidth
                 : run == bench_overlap   ? big
                 : run == bench_beside    ? huge
                                          : one;
-        count = run == bench_pingpong ? 9 : run == bench_bandwidth ? 3 : 1;
+        count = run == bench_pingpong    ? 9
+                : run == bench_untouched ? 4
+                : run == bench_bandwidth ? 3
+                                         : 1;
         if (strided && run != bench_beside) {
             sizes = blocks;
             count = 3;

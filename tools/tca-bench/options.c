@@ -8,22 +8,24 @@
 
 static void usage(FILE *out)
 {
-    fputs("Usage: tca-bench [OPTION]...\n"
-          "Measures plans between two ranks. Started alone, it runs both ranks on an emulated\n"
-          "cluster; under tca-cluster run, mpirun or srun it is one of the two ranks.\n"
-          "\n"
-          "  -b, --bench LIST    pingpong, bandwidth, start, overlap, beside, breakdown (all)\n"
-          "  -s, --sizes LIST    bytes, with K or M; multiples of 8 up to 4M, -b beside 256M\n"
-          "  -r, --rail RAIL     only rails of a driver, or one by name (all but peach2)\n"
-          "  -e, --seat SEAT     only client or daemon\n"
-          "  -l, --layout KIND   only contiguous or block-stride\n"
-          "  -t, --seconds T     approximate time for each row (0.2)\n"
-          "  -c, --cpus A,B      processors of rank 0 and rank 1, or none (the first two)\n"
-          "  -j, --json FILE     append the rows to FILE, one JSON object per line\n"
-          "      --line          measure only the cache line between the two processors, in ns\n"
-          "  -h, --help          print this text\n"
-          "  -V, --version       print the version\n",
-          out);
+    fputs(
+        "Usage: tca-bench [OPTION]...\n"
+        "Measures plans between two ranks. Started alone, it runs both ranks on an emulated\n"
+        "cluster; under tca-cluster run, mpirun or srun it is one of the two ranks.\n"
+        "\n"
+        "  -b, --bench LIST    pingpong, untouched, bandwidth, start, overlap, beside, breakdown\n"
+        "                      (all)\n"
+        "  -s, --sizes LIST    bytes, with K or M; multiples of 8 up to 4M, -b beside 256M\n"
+        "  -r, --rail RAIL     only rails of a driver, or one by name (all but peach2)\n"
+        "  -e, --seat SEAT     only client or daemon\n"
+        "  -l, --layout KIND   only contiguous or block-stride\n"
+        "  -t, --seconds T     approximate time for each row (0.2)\n"
+        "  -c, --cpus A,B      processors of rank 0 and rank 1, or none (the first two)\n"
+        "  -j, --json FILE     append the rows to FILE, one JSON object per line\n"
+        "      --line          measure only the cache line between the two processors, in ns\n"
+        "  -h, --help          print this text\n"
+        "  -V, --version       print the version\n",
+        out);
 }
 
 static int parse_benches(char *list, struct options *options)
@@ -133,9 +135,8 @@ static const char *legal(int option)
 {
     switch (option) {
     case 'b':
-        return "one or more of pingpong, bandwidth, start, overlap, beside and breakdown, with "
-               "commas "
-               "between";
+        return "one or more of pingpong, untouched, bandwidth, start, overlap, beside and "
+               "breakdown, with commas between";
     case 's':
         return "bytes, in multiples of 8 (64, 4K, 1M), with commas between, 32 at most";
     case 'r':

@@ -8,13 +8,15 @@
 struct pingpong {
     struct pair *pair;
     struct shape shape;
+    bool touches;
     struct tca_plan *plan;
     uint64_t value;
 };
 
 static int send_one(struct pingpong *pingpong)
 {
-    touch_write(pingpong->pair->send, &pingpong->shape, pingpong->value++);
+    if (pingpong->touches)
+        touch_write(pingpong->pair->send, &pingpong->shape, pingpong->value++);
     return tca_start(pingpong->plan);
 }
 
@@ -22,7 +24,8 @@ static int receive_one(struct pingpong *pingpong)
 {
     int r = pair_wait(pingpong->pair, 0);
 
-    touch_read(pingpong->pair->receive, &pingpong->shape);
+    if (pingpong->touches)
+        touch_read(pingpong->pair->receive, &pingpong->shape);
     return r;
 }
 
@@ -90,14 +93,27 @@ static int measure(struct pingpong *pingpong, struct row *row)
     return 0;
 }
 
-int bench_pingpong(struct pair *pair, const struct variant *variant, uint64_t bytes,
-                   struct row *row)
+static int measure_plan(struct pair *pair, const struct variant *variant, uint64_t bytes,
+                        bool touches, struct row *row)
 {
-    struct pingpong pingpong = {.pair = pair, .shape = pair_shape(variant->strided, bytes)};
+    struct pingpong pingpong = {
+        .pair = pair, .shape = pair_shape(variant->strided, bytes), .touches = touches};
     int r = pair_agree(pair, pair_plan(pair, variant, &pingpong.shape, 0, &pingpong.plan));
 
     if (r >= 0)
         r = pair_agree(pair, measure(&pingpong, row));
     tca_plan_free(pingpong.plan);
     return r;
+}
+
+int bench_pingpong(struct pair *pair, const struct variant *variant, uint64_t bytes,
+                   struct row *row)
+{
+    return measure_plan(pair, variant, bytes, true, row);
+}
+
+int bench_untouched(struct pair *pair, const struct variant *variant, uint64_t bytes,
+                    struct row *row)
+{
+    return measure_plan(pair, variant, bytes, false, row);
 }
