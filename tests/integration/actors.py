@@ -97,15 +97,16 @@ class Actor:
 
     # ---- what is often said
 
-    def attach(self, size):
-        """Makes a region of the process's own memory: number and address."""
-        region, address, _ = self.ask(f"attach {size}")
+    def region(self, kind, size):
+        """The number and address of a new region: kind "attach" for one of the process's own memory, "alloc" for tcad's."""
+        region, address, _ = self.ask(f"{kind} {size}")
         return int(region), int(address, 16)
 
+    def attach(self, size):
+        return self.region("attach", size)[0]
+
     def alloc(self, size):
-        """Returns the region's number and address."""
-        region, address, _ = self.ask(f"alloc {size}")
-        return int(region), int(address, 16)
+        return self.region("alloc", size)[0]
 
     def handle(self, region, *part):
         return self.ask(" ".join(str(word) for word in ("handle", region, *part)))[0]
@@ -125,6 +126,19 @@ class Actor:
             raise
         return number
 
+    def put_plan(self, receiver, shape, *steps, target_shape=None, region_bytes=None, attached=(False, False), **wishes):
+        """A plan that puts from a new region of this process to one of the receiver, both of region_bytes (the shape's, if that is
+        a number), and its further steps. Returns plan, source and target."""
+        source, target = (actor.region("attach" if own else "alloc", region_bytes or shape)[0]
+                          for actor, own in zip((self, receiver), attached))
+        put = f"put {source} 0 {shape} {receiver.handle(target)} 0 {target_shape or shape}"
+        return self.plan(put, *steps, **wishes), source, target
+
+    def run(self, plan, timeout=-2):
+        """Starts a plan and waits for its completion."""
+        self.ask(f"start {plan}")
+        self.ask(f"wait {plan} {timeout}")
+
     def receipt(self, plan):
         words = (word.split("=", 1) for word in self.ask(f"receipt {plan}"))
         return {key: int(value) if re.fullmatch(r"-?\d+", value) else value for key, value in words}
@@ -137,10 +151,9 @@ class Stream:
                  region_bytes=1 << 20, slot=0, channel=0, ack_seat="any", ack_rail="any", attached=(False, False)):
         self.sender, self.receiver, self.ranks, self.slot = sender, receiver, ranks, slot
         self.shape, self.target_shape = shape, target_shape or shape
-        self.source, _ = sender.attach(region_bytes) if attached[0] else sender.alloc(region_bytes)
-        self.target, _ = receiver.attach(region_bytes) if attached[1] else receiver.alloc(region_bytes)
-        self.plan = sender.plan(f"put {self.source} 0 {shape} {receiver.handle(self.target)} 0 {self.target_shape}",
-                                f"notify {ranks[1]} {slot}", name="stream", rail=rail, seat=seat, channel=channel)
+        self.plan, self.source, self.target = sender.put_plan(
+            receiver, shape, f"notify {ranks[1]} {slot}", target_shape=target_shape, region_bytes=region_bytes, attached=attached,
+            name="stream", rail=rail, seat=seat, channel=channel)
         self.ack = receiver.plan(f"notify {ranks[0]} {slot}", name="ack", seat=ack_seat, rail=ack_rail)
         self.count = None
 

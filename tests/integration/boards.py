@@ -91,15 +91,12 @@ class Boards(harness.Case):
         return cluster.up()
 
     def plan(self, sender, receiver, rank, rail="any", shape="4096", slot=0, **wishes):
-        source, _ = sender.alloc(1 << 23)
-        target, _ = receiver.alloc(1 << 23)
+        plan, source, target = sender.put_plan(receiver, shape, f"notify {rank} {slot}", region_bytes=1 << 23, rail=rail, **wishes)
         sender.ask(f"fill {source} 0 {shape} 7")
-        return sender.plan(f"put {source} 0 {shape} {receiver.handle(target)} 0 {shape}", f"notify {rank} {slot}", rail=rail,
-                           **wishes), target
+        return plan, target
 
     def start(self, sender, plan):
-        sender.ask(f"start {plan}")
-        sender.ask(f"wait {plan} -1")
+        sender.run(plan, -1)
         return sender.receipt(plan)
 
     def arrived(self, receiver, rank, target, shape="4096", slot=0):

@@ -12,7 +12,6 @@ class Way(harness.Case):
 
     def one_way(self, sender, receiver, shape, seed=5, slot=0, region_bytes=1 << 20):
         """A plan from a region that holds the seed's bytes; plan, source, target."""
-        source, _ = sender.alloc(region_bytes)
-        target, _ = receiver.alloc(region_bytes)
-        sender.ask(f"fill {source} 0 {shape} {seed}")
-        return sender.plan(f"put {source} 0 {shape} {receiver.handle(target)} 0 {shape}", f"notify 1 {slot}"), source, target
+        plan = sender.put_plan(receiver, shape, f"notify 1 {slot}", region_bytes=region_bytes)
+        sender.ask(f"fill {plan[1]} 0 {shape} {seed}")
+        return plan

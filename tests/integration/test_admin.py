@@ -19,14 +19,13 @@ class Draining(harness.Case):
             newcomer.ask("open new 0 1 -2")
 
         # Memory, commits and starts: to itself, and in both directions with others.
-        source, _ = worker.alloc(4096)
-        target, _ = worker.alloc(4096)
-        away, _ = other.alloc(4096)
+        source = worker.alloc(4096)
+        target = worker.alloc(4096)
+        away = other.alloc(4096)
         worker.ask(f"fill {source} 0 4096 7")
         for handle, checker, region in ((worker.handle(target), worker, target), (other.handle(away), other, away)):
             plan = worker.plan(f"put {source} 0 4096 {handle} 0 4096")
-            worker.ask(f"start {plan}")
-            worker.ask(f"wait {plan} -2")
+            worker.run(plan)
             harness.until(lambda: self.arrived(checker, region, 7), "the data arrives")
         other.ask(f"fill {away} 0 4096 9")
         plan = other.plan(f"put {away} 0 4096 {worker.handle(target)} 0 4096", "notify 0 1")

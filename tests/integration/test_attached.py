@@ -38,8 +38,8 @@ class Attached(harness.Case):
         """What the lane cannot hold is written through the kernel, or waits."""
         sender, receiver = self.cluster(1).group([0, 0])
         for length in (100, 5000, 900000):
-            source, _ = sender.alloc(1 << 20)
-            target, _ = receiver.attach(1 << 20)
+            source = sender.alloc(1 << 20)
+            target = receiver.attach(1 << 20)
             plan = sender.plan(f"put {source} 0 {length} {receiver.handle(target)} 0 {length}", "notify 1 7")
             sender.ask(f"fill {source} 0 {length} {length}")
             sender.ask(f"start {plan}")
@@ -52,8 +52,8 @@ class Attached(harness.Case):
     def test_notified_later(self):
         """Puts without a notification of their own have arrived when the next put's notification has."""
         sender, receiver = self.cluster(1).group([0, 0])
-        source, _ = sender.attach(1 << 16)
-        target, _ = receiver.attach(1 << 16)
+        source = sender.attach(1 << 16)
+        target = receiver.attach(1 << 16)
         handle = receiver.handle(target)
         plan = sender.plan(f"put {source} 0 3000 {handle} 0 3000", f"put {source} 3000 3000 {handle} 3000 3000", "notify 1 2")
         for seed in range(20):
@@ -66,12 +66,11 @@ class Attached(harness.Case):
     def test_no_notification(self):
         """Written directly through the kernel, where permitted."""
         sender, receiver = self.cluster(1).group([0, 0])
-        source, _ = sender.alloc(8192)
-        target, _ = receiver.attach(8192)
+        source = sender.alloc(8192)
+        target = receiver.attach(8192)
         plan = sender.plan(f"put {source} 0 8000 {receiver.handle(target)} 0 8000")
         sender.ask(f"fill {source} 0 8000 3")
-        sender.ask(f"start {plan}")
-        sender.ask(f"wait {plan} 1000")
+        sender.run(plan, 1000)
         receiver.ask(f"check {target} 0 8000 3")
 
     def test_bad_memory(self):

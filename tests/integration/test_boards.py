@@ -347,9 +347,9 @@ class Mixed(Boards):
         """A chain that also puts into its own node: all of it goes over the boards."""
         cluster = self.ring(2)
         sender, receiver = cluster.group([0, 1])
-        source, _ = sender.alloc(4096)
-        here, _ = sender.alloc(4096)
-        there, _ = receiver.alloc(4096)
+        source = sender.alloc(4096)
+        here = sender.alloc(4096)
+        there = receiver.alloc(4096)
         sender.ask(f"fill {source} 0 4096 3")
         plan = sender.plan(f"put {source} 0 4096 {sender.handle(here)} 0 4096", "notify 0 0",
                            f"put {source} 0 4096 {receiver.handle(there)} 0 4096", "notify 1 0", rail="peach2")

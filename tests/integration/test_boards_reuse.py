@@ -29,7 +29,7 @@ class Reused(Boards):
     @staticmethod
     def committed(sender, receiver, region, *steps):
         """A plan into this region, which gets addresses by that, as soon as there are some."""
-        source, _ = sender.alloc(SIZE)
+        source = sender.alloc(SIZE)
         sender.ask(f"set {source} 0 {SIZE} {DATA}")
         put = f"put {source} 0 {SIZE} {receiver.handle(region)} 0 {SIZE}"
         end = time.monotonic() + harness.DEADLINE_S
@@ -47,7 +47,7 @@ class Reused(Boards):
 
     def take_address(self):
         """Memory of another process, into which nobody puts."""
-        region, _ = self.other.alloc(SIZE)
+        region = self.other.alloc(SIZE)
         self.other.ask(f"set {region} 0 {SIZE} {CANARY}")
         self.others.append((region, *self.committed(self.puts_to_nobody, self.other, region)))
         self.mapped += SIZE
@@ -60,7 +60,7 @@ class Reused(Boards):
 
     def put(self, senders, receiver):
         """All of them, again and again, so that some puts are in flight and others wait for the board."""
-        target, _ = receiver.alloc(SIZE)
+        target = receiver.alloc(SIZE)
         plans = [self.committed(sender, receiver, target) for sender in senders]
         for sender, (plan, _) in zip(senders, plans):
             sender.tell(f"repeat {plan} 0")

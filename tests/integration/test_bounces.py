@@ -30,8 +30,8 @@ class Bounces(harness.Case):
         puts = 450
         for nodes, seat in PLACES:
             sender, receiver = self.cluster(2).group(nodes)
-            source, _ = sender.attach(1 << 16)
-            target, _ = receiver.attach(1 << 16)
+            source = sender.attach(1 << 16)
+            target = receiver.attach(1 << 16)
             handle = receiver.handle(target)
             plan = sender.plan(*(f"put {source} {64 * i} 64 {handle} {64 * i} 64" for i in range(puts)), "notify 1 2", seat=seat)
             for seed in range(5):
@@ -47,8 +47,8 @@ class Bounces(harness.Case):
         puts = 3000
         for nodes, seat in PLACES:
             sender, receiver = self.cluster(2).group(nodes)
-            source, _ = sender.attach(1 << 16)
-            target, _ = receiver.attach(1 << 16)
+            source = sender.attach(1 << 16)
+            target = receiver.attach(1 << 16)
             handle = receiver.handle(target)
             with self.subTest(nodes=nodes):
                 receiver.tell("notified_wait 0 2 -2")
@@ -69,8 +69,8 @@ class Bounces(harness.Case):
         """Commits do not wait for it for ever, and it loses nothing."""
         for nodes, seat in PLACES:
             sender, receiver = self.cluster(2).group(nodes)
-            source, _ = sender.alloc(1 << 16)
-            target, _ = receiver.attach(1 << 16)
+            source = sender.alloc(1 << 16)
+            target = receiver.attach(1 << 16)
             handle = receiver.handle(target)
             puts = [f"put {source} {16 * i} 16 {handle} {16 * i} 16" for i in range(3000)]
             with self.subTest(nodes=nodes):
@@ -87,9 +87,9 @@ class Bounces(harness.Case):
         computes."""
         for nodes in ([0, 1, 2], [0, 0, 0]):
             first, middle, last = self.cluster(3).group(nodes)
-            source, _ = first.attach(1 << 20)
-            passed, _ = middle.attach(1 << 20)
-            target, _ = last.attach(1 << 20)
+            source = first.attach(1 << 20)
+            passed = middle.attach(1 << 20)
+            target = last.attach(1 << 20)
             put = first.plan(f"put {source} 0 500000 {middle.handle(passed)} 0 500000", "notify 1 3", seat="daemon")
             relay = middle.plan("await 0 3 1", f"put {passed} 0 500000 {last.handle(target)} 0 500000", "notify 2 4", seat="daemon")
             for seed in range(3):
@@ -107,8 +107,8 @@ class Bounces(harness.Case):
         """A process that has not attached the memory is notified of the data, too, but not before it is there."""
         for nodes in ([0, 1, 1], [0, 1, 2], [0, 0, 0], [0, 1, 0]):
             sender, owner, other = self.cluster(3).group(nodes)
-            source, _ = sender.alloc(1 << 20)
-            target, _ = owner.attach(1 << 20)
+            source = sender.alloc(1 << 20)
+            target = owner.attach(1 << 20)
             plan = sender.plan(f"put {source} 0 700000 {owner.handle(target)} 0 700000", "notify 2 0", "notify 1 0", seat="daemon")
             owner.ask("count 0 0")  # it has heard of the plan
             for seed in range(10):
@@ -123,19 +123,18 @@ class Bounces(harness.Case):
         """Staging buffers count against the quota; the error names the remedy, and requests within the quota still succeed."""
         cluster = self.cluster(2, options={"memory.region_bytes_per_user": "1M"})
         sender, receiver = cluster.group([0, 1])
-        large, _ = sender.attach(2 << 20)
-        small, _ = sender.attach(1000)
-        far_large, _ = receiver.attach(2 << 20)
-        far, _ = receiver.attach(1000)
+        large = sender.attach(2 << 20)
+        small = sender.attach(1000)
+        far_large = receiver.attach(2 << 20)
+        far = receiver.attach(1000)
         with self.refused("-EDQUOT", "region_bytes_per_user", "attach", "1048576"):
             sender.plan(f"put {large} 0 64 {receiver.handle(far)} 0 64", "notify 1 0")
         with self.refused("-EDQUOT", "region_bytes_per_user", "attach", "node 1"):
             sender.plan(f"put {small} 0 64 {receiver.handle(far_large)} 0 64", "notify 1 0")
         for _ in range(60):  # each releases what it has taken
-            region, _ = sender.attach(500000)
+            region = sender.attach(500000)
             plan = sender.plan(f"put {region} 0 64 {receiver.handle(far)} 0 64", "notify 1 0")
-            sender.ask(f"start {plan}")
-            sender.ask(f"wait {plan} -2")
+            sender.run(plan)
             sender.ask(f"freeplan {plan}")
             sender.ask(f"free {region}")
         harness.until(lambda: receiver.ask("count 0 0") == ["60"], "all have been there")
@@ -143,8 +142,8 @@ class Bounces(harness.Case):
     def test_freed_while_others_put(self):
         """After its process has ended, the memory is not touched any more, and the others are notified."""
         sender, receiver = self.cluster(2).group([0, 1])
-        source, _ = sender.attach(1 << 20)
-        target, _ = receiver.attach(1 << 20)
+        source = sender.attach(1 << 20)
+        target = receiver.attach(1 << 20)
         plan = sender.plan(f"put {source} 0 900000 {receiver.handle(target)} 0 900000", "notify 1 0")
         sender.tell(f"repeat {plan} 0")
         time.sleep(0.2)
@@ -158,16 +157,15 @@ class Bounces(harness.Case):
         """Puts into its memory wait for this process, and other puts do not; then all of them arrive."""
         cluster = self.cluster(2)
         sender, stopped, other = cluster.group([0, 1, 1])
-        source, _ = sender.alloc(1 << 20)
-        target, _ = stopped.attach(1 << 20)
+        source = sender.alloc(1 << 20)
+        target = stopped.attach(1 << 20)
         plan = sender.plan(f"put {source} 0 300000 {stopped.handle(target)} 0 300000", "notify 1 0")
         stopped.ask("count 0 0")  # it has heard of the plan
         os.kill(stopped.pid, signal.SIGSTOP)
         try:
             for seed in range(400):
                 sender.ask(f"fill {source} 0 300000 {seed}" if seed % 100 == 99 else f"set {source} 0 1 {seed % 256}")
-                sender.ask(f"start {plan}")
-                sender.ask(f"wait {plan} -2")
+                sender.run(plan)
             self.assertEqual(Stream(sender, other, ranks=(0, 2), attached=(True, True), slot=1).run(5), 5)
         finally:
             os.kill(stopped.pid, signal.SIGCONT)
@@ -184,21 +182,20 @@ class Bounces(harness.Case):
                 with self.subTest(nodes=nodes, how=how):
                     sender, stopped, told, witness = self.cluster(2).group(nodes)
                     size = 8 << 20
-                    source, _ = sender.alloc(size)
-                    target, _ = stopped.attach(3 * size)
+                    source = sender.alloc(size)
+                    target = stopped.attach(3 * size)
                     handle = stopped.handle(target)
                     puts = [f"put {source} 0 {size} {handle} {i * size} {size}" for i in range(3)]
                     plan = sender.plan(puts[0], "notify 2 0", puts[1], "notify 2 1", puts[2], "notify 1 0", seat=seat)
                     relay = told.plan("await 0 1 1", "notify 3 0", seat="daemon")
                     told.ask(f"start {relay}")
-                    answer = told.plan("await 0 2 1", f"put {told.alloc(64)[0]} 0 64 {sender.handle(source)} 0 64", seat="daemon")
+                    answer = told.plan("await 0 2 1", f"put {told.alloc(64)} 0 64 {sender.handle(source)} 0 64", seat="daemon")
                     told.ask(f"start {answer}")
                     sender.ask(f"fill {source} 0 {size} 5")
                     stopped.ask("count 0 0")  # it has heard of the plan
                     os.kill(stopped.pid, signal.SIGSTOP)
                     try:
-                        sender.ask(f"start {plan}")
-                        sender.ask(f"wait {plan} -2")
+                        sender.run(plan)
                         getattr(sender, how)()
                         with self.refused("-EOWNERDEAD"):
                             witness.ask("notified_wait 0 0 -2")

@@ -39,15 +39,14 @@ class Computing(harness.Case):
         for security in ("plain", "tls"):
             with self.subTest(security=security):
                 sender, receiver = self.pair(security).group([0, 1])
-                source, _ = sender.alloc(32 << 20)
-                target, _ = receiver.alloc(32 << 20)
+                source = sender.alloc(32 << 20)
+                target = receiver.alloc(32 << 20)
                 handle = receiver.handle(target)
                 sender.ask(f"set {source} 0 {32 << 20} 7")
                 end = self.computes(receiver)
                 for size in (4096, 32 << 20):
                     plan = sender.plan(f"put {source} 0 {size} {handle} 0 {size}", "notify 1 0")
-                    sender.ask(f"start {plan}")
-                    sender.ask(f"wait {plan} -1")
+                    sender.run(plan, -1)
                     self.assertEqual(sender.receipt(plan)["seat"], "client")
                 self.assertLess(time.monotonic(), end, "it waited for the receiver")
                 receiver.answer()
@@ -60,9 +59,7 @@ class Computing(harness.Case):
         for security in ("plain", "tls"):
             with self.subTest(security=security):
                 sender, receiver = self.pair(security).group([0, 1])
-                source, _ = sender.alloc(32 << 20)
-                target, _ = receiver.alloc(32 << 20)
-                plan = sender.plan(f"put {source} 0 {32 << 20} {receiver.handle(target)} 0 {32 << 20}", "notify 1 0")
+                plan, _, _ = sender.put_plan(receiver, 32 << 20, "notify 1 0")
                 for _ in range(3):
                     receiver.tell("notified_wait 0 0 -1")
                     sender.ask(f"start {plan}")
@@ -75,8 +72,8 @@ class Computing(harness.Case):
     def test_short_ones_that_gather(self):
         """A burst of starts, the last of which are kept to be written together."""
         sender, receiver = self.pair().group([0, 1])
-        source, _ = sender.alloc(1 << 20)
-        target, _ = receiver.alloc(1 << 20)
+        source = sender.alloc(1 << 20)
+        target = receiver.alloc(1 << 20)
         handle = receiver.handle(target)
         plans = [sender.plan(f"put {source} {64 * i} 64 {handle} {64 * i} 64", "notify 1 0") for i in range(16)]
         for _ in range(3):
@@ -92,10 +89,8 @@ class Computing(harness.Case):
 
     def test_both_compute(self):
         sender, receiver = self.pair().group([0, 1])
-        source, _ = sender.alloc(32 << 20)
-        target, _ = receiver.alloc(32 << 20)
+        plan, source, target = sender.put_plan(receiver, 32 << 20, "notify 1 0")
         sender.ask(f"set {source} 0 {32 << 20} 9")
-        plan = sender.plan(f"put {source} 0 {32 << 20} {receiver.handle(target)} 0 {32 << 20}", "notify 1 0")
         sender.ask(f"start {plan}")
         self.computes(receiver)
         self.computes(sender)
@@ -151,11 +146,11 @@ class Computing(harness.Case):
         """Without a request, chains that cannot do without tcad take its seat."""
         cluster = self.pair()
         near, far, other = cluster.group([0, 1, 1])
-        source, _ = near.alloc(4096)
-        target, _ = far.alloc(4096)
-        apart, _ = other.alloc(4096)
-        own, _ = near.attach(4096)
-        there, _ = far.attach(4096)
+        source = near.alloc(4096)
+        target = far.alloc(4096)
+        apart = other.alloc(4096)
+        own = near.attach(4096)
+        there = far.attach(4096)
         put = f"put {source} 0 8 {far.handle(target)} 0 8"
         for steps in ((put, "notify 2 0"), (put, f"put {source} 0 8 {other.handle(apart)} 0 8", "notify 1 0"),
                       (put, f"put {source} 8 8 {near.handle(source)} 0 8", "notify 1 0"),
@@ -164,8 +159,7 @@ class Computing(harness.Case):
             with self.subTest(steps=steps):
                 plan = near.plan(*steps)
                 (other if steps[-1] == "notify 2 0" else far).tell("notified_wait 0 0 -1")
-                near.ask(f"start {plan}")
-                near.ask(f"wait {plan} -1")
+                near.run(plan, -1)
                 (other if steps[-1] == "notify 2 0" else far).answer()
                 self.assertEqual(near.receipt(plan)["seat"], "daemon")
 
@@ -175,12 +169,9 @@ class Computing(harness.Case):
         one, two, three = cluster.group([0, 1, 1])
         for sender, receiver, rank, seat in ((one, two, 1, "client"), (one, three, 2, "daemon"), (two, one, 0, "client"),
                                              (three, one, 0, "daemon")):
-            source, _ = sender.alloc(4096)
-            target, _ = receiver.alloc(4096)
-            plan = sender.plan(f"put {source} 0 4096 {receiver.handle(target)} 0 4096", f"notify {rank} 3")
+            plan, _, _ = sender.put_plan(receiver, 4096, f"notify {rank} 3")
             receiver.tell(f"notified_wait {[one, two, three].index(sender)} 3 -1")
-            sender.ask(f"start {plan}")
-            sender.ask(f"wait {plan} -1")
+            sender.run(plan, -1)
             receiver.answer()
             self.assertEqual(sender.receipt(plan)["seat"], seat)
 

@@ -59,11 +59,10 @@ class Descriptors(harness.Case):
         self.assertIn("ready", node.tcactl_raw("status").stdout)
         far = cluster.actor(1)
         far.ask("open - 0 1 -2")
-        target, _ = far.alloc(4096)
+        target = far.alloc(4096)
         stream.sender.ask(f"set {stream.source} 0 4096 7")
         plan = stream.sender.plan(f"put {stream.source} 0 4096 {far.handle(target)} 0 4096", landed=True)
-        stream.sender.ask(f"start {plan}")
-        stream.sender.ask(f"wait {plan} -1")
+        stream.sender.run(plan, -1)
         far.ask(f"same {target} 0 4096 7")
 
 

@@ -9,8 +9,8 @@ ROUNDS = 40
 class Ends(harness.Case):
     def one_way(self, sender, receiver, shape, attached=False):
         """A plan's first and only start, from regions that stay."""
-        source, _ = (sender.attach if attached else sender.alloc)(1 << 20)
-        target, _ = receiver.alloc(1 << 20)
+        source = (sender.attach if attached else sender.alloc)(1 << 20)
+        target = receiver.alloc(1 << 20)
         handle = receiver.handle(target)
         sender.ask(f"fill {source} 0 {1 << 20} 5")
 
@@ -25,8 +25,7 @@ class Ends(harness.Case):
             for round in range(ROUNDS):
                 with self.subTest(shape=shape, round=round):
                     plan = commit()
-                    sender.ask(f"start {plan}")
-                    sender.ask(f"wait {plan} -2")
+                    sender.run(plan)
                     sender.ask(f"freeplan {plan}")
                     receiver.ask("notified_wait 0 0 -2")
 
@@ -36,8 +35,7 @@ class Ends(harness.Case):
             with self.subTest(round=round):
                 sender, receiver = cluster.group([0, 1], name=f"end{round}")
                 plan = self.one_way(sender, receiver, "1000x8x64")()
-                sender.ask(f"start {plan}")
-                sender.ask(f"wait {plan} -2")
+                sender.run(plan)
                 sender.tell("close")
                 receiver.ask("notified_wait 0 0 -2")
                 with self.refused("-EOWNERDEAD"):  # and only then of its end
@@ -46,8 +44,8 @@ class Ends(harness.Case):
     def half_way(self, cluster, name):
         """A start that has put to rank 1 and waits before a put to rank 2: the plan, the targets, and the plan that notifies it."""
         sender, first, second = actors = cluster.group([0, 1, 1], name=name)
-        source, _ = sender.alloc(1 << 20)
-        targets = [actor.alloc(1 << 20)[0] for actor in (first, second)]
+        source = sender.alloc(1 << 20)
+        targets = [actor.alloc(1 << 20) for actor in (first, second)]
         plan = sender.plan(f"put {source} 0 100000 {first.handle(targets[0])} 0 100000", "notify 1 0", "await 2 1 1",
                            f"put {source} 0 100000 {second.handle(targets[1])} 0 100000", "notify 2 0", seat="daemon", landed=True)
         go = second.plan("notify 0 1", seat="daemon")

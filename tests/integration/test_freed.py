@@ -52,8 +52,8 @@ class Freed(harness.Case):
     def job(self, number):
         size = SIZES[number % len(SIZES)]
         sender, receiver = self.nodes.group([0, 1], name=f"job{number}", uid=self.owner)
-        source, _ = sender.alloc(size)
-        target, _ = receiver.alloc(size)
+        source = sender.alloc(size)
+        target = receiver.alloc(size)
         sender.ask(f"set {source} 0 {size} 0xbb")
         what = shape(size, number)
         plan = sender.plan(f"put {source} 0 {what} {receiver.handle(target)} 0 {what}", "notify 1 0", rail=self.rail, seat="daemon")
@@ -63,7 +63,7 @@ class Freed(harness.Case):
 
     def others_memory(self, size):
         """Of the same size, so that it may get the same addresses, and allocated as soon as the other one has gone."""
-        regions = [self.other.alloc(size)[0] for _ in range(3)]
+        regions = [self.other.alloc(size) for _ in range(3)]
         for region in regions:
             self.other.ask(f"set {region} 0 {size} {CANARY}")
         return regions
@@ -136,11 +136,8 @@ class Quarantined(harness.Case):
     def quarantine(self):
         """Frees memory that the other node cannot confirm, because it is stopped. Returns its owner."""
         sender, receiver = self.nodes.group([0, 1], uid=USERS[0])
-        source, _ = sender.alloc(self.BYTES)
-        target, _ = receiver.alloc(self.BYTES)
-        plan = sender.plan(f"put {source} 0 {self.BYTES} {receiver.handle(target)} 0 {self.BYTES}", "notify 1 0", rail="ofi", seat="daemon")
-        sender.ask(f"start {plan}")
-        sender.ask(f"wait {plan} -1")
+        plan, _, target = sender.put_plan(receiver, self.BYTES, "notify 1 0", rail="ofi", seat="daemon")
+        sender.run(plan, -1)
         receiver.ask("notified_wait 0 0 -1")
         self.assertEqual(self.held(USERS[0]), (0, 0, 0))
         self.nodes[0].pause()

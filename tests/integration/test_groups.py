@@ -62,14 +62,12 @@ class Groups(harness.Case):
         plans = [sender.plan("notify 0 5") for sender in senders]
         for turn in range(3):
             for sender, plan in zip(senders, plans):
-                sender.ask(f"start {plan}")
-                sender.ask(f"wait {plan} -2")
+                sender.run(plan)
         for rank in (1, 2, 3):
             harness.until(lambda: receiver.ask(f"count {rank} 5") == ["3"], "three notifications each")
         self.assertEqual([receiver.ask("heard 5 -2") for _ in range(9)], [[str(rank)] for rank in (1, 2, 3) * 3])
 
-        senders[0].ask(f"start {plans[0]}")
-        senders[0].ask(f"wait {plans[0]} -2")
+        senders[0].run(plans[0])
         senders[0].kill()
         self.assertEqual(receiver.ask("heard 5 -2"), ["1"])
         receiver.tell("heard 5 -1")  # asleep, by and by
@@ -80,7 +78,7 @@ class Groups(harness.Case):
     def test_publish_and_lookup(self):
         cluster = self.cluster(2)
         left, right = cluster.group([0, 1])
-        region, _ = left.alloc(4096)
+        region = left.alloc(4096)
         handle, part = left.handle(region), left.handle(region, 128, 256)
         right.tell("lookup face -2")  # before it is there
         left.ask(f"publish face {handle}")

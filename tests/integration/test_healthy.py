@@ -57,8 +57,8 @@ class Transfers(harness.Case):
     def test_to_itself(self):
         actor = self.cluster(1).actor()
         actor.ask("open - 0 0 -2")
-        source, _ = actor.alloc(8192)
-        target, _ = actor.alloc(8192)
+        source = actor.alloc(8192)
+        target = actor.alloc(8192)
         for rail, seat in NEAR:
             with self.subTest(rail=rail, seat=seat):
                 plan = actor.plan(f"put {source} 0 4096 {actor.handle(target)} 100 4096", "notify 0 3", rail=rail, seat=seat)
@@ -77,8 +77,7 @@ class Transfers(harness.Case):
             with self.subTest(rail=rail, seat=seat):
                 plan = actor.plan("chain", rail=rail, seat=seat)
                 for _ in range(3):
-                    actor.ask(f"start {plan}")
-                    actor.ask(f"wait {plan} -2")
+                    actor.run(plan)
                 self.assertEqual(actor.receipt(plan)["bytes"], 0)
                 shown = cluster.nodes[0].plans()[0]
                 self.assertEqual((shown["chains"], shown["steps"], shown["starts"], shown["state"]), (0, 0, 3, "ready"))
@@ -89,8 +88,8 @@ class Transfers(harness.Case):
     def test_part_of_a_region(self):
         """A handle to a part gives access to that part only."""
         sender, receiver = self.cluster(2).group([0, 1])
-        source, _ = sender.alloc(65536)
-        target, _ = receiver.alloc(65536)
+        source = sender.alloc(65536)
+        target = receiver.alloc(65536)
         part = receiver.handle(target, 4096, 1000)
         with self.refused("-EINVAL", "1000"):
             sender.plan(f"put {source} 0 1001 {part} 0 1001")
@@ -106,8 +105,8 @@ class Transfers(harness.Case):
     def test_many_chains(self):
         """The chains of one plan go to several ranks on both nodes, each on the suitable rail."""
         actors = self.cluster(2).group([0, 0, 1, 1])
-        source, _ = actors[0].alloc(1 << 20)
-        targets = [actor.alloc(65536)[0] for actor in actors[1:]]
+        source = actors[0].alloc(1 << 20)
+        targets = [actor.alloc(65536) for actor in actors[1:]]
         steps = []
         for rank in (1, 2, 3):
             steps += ["chain"] if steps else []
@@ -127,8 +126,8 @@ class Transfers(harness.Case):
         """All channels and several slots at once, between the same pair."""
         for places in ([0, 0], [0, 1]):
             sender, receiver = self.cluster(1 + max(places)).group(places)
-            source, _ = sender.alloc(1 << 20)
-            target, _ = receiver.alloc(1 << 20)
+            source = sender.alloc(1 << 20)
+            target = receiver.alloc(1 << 20)
             handle = receiver.handle(target)
             plans = [sender.plan(f"put {source} {i * 65536} 65536 {handle} {i * 65536} 65536", f"notify 1 {i}",
                                  seat="daemon", channel=i % 4) for i in range(16)]
@@ -144,8 +143,8 @@ class Transfers(harness.Case):
     def test_waiting_holds_up_no_channel(self):
         """A waiting plan in the daemon's seat blocks neither its own channel nor another."""
         sender, receiver = self.cluster(2).group([0, 1])
-        source, _ = sender.alloc(4096)
-        target, _ = receiver.alloc(4096)
+        source = sender.alloc(4096)
+        target = receiver.alloc(4096)
         first = sender.plan("await 1 5 1", f"put {source} 0 64 {receiver.handle(target)} 0 64", "notify 1 0", channel=1)
         second = sender.plan("notify 1 1", channel=1, seat="daemon")
         aside = sender.plan("notify 1 2", channel=2, seat="daemon")
@@ -170,9 +169,9 @@ class Sessions(harness.Case):
         for places in ([0, 0, 0], [0, 1, 0], [0, 1, 2]):
             with self.subTest(places=places):
                 first, middle, last = self.cluster(1 + max(places)).group(places)
-                origin, _ = first.alloc(65536)
-                relay, _ = middle.alloc(65536)
-                end, _ = last.alloc(65536)
+                origin = first.alloc(65536)
+                relay = middle.alloc(65536)
+                end = last.alloc(65536)
                 head = first.plan(f"put {origin} 0 65536 {middle.handle(relay)} 0 65536", "notify 1 0", seat="daemon")
                 tail = middle.plan("await 0 0 1", f"put {relay} 0 65536 {last.handle(end)} 0 65536", "notify 2 1", seat="daemon")
                 for turn in range(3):
@@ -190,9 +189,9 @@ class Sessions(harness.Case):
     def test_client_seat_waits(self):
         """The same with the middle in the client's seat: it advances in the client's waits."""
         first, middle, last = self.cluster(1).group([0, 0, 0])
-        origin, _ = first.alloc(4096)
-        relay, _ = middle.alloc(4096)
-        end, _ = last.alloc(4096)
+        origin = first.alloc(4096)
+        relay = middle.alloc(4096)
+        end = last.alloc(4096)
         head = first.plan(f"put {origin} 0 4096 {middle.handle(relay)} 0 4096", "notify 1 0", seat="client")
         tail = middle.plan("await 0 0 1", f"put {relay} 0 4096 {last.handle(end)} 0 4096", "notify 2 1", seat="client")
         for turn in range(20):
@@ -212,8 +211,7 @@ class Sessions(harness.Case):
                     plan = sender.plan("notify 1 63", seat=seat)
                     waiter = receiver.plan("await 0 63 5", "notify 1 7")
                     for _ in range(10):
-                        sender.ask(f"start {plan}")
-                        sender.ask(f"wait {plan} -2")
+                        sender.run(plan)
                     harness.until(lambda: receiver.ask("count 0 63") == ["10"], "ten notifications arrive")
                     receiver.ask(f"start {waiter}")
                     receiver.ask("notified_wait 1 7 -2")
@@ -229,8 +227,8 @@ class Sessions(harness.Case):
     def test_same_addresses(self):
         """A pointer into a region is valid in every process of the node that has mapped it."""
         left, right = self.cluster(1).group([0, 0])
-        mine, address = left.alloc(4096)
-        other, there = right.alloc(4096)
+        mine, address = left.region("alloc", 4096)
+        other, there = right.region("alloc", 4096)
         self.assertNotEqual(address, there)
         left.plan(f"put {mine} 0 8 {right.handle(other)} 0 8", seat="client")
         for actor in (left, right):
@@ -242,8 +240,8 @@ class Sessions(harness.Case):
     def test_plans_come_and_go(self):
         cluster = self.cluster(2)
         sender, receiver = cluster.group([0, 1])
-        source, _ = sender.alloc(65536)
-        target, _ = receiver.alloc(65536)
+        source = sender.alloc(65536)
+        target = receiver.alloc(65536)
         before = cluster[0].counts()
         for turn in range(50):
             plan = sender.plan(f"put {source} 0 65536 {receiver.handle(target)} 0 65536", "notify 1 0")
@@ -275,8 +273,7 @@ class Sessions(harness.Case):
     @staticmethod
     def start_fails(actor, plan):
         try:
-            actor.ask(f"start {plan}")
-            actor.ask(f"wait {plan} -2")
+            actor.run(plan)
         except harness.Failed as failed:
             return failed
         return None
@@ -284,9 +281,7 @@ class Sessions(harness.Case):
     def test_busy_source(self):
         actor = self.cluster(1).actor()
         actor.ask("open - 0 0 -2")
-        source, _ = actor.alloc(4096)
-        target, _ = actor.alloc(4096)
-        plan = actor.plan(f"put {source} 0 8 {actor.handle(target)} 0 8")
+        plan, source, _ = actor.put_plan(actor, 8, region_bytes=4096)
         with self.refused("-EBUSY", "plan"):
             actor.ask(f"free {source}")
         actor.ask(f"freeplan {plan}")
@@ -299,15 +294,14 @@ class Receipts(harness.Case):
         for places, rail, seat in cases:
             with self.subTest(places=places, rail=rail, seat=seat):
                 sender, receiver = self.cluster(1 + max(places)).group(places)
-                source, _ = sender.alloc(65536)
-                target, _ = receiver.alloc(65536)
+                source = sender.alloc(65536)
+                target = receiver.alloc(65536)
                 plan = sender.plan(f"put {source} 0 64x128x256 {receiver.handle(target)} 0 8192", "notify 1 0", rail=rail,
                                    seat=seat, timed=True)
                 with self.refused("-ENODATA"):
                     sender.ask(f"receipt {plan}")
                 for turn in range(1, 4):
-                    sender.ask(f"start {plan}")
-                    sender.ask(f"wait {plan} -2")
+                    sender.run(plan)
                     receipt = sender.receipt(plan)
                     self.assertEqual(rails(receipt), (rail, seat))
                     self.assertEqual((receipt["status"], receipt["starts"], receipt["bytes"]), (0, turn, 8192))

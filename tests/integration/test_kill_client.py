@@ -75,8 +75,8 @@ class Killed(harness.Case):
             with self.subTest(places=places, seat=seat):
                 cluster = self.cluster(1 + max(places))
                 waiter, victim = cluster.group(places)
-                source, _ = waiter.alloc(4096)
-                target, _ = victim.alloc(4096)
+                source = waiter.alloc(4096)
+                target = victim.alloc(4096)
                 plan = waiter.plan("await 1 0 1", f"put {source} 0 64 {victim.handle(target)} 0 64", seat=seat)
                 waiter.ask(f"start {plan}")
                 waiter.tell(f"wait {plan} -1")
@@ -96,8 +96,8 @@ class Killed(harness.Case):
         for seat in ("client", "daemon"):
             with self.subTest(seat=seat):
                 waiter, victim, friend = cluster.group([0, 0, 0], name=seat)
-                memory, _ = victim.alloc(4096)
-                plan = waiter.plan("await 1 0 1", "chain", f"await 2 1 1", f"put {waiter.alloc(64)[0]} 0 64 {victim.handle(memory)} 0 64",
+                memory = victim.alloc(4096)
+                plan = waiter.plan("await 1 0 1", "chain", f"await 2 1 1", f"put {waiter.alloc(64)} 0 64 {victim.handle(memory)} 0 64",
                                    "chain", "await 2 0 1", "notify 2 0", seat=seat)
                 other = waiter.plan("notify 1 0", seat=seat)
                 waiter.ask(f"start {plan}")
@@ -148,8 +148,7 @@ class Killed(harness.Case):
                 waiter, victim = self.cluster(1 + max(places)).group(places)
                 plan = victim.plan("notify 0 0")
                 for _ in range(3):
-                    victim.ask(f"start {plan}")
-                    victim.ask(f"wait {plan} -2")
+                    victim.run(plan)
                 harness.until(lambda: waiter.ask("count 1 0") == ["3"], "three notifications arrive")
                 victim.kill()
                 harness.until(lambda: self.is_dead(waiter), "its death is known")
@@ -214,8 +213,8 @@ class Killed(harness.Case):
             with self.subTest(places=places):
                 cluster = self.cluster(1 + max(places))
                 sender, victim = cluster.group(places)
-                source, _ = sender.alloc(4096)
-                target, _ = victim.alloc(4096)
+                source = sender.alloc(4096)
+                target = victim.alloc(4096)
                 handle = victim.handle(target)
                 victim.kill()
                 harness.until(lambda: cluster[places[1]].counts()[1] == (1 if places == [0, 0] else 0), "it is freed")

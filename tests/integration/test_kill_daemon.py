@@ -61,7 +61,7 @@ class Killed(Nodes):
         """Every request gets an error."""
         cluster = self.pair()
         sender, receiver, stream = self.connected(cluster)
-        source, _ = receiver.alloc(4096)
+        source = receiver.alloc(4096)
         spare = int(receiver.ask("plan spare any any 0")[0])
         receiver.ask(f"notify {spare} 0 0")
         cluster[1].kill()
@@ -82,7 +82,7 @@ class Killed(Nodes):
                 actor.plan("await 0 1 1", seat="daemon")
                 actor.ask("start 0")
             if call.startswith("send"):
-                region, _ = actor.alloc(4096)
+                region = actor.alloc(4096)
                 actor.plan(f"put {region} 0 64 {actor.handle(region)} 1024 64", "notify 0 2", seat="daemon")
             actor.tell(call)
         time.sleep(0.3)
@@ -166,11 +166,10 @@ class Killed(Nodes):
 
         # an old session can put to a new one
         receiver.ask("open other 0 1 -2")
-        region, _ = receiver.alloc(4096)
+        region = receiver.alloc(4096)
         plan = sender.plan(f"put {stream.source} 0 64 {receiver.handle(region)} 0 64")
         sender.ask(f"fill {stream.source} 0 64 5")
-        sender.ask(f"start {plan}")
-        sender.ask(f"wait {plan} -2")
+        sender.run(plan)
         harness.until(lambda: self.right(receiver, region), "the data is there")
         again = Stream(*cluster.group([0, 1], name="again"))
         self.assertEqual(again.run(10), 10)

@@ -22,8 +22,8 @@ class Landed(harness.Case):
     def rounds(self, sender, receivers, seat="any", attached=()):
         """`attached`: the receivers whose memory is attached."""
         size = 1 << 20
-        source, _ = sender.alloc(size)
-        targets = [(receiver.attach if receiver in attached else receiver.alloc)(size)[0] for receiver in receivers]
+        source = sender.alloc(size)
+        targets = [(receiver.attach if receiver in attached else receiver.alloc)(size) for receiver in receivers]
         for shape, target_shape in SHAPES:
             with self.subTest(shape=shape, target_shape=target_shape):
                 puts = [f"put {source} 0 {shape} {receiver.handle(target)} 0 {target_shape}" for receiver, target in zip(receivers, targets)]
@@ -32,8 +32,7 @@ class Landed(harness.Case):
                     receiver.ask("count 0 0")  # it knows the plan, and now computes
                 for seed in range(10):
                     sender.ask(f"fill {source} 0 {shape} {seed}")
-                    sender.ask(f"start {plan}")
-                    sender.ask(f"wait {plan} -2")
+                    sender.run(plan)
                     for receiver, target in zip(receivers, targets):
                         receiver.ask(f"check {target} 0 {target_shape} {seed}")
                 sender.ask(f"freeplan {plan}")
@@ -55,8 +54,8 @@ class Landed(harness.Case):
 
     def test_attached_memory_is_not_for_the_clients_seat(self):
         sender, receiver = self.cluster(1).group([0, 0])
-        source, _ = sender.alloc(4096)
-        target, _ = receiver.attach(4096)
+        source = sender.alloc(4096)
+        target = receiver.attach(4096)
         with self.refused("-ENETDOWN", "attached"):
             sender.plan(f"put {source} 0 8 {receiver.handle(target)} 0 8", seat="client", landed=True)
 
@@ -64,9 +63,9 @@ class Landed(harness.Case):
         """In another process's daemon-allocated memory."""
         for nodes in ([0, 0, 0], [0, 1, 2], [0, 1, 1]):
             sender, owner, other = self.cluster(3).group(nodes)
-            source, _ = sender.alloc(1 << 20)
-            data, _ = owner.attach(1 << 20)
-            mark, _ = other.alloc(4096)
+            source = sender.alloc(1 << 20)
+            data = owner.attach(1 << 20)
+            mark = other.alloc(4096)
             plan = sender.plan(f"put {source} 0 900000 {owner.handle(data)} 0 900000", f"put {source} 0 8 {other.handle(mark)} 0 8 ordered",
                                seat="daemon", landed=True)
             owner.ask("count 0 0")
@@ -81,9 +80,9 @@ class Landed(harness.Case):
         """A put to a stopped daemon waits; a later start on another channel does not."""
         cluster = self.cluster(3)
         sender, owner, other = cluster.group([0, 1, 2])
-        source, _ = sender.alloc(4096)
-        data, _ = owner.alloc(4096)
-        mark, _ = other.alloc(4096)
+        source = sender.alloc(4096)
+        data = owner.alloc(4096)
+        mark = other.alloc(4096)
         places = {"data": f"put {source} 0 64 {owner.handle(data)} 0 64", "mark": f"put {source} 0 8 {other.handle(mark)} 0 8"}
         plan = sender.plan(*(step.format(**places) for step in steps), seat="daemon")
         later = sender.plan("notify 2 1", seat="daemon", channel=1)
@@ -115,8 +114,8 @@ class Landed(harness.Case):
         """Waiting for it returns the error."""
         for nodes in ([0, 0], [0, 1]):
             sender, owner = self.cluster(2).group(nodes)
-            source, _ = sender.alloc(4096)
-            target, _ = owner.attach(4096)
+            source = sender.alloc(4096)
+            target = owner.attach(4096)
             plan = sender.plan(f"put {source} 0 64 {owner.handle(target)} 0 64", landed=True)
             os.kill(owner.pid, signal.SIGSTOP)
             sender.ask(f"start {plan}")

@@ -61,8 +61,7 @@ class Ends(Way):
                     with self.subTest(way=way, size=size, round=round):
                         sender, receiver = self.pair(cluster, way, f"{way}{size}{round}")
                         plan, _, target = self.one_way(sender, receiver, size)
-                        sender.ask(f"start {plan}")
-                        sender.ask(f"wait {plan} -2")
+                        sender.run(plan)
                         sender.kill()
                         if round % 2:
                             harness.until(lambda: cluster[0].counts()[0] == 1, "the daemon has noticed")
@@ -150,8 +149,8 @@ class Keeps(Way):
         for way in SHARED:
             with self.subTest(way=way):
                 sender, receiver = self.pair(cluster, way, way)
-                source, _ = sender.alloc(count * size)
-                target, _ = receiver.alloc(count * size)
+                source = sender.alloc(count * size)
+                target = receiver.alloc(count * size)
                 handle = receiver.handle(target)
                 sender.ask(f"fill {source} 0 {count * size} 9")
                 places = [random.Random(way).sample(range(count), count)]
@@ -159,8 +158,7 @@ class Keeps(Way):
                          for place in places[0]]
                 ways = []
                 for plan in plans:
-                    sender.ask(f"start {plan}")
-                    sender.ask(f"wait {plan} -2")
+                    sender.run(plan)
                     ways.append(sender.receipt(plan)["way"])
                 self.assertEqual({*ways}, {way, "push"})
                 for _ in plans:
@@ -183,13 +181,12 @@ class Met(Way):
         for way in SHARED:
             with self.subTest(way=way):
                 actor, *others = self.cluster().group([0] * 6, TCA_COPY=way)
-                source, _ = actor.alloc(65536)
+                source = actor.alloc(65536)
                 before = self.mappings(actor)
                 for rank, other in enumerate(others, 1):
-                    target, _ = other.alloc(65536)
+                    target = other.alloc(65536)
                     plan = actor.plan(f"put {source} 0 65536 {other.handle(target)} 0 65536", f"notify {rank} 0", seat="client")
-                    actor.ask(f"start {plan}")
-                    actor.ask(f"wait {plan} -1")
+                    actor.run(plan, -1)
                     other.ask("notified_wait 0 0 -1")
                     self.assertGreater(self.mappings(actor), before)
                     if rank % 2:
@@ -207,10 +204,10 @@ class Met(Way):
         for way in SHARED:
             with self.subTest(way=way):
                 actor, *others = self.cluster().group([0] * 6, TCA_COPY=way)
-                target, _ = actor.alloc(65536)
+                target = actor.alloc(65536)
                 before = self.mappings(actor)
                 for rank, other in enumerate(others, 1):
-                    source, _ = other.alloc(65536)
+                    source = other.alloc(65536)
                     other.ask(f"set {source} 0 65536 {rank}")
                     plan = other.plan(f"put {source} 0 65536 {actor.handle(target)} 0 65536", "notify 0 0", seat="client")
                     for _ in range(2):

@@ -24,8 +24,8 @@ class Shapes(Way):
         sender, receiver = pair
         shape, target_shape = shapes
         offset, target_offset = lower(shape) + 64, lower(target_shape) + 128
-        source, _ = sender.alloc(region_bytes)
-        target, _ = receiver.alloc(region_bytes)
+        source = sender.alloc(region_bytes)
+        target = receiver.alloc(region_bytes)
         receiver.ask(f"set {target} 0 {region_bytes} {GUARD}")
         plan = sender.plan(f"put {source} {offset} {shape} {receiver.handle(target)} {target_offset} {target_shape}", "notify 1 0")
         ack = receiver.plan("notify 0 0")
@@ -60,7 +60,7 @@ class Shapes(Way):
                     with self.subTest(way=way, seat=seat, shape=shape):
                         sender, receiver = self.pair(cluster, way, f"{way}{seat}{shape}")
                         plan, source, target = self.one_way(sender, receiver, shape)
-                        back, _ = sender.alloc(1 << 20)
+                        back = sender.alloc(1 << 20)
                         relay = receiver.plan("await 0 0 1", f"put {target} 0 {shape} {sender.handle(back)} 0 {shape}",
                                               "notify 0 1", seat=seat)
                         receiver.tell(f"repeat {relay} 100")
@@ -75,7 +75,7 @@ class Shapes(Way):
                 with self.subTest(way=way, round=round):
                     sender, receiver = self.pair(cluster, way, f"{way}{round}")
                     plan, source, target = self.one_way(sender, receiver, "100000")
-                    back, _ = sender.alloc(1 << 20)
+                    back = sender.alloc(1 << 20)
                     sender.ask(f"start {plan}")  # the receiver does not know the lane yet
                     relay = receiver.plan("await 0 0 1", f"put {target} 0 100000 {sender.handle(back)} 0 100000", "notify 0 1",
                                           seat="daemon")
@@ -95,7 +95,7 @@ class Shapes(Way):
         for way, shape in (("pull", "5000x8x24"), ("half", "100000"), ("ring", "1000x100x101i"), ("any", "120000")):
             with self.subTest(way=way):
                 actors = cluster.group([0] * len(ranks), name=way, TCA_COPY=way)
-                regions = [(actor.alloc(8 * part)[0], actor.alloc(8 * part)[0]) for actor in actors]
+                regions = [(actor.alloc(8 * part), actor.alloc(8 * part)) for actor in actors]
                 handles = [actor.handle(region[1]) for actor, region in zip(actors, regions)]
                 for me, actor in enumerate(actors):
                     steps = {peer: (f"put {regions[me][0]} {peer * part} {shape} {handles[peer]} {me * part} {shape}",
@@ -124,8 +124,8 @@ class Order(Way):
         cluster = self.cluster()
         for way in SHARED:
             sender, receiver = self.pair(cluster, way, way)
-            source, _ = sender.alloc(1 << 20)
-            target, _ = receiver.alloc(1 << 20)
+            source = sender.alloc(1 << 20)
+            target = receiver.alloc(1 << 20)
             handle = receiver.handle(target)
             sender.ask(f"fill {source} 0 100000 1")
             sender.ask(f"fill {source} 200000 8 2")
@@ -137,8 +137,7 @@ class Order(Way):
                     with self.subTest(way=way, late=late, round=round):
                         receiver.ask(f"set {target} 0 100000 0")
                         receiver.tell(f"sleep {late}")
-                        sender.ask(f"start {plan}")
-                        sender.ask(f"wait {plan} -2")
+                        sender.run(plan)
                         receiver.answer()
                         receiver.ask("notified_wait 0 1 -2")
                         receiver.ask("notified_wait 0 0 -2")
@@ -149,8 +148,8 @@ class Order(Way):
         cluster = self.cluster()
         for way in WAYS:
             sender, receiver = self.pair(cluster, way, way)
-            source, _ = sender.alloc(1 << 21)
-            target, _ = receiver.alloc(1 << 21)
+            source = sender.alloc(1 << 21)
+            target = receiver.alloc(1 << 21)
             handle = receiver.handle(target)
             sizes = [random.Random(way + str(i)).choice((8, 100, 4096, 20000, 50000)) for i in range(40)]
             plans = []
@@ -177,8 +176,8 @@ class Order(Way):
         starts, shape, size = (0, 8, 64), "200x8x256", 65536
         for way in (*SHARED, "any"):
             sender, receiver = self.pair(cluster, way, way)
-            source, _ = sender.alloc(size)
-            target, _ = receiver.alloc(size)
+            source = sender.alloc(size)
+            target = receiver.alloc(size)
             handle = receiver.handle(target)
             plan = sender.plan(*(f"put {source} {at} {shape} {handle} {at} {shape}" for at in starts), "notify 1 0")
             steps = sender.node.tcactl("plan", sender.node.plans()[-1]["id"])["chains"][0]["steps"]
@@ -204,15 +203,14 @@ class Order(Way):
         """The receiver is told that it no longer shares them as fast as it reads, and it is not dropped when it computes."""
         cluster = self.cluster()
         sender, receiver = self.pair(cluster, "ring", "many")
-        source, _ = sender.alloc(8 << 20)
-        target, _ = receiver.alloc(8 << 20)
+        source = sender.alloc(8 << 20)
+        target = receiver.alloc(8 << 20)
         handle = receiver.handle(target)
         puts = [f"put {source} {2048 * i} 32x8x64 {handle} {2048 * i} 32x8x64" for i in range(3000)]
         for _ in range(3):
             receiver.tell("notified_wait 0 2 -2")
             plan = sender.plan(*puts, "notify 1 2")
-            sender.ask(f"start {plan}")
-            sender.ask(f"wait {plan} -2")
+            sender.run(plan)
             receiver.answer()
             self.assertEqual(sender.receipt(plan)["way"], "ring")
             sender.ask(f"freeplan {plan}")
@@ -224,9 +222,9 @@ class Order(Way):
         cluster = self.cluster()
         for way in SHARED:
             a, b, c = cluster.group([0, 0, 0], name=way, TCA_COPY=way)
-            source, _ = a.alloc(1 << 20)
-            other, _ = c.alloc(1 << 20)
-            target, _ = b.alloc(1 << 20)
+            source = a.alloc(1 << 20)
+            other = c.alloc(1 << 20)
+            target = b.alloc(1 << 20)
             handle = b.handle(target)
             a.ask(f"fill {source} 0 60000 1")
             c.ask(f"fill {other} 0 60000 2")

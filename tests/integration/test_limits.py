@@ -33,8 +33,8 @@ class Places(harness.Case):
     def scatter(self, actors, descriptors):
         sender, *others = actors
         resource.prlimit(sender.pid, resource.RLIMIT_NOFILE, (descriptors, descriptors))
-        source, _ = sender.alloc(MIB)
-        targets = [(actor, [actor.alloc(4096)[0] for _ in range(self.EACH)]) for actor in others]
+        source = sender.alloc(MIB)
+        targets = [(actor, [actor.alloc(4096) for _ in range(self.EACH)]) for actor in others]
         steps = []
         for rank, (actor, regions) in enumerate(targets, 1):
             for number, region in enumerate(regions):
@@ -73,8 +73,8 @@ class Rings(harness.Case):
     def test_full_submission_ring(self):
         cluster = self.cluster(1, options={"limits.plans_per_session": 2000})
         worker, = cluster.group([0])
-        source, _ = worker.alloc(4096)
-        target, _ = worker.alloc(4096)
+        source = worker.alloc(4096)
+        target = worker.alloc(4096)
         handle = worker.handle(target)
         plans = [worker.plan(f"put {source} {i} 1 {handle} {i} 1", seat="daemon") for i in range(self.RING + 10)]
         worker.ask(f"fill {source} 0 4096 1")
@@ -109,8 +109,7 @@ class Rings(harness.Case):
                 if not waiting:
                     cluster[0].resume()
                 for _ in range(self.IN_FLIGHT if waiting else 0):
-                    master.ask(f"start {key}")
-                    master.ask(f"wait {key} -2")
+                    master.run(key)
                 worker.ask(f"waits {plans[0]} {plans[-1]} -2")
                 self.assertEqual(worker.ask(f"count 0 {slot}"), [str(self.IN_FLIGHT)])
                 worker.ask(f"start {spare}")
@@ -123,17 +122,16 @@ class Leaving(harness.Case):
     def test_what_a_freed_plan_has_can_be_used_again(self):
         cluster = self.cluster(2, options={"limits.plans_per_session": 1, "rails.enable": "tcp"})
         sender, receiver = cluster.group([0, 1])
-        own, _ = sender.alloc(4096)
-        target, _ = receiver.alloc(4096)
+        own = sender.alloc(4096)
+        target = receiver.alloc(4096)
         for again in (lambda source: f"free {source}", lambda source: f"commit {self.local(sender, own)} -2"):
-            source, _ = sender.alloc(4096)
+            source = sender.alloc(4096)
             sender.ask(f"fill {source} 0 64 9")
             receiver.ask(f"set {target} 0 64 0")
             plan = sender.plan(f"put {source} 0 64 {receiver.handle(target)} 0 64", "notify 1 0", rail="tcp", seat="daemon")
             for pause in (lambda: None, cluster[1].pause):
                 pause()
-                sender.ask(f"start {plan}")
-                sender.ask(f"wait {plan} -2")
+                sender.run(plan)
             sender.ask(f"freeplan {plan}")  # waits for nobody
             command = again(source)
             self.assertEqual([plan["state"] for plan in cluster[0].plans()], ["releasing"])
@@ -176,7 +174,7 @@ class Quotas(harness.Case):
 
     def test_regions(self):
         _, actor = self.one(limits__regions_per_session=2)
-        regions = [actor.alloc(4096)[0] for _ in range(2)]
+        regions = [actor.alloc(4096) for _ in range(2)]
         with self.refused("-EDQUOT", "limits.regions_per_session", "2"):
             actor.alloc(4096)
         actor.ask(f"free {regions[0]}")
@@ -186,7 +184,7 @@ class Quotas(harness.Case):
         cluster, actor = self.one(memory__region_bytes_per_user="4M")
         other = cluster.actor()
         other.ask("open - 0 0 -2")
-        region, _ = actor.alloc(3 * MIB)
+        region = actor.alloc(3 * MIB)
         other.alloc(MIB)
         with self.refused("-EDQUOT", "memory.region_bytes_per_user", str(4 * MIB)):
             other.alloc(1)
@@ -196,7 +194,7 @@ class Quotas(harness.Case):
 
     def test_region_bytes_of_a_session(self):
         cluster, actor = self.one(memory__region_bytes_per_session="2M", memory__region_bytes_per_user="3M")
-        region, _ = actor.alloc(2 * MIB)
+        region = actor.alloc(2 * MIB)
         with self.refused("-EDQUOT", "memory.region_bytes_per_session", str(2 * MIB)):
             actor.alloc(1)
         other = cluster.actor()
@@ -213,7 +211,7 @@ class Quotas(harness.Case):
         cluster, actor = self.one(memory__region_bytes="3M", memory__region_bytes_per_user="2M")
         os.chmod(cluster.directory, 0o755)
         os.chmod(cluster[0].directory, 0o755)
-        region, _ = actor.alloc(2 * MIB)
+        region = actor.alloc(2 * MIB)
         with wire.Client.of_user(65534, cluster[0].socket) as other:
             other.open()
             with self.assertRaises(wire.Failure) as caught:
@@ -265,7 +263,7 @@ class Quotas(harness.Case):
         """tcactl shows a user's actual resources."""
         cluster, actor = self.one()
         before = self.held(cluster)
-        region, _ = actor.alloc(3 * MIB)
+        region = actor.alloc(3 * MIB)
         plan = actor.plan(f"put {region} 0 8 {actor.handle(region)} 8 8", seat="daemon")
         with_all = self.held(cluster)
         for key, more in {"sessions": 0, "regions": 1, "plans": 1, "region_bytes": 3 * MIB, "descriptors": 1}.items():
@@ -328,7 +326,7 @@ class Quotas(harness.Case):
     def test_published(self):
         cluster = self.cluster(1, options={"limits.published_per_group": 2})
         actor, = cluster.group([0])
-        region, _ = actor.alloc(4096)
+        region = actor.alloc(4096)
         handle = actor.handle(region)
         for name in ("a", "b", "a"):
             actor.ask(f"publish {name} {handle}")
@@ -340,7 +338,7 @@ class Quotas(harness.Case):
     def test_refusals_leave_nothing(self):
         """Thousands of refused requests cost the daemon nothing."""
         cluster, actor = self.one(limits__regions_per_session=1, limits__plans_per_session=1)
-        region, _ = actor.alloc(4096)
+        region = actor.alloc(4096)
         actor.plan("notify 0 0")
 
         def refuse(times):
@@ -385,7 +383,7 @@ class Privacy(harness.Case):
                 os.chmod(cluster.directory, 0o755)
                 os.chmod(cluster[0].directory, 0o755)
                 actor, = cluster.group([0])
-                region, _ = actor.alloc(4096)
+                region = actor.alloc(4096)
                 actor.ask(f"publish halo {actor.handle(region)}")
                 actor.plan("notify 0 0")
                 session, plan = cluster[0].plans()[0]["id"].split(".")
@@ -469,7 +467,7 @@ class Memory(harness.Case):
     def test_no_descriptors(self):
         """No descriptors left: new sessions fail, old ones continue, and later all is as before."""
         cluster, stream, other, pid = self.at_work(**{"rails.enable": "shm"})  # ofi keeps some, and releases them
-        source, _ = other.alloc(4096)
+        source = other.alloc(4096)
         fds, limits = cluster[0].fds(), resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (fds + 2, limits[1]))
         late = cluster.actor()
@@ -514,8 +512,8 @@ class Layouts(harness.Case):
         """The drivers' programs for a layout, at both ends, count as well as the layout itself."""
         cluster = self.cluster(2)
         sender, receiver = cluster.group([0, 1])
-        source, _ = sender.alloc(1 << 20)
-        target, _ = receiver.alloc(1 << 20)
+        source = sender.alloc(1 << 20)
+        target = receiver.alloc(1 << 20)
         before = self.held(cluster[0], "plans"), self.held(cluster[1], "bindings")
         shape = f"{self.BLOCKS}x8x24i"
         plan = sender.plan(f"put {source} 0 {shape} {receiver.handle(target)} 0 {shape}", "notify 1 0", rail="ofi", seat="daemon")

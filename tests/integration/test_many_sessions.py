@@ -47,13 +47,10 @@ class Sessions(harness.Case):
             self.assertEqual(node.counts()[0], AT_ONCE)
             worker = cluster.actor()  # there is room for a busy one
             worker.ask("open - 0 0 -2")
-            source, _ = worker.alloc(65536)
-            target, _ = worker.alloc(65536)
-            plan = worker.plan(f"put {source} 0 65536 {worker.handle(target)} 0 65536", seat="daemon")
+            plan, source, target = worker.put_plan(worker, 65536, seat="daemon")
             for turn in range(50):
                 worker.ask(f"fill {source} 0 65536 {turn}")
-                worker.ask(f"start {plan}")
-                worker.ask(f"wait {plan} -2")
+                worker.run(plan)
                 worker.ask(f"check {target} 0 65536 {turn}")
             worker.end()
             holder.ask("")

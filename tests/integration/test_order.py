@@ -20,7 +20,7 @@ class Buffer:
 
     def __init__(self, rank, actor, size, attached=False):
         self.rank, self.actor, self.size, self.attached = rank, actor, size, attached
-        self.region, _ = (actor.attach if attached else actor.alloc)(size)
+        self.region = (actor.attach if attached else actor.alloc)(size)
         self.handle = actor.handle(self.region)
         self.bytes = bytearray(size)
 
@@ -162,8 +162,7 @@ class Rounds:
         for buffer in self.buffers:
             buffer.fill(dice.getrandbits(16))
         for start in range(3):
-            first.ask(f"start {plan}")
-            first.ask(f"wait {plan} -2")
+            first.run(plan)
             for rank in told:
                 self.actors[rank].ask(f"notified_wait {0} 0 -2")
             for step in steps:
@@ -209,12 +208,12 @@ class Order(boards.Boards):
         """All operators and types, any bits; each start combines with the result of the one before."""
         one, other = self.cluster(1).group([0, 0])
         size = 48000
-        source, _ = one.alloc(size)
+        source = one.alloc(size)
         results = {}
         for seat in ("client", "daemon"):
             for owner in (one, other):
                 one.ask(f"fill {source} 0 {size} 1")
-                target, _ = owner.alloc(size)
+                target = owner.alloc(size)
                 owner.ask(f"fill {target} 0 {size} 2")
                 handle, plans = owner.handle(target), 0
                 for kind in range(13 * 19):
@@ -225,8 +224,7 @@ class Order(boards.Boards):
                         continue
                     plans += 1
                     for _ in range(2):
-                        one.ask(f"start {plan}")
-                        one.ask(f"wait {plan} -2")
+                        one.run(plan)
                         other.ask("notified_wait 0 0 -2")
                     result = owner.ask(f"read {target} 0 {size}")
                     self.assertEqual(results.setdefault(kind, result), result, f"operator {kind // 19}, type {kind % 19}, {seat}")
@@ -235,9 +233,9 @@ class Order(boards.Boards):
 
     def test_reductions_that_are_refused(self):
         one, other = self.cluster(2).group([0, 1])
-        own, _ = one.alloc(4096)
-        there, _ = other.alloc(4096)
-        attached, _ = one.attach(4096)
+        own = one.alloc(4096)
+        there = other.alloc(4096)
+        attached = one.attach(4096)
         for step, *words in ((f"{own} 0 12 {one.handle(own)} 64 1 15", "12 bytes", "elements of 8 bytes"),
                              (f"{own} 0 24 {one.handle(own)} 64 11 15", "24 bytes", "min with index of double", "elements of 16 bytes"),
                              (f"{own} 0 16 {one.handle(own)} 64 13 15", "operator 13", "no such operator"),
@@ -253,8 +251,8 @@ class Order(boards.Boards):
 
     def test_a_reduction_is_explained(self):
         one, other = self.cluster(2).group([0, 1])
-        own, _ = one.alloc(1 << 16)
-        there, _ = other.alloc(1 << 16)
+        own = one.alloc(1 << 16)
+        there = other.alloc(1 << 16)
         one.plan(f"reduce {own} 0 4096 {one.handle(own)} 8192 1 15", f"put {own} 8192 4096 {other.handle(there)} 0 4096")
         chain = one.node.tcactl("plan", one.node.plans()[0]["id"])["chains"][0]
         self.assertNotEqual(chain["rail"], "shm")
@@ -264,9 +262,9 @@ class Order(boards.Boards):
     def test_long_after_short(self):
         """Short puts are copied by the receiver, long ones written by the network, which may be faster: so the long one waits."""
         sender, receiver = self.cluster(2).group([0, 1])
-        short, _ = sender.alloc(16384)
-        long, _ = sender.alloc(131072)
-        target, _ = receiver.alloc(131072)
+        short = sender.alloc(16384)
+        long = sender.alloc(131072)
+        target = receiver.alloc(131072)
         handle = receiver.handle(target)
         sender.ask(f"fill {long} 0 131072 1")
         plan = sender.plan(f"put {short} 0 16384 {handle} 8192 16384", f"put {long} 0 131072 {handle} 0 131072", "notify 1 0", rail="ofi")
@@ -281,8 +279,8 @@ class Order(boards.Boards):
 
     def test_is_explained(self):
         one, other = self.cluster(2).group([0, 1])
-        a, _ = one.alloc(1 << 16)
-        b, _ = other.alloc(1 << 16)
+        a = one.alloc(1 << 16)
+        b = other.alloc(1 << 16)
         here, there = one.handle(a), other.handle(b)
         one.plan(f"put {a} 0 8x8x64 {here} 16384 64", f"put {a} 8 8x8x64 {there} 0 64", f"put {a} 16400 8 {there} 64 8")
         steps = one.node.tcactl("plan", one.node.plans()[0]["id"])["chains"][0]["steps"]
@@ -293,9 +291,9 @@ class Order(boards.Boards):
         other's c."""
         one, other = self.cluster(2).group([0, 1])
         for size in ("16", "800000"):
-            a, _ = one.alloc(1 << 20)
-            b, _ = one.alloc(1 << 20)
-            c, _ = other.alloc(1 << 20)
+            a = one.alloc(1 << 20)
+            b = one.alloc(1 << 20)
+            c = other.alloc(1 << 20)
             where = {"a": (a, one.handle(a)), "b": (b, one.handle(b)), "c": (c, other.handle(c))}
             steps = [f"put {where[source][0]} 0 {size} {where[target][1]} 0 {size}" for source, target in (first, second)]
             plan = one.plan(*steps, "notify 1 0", landed=landed)

@@ -20,9 +20,7 @@ class OwnerEnds(harness.Case):
 
     def put(self, sender, receiver, size, steps=("notify 1 0",), **wishes):
         """Starts again and again. Returns the target."""
-        source, _ = sender.alloc(size)
-        target, _ = receiver.alloc(size)
-        plan = sender.plan(f"put {source} 0 {size} {receiver.handle(target)} 0 {size}", *steps, **wishes)
+        plan, _, target = sender.put_plan(receiver, size, *steps, **wishes)
         sender.tell(f"repeat {plan} 0")
         return target
 

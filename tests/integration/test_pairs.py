@@ -52,13 +52,12 @@ class Pairs(harness.Case):
             cluster = self.pair(security)
             cluster.actor(1).ask("open - 0 1 -2")  # takes a number: the sessions of the two differ in it
             sender, receiver = cluster.group([0, 1])
-            source, _ = sender.alloc(4096)
-            target, _ = receiver.alloc(4096)
+            source = sender.alloc(4096)
+            target = receiver.alloc(4096)
             handle = receiver.handle(target)
             plan = sender.plan(f"put {source} 0 8 {handle} 0 8", "notify 1 2", "notify 1 3", rail="tcp", seat="client")
             receiver.tell("notified_wait 0 3 -2")
-            sender.ask(f"start {plan}")
-            sender.ask(f"wait {plan} -2")
+            sender.run(plan)
             receiver.answer()
             node = cluster[0]
             row, = node.plans()
@@ -78,8 +77,8 @@ class Pairs(harness.Case):
         computes."""
         cluster = self.pair()
         sender, receiver = cluster.group([0, 1])
-        source, _ = sender.alloc(1 << 20)
-        target, _ = receiver.alloc(1 << 20)
+        source = sender.alloc(1 << 20)
+        target = receiver.alloc(1 << 20)
         handle = receiver.handle(target)
         puts = [f"put {source} {16 * i} 16 {handle} {16 * i} 16" for i in range(3000)]
         receiver.process.send_signal(signal.SIGSTOP)
@@ -89,8 +88,7 @@ class Pairs(harness.Case):
         for _ in range(3):
             receiver.tell("notified_wait 0 2 -2")
             plan = sender.plan(*puts, "notify 1 2", seat="client")
-            sender.ask(f"start {plan}")
-            sender.ask(f"wait {plan} -2")
+            sender.run(plan)
             receiver.answer()
             sender.ask(f"freeplan {plan}")
             receiver.ask("sleep 300")  # outside of the library
@@ -117,8 +115,8 @@ class Pairs(harness.Case):
                 sender, receiver = (cluster.actor(node) for node in range(2))
                 for actor in (sender, receiver):
                     actor.ask("open - 0 1 -2")
-                source, _ = sender.alloc(4096)
-                target, _ = receiver.alloc(4096)
+                source = sender.alloc(4096)
+                target = receiver.alloc(4096)
                 sender.ask(f"set {source} 0 4096 7")
                 sender.ask("plan plan tcp client 0")
                 sender.ask(f"put 0 {source} 0 4096 {receiver.handle(target)} 0 4096")
@@ -160,8 +158,8 @@ class Pairs(harness.Case):
         """Landings are made and released, one connection stays; the puts of a released plan have arrived."""
         cluster = self.pair()
         sender, receiver = cluster.group([0, 1])
-        source, _ = sender.alloc(4096)
-        target, _ = receiver.alloc(4096)
+        source = sender.alloc(4096)
+        target = receiver.alloc(4096)
         for number in range(20):
             sender.ask(f"set {source} 0 4096 {number}")
             plan = sender.plan(f"put {source} 0 4096 {receiver.handle(target)} 0 4096", "notify 1 0", rail="tcp", seat="client")
@@ -190,7 +188,7 @@ class Pairs(harness.Case):
     @staticmethod
     def both_ways(actors, size):
         """A plan of each for the other, not committed."""
-        regions = [actor.alloc(2 * size)[0] for actor in actors]
+        regions = [actor.alloc(2 * size) for actor in actors]
         handles = [actor.handle(region) for actor, region in zip(actors, regions)]
         plans = [int(actor.ask("plan both tcp client 0")[0]) for actor in actors]
         for own, (actor, plan) in enumerate(zip(actors, plans)):
@@ -246,16 +244,15 @@ class Pairs(harness.Case):
         for security in ("plain", "tls"):
             with self.subTest(security=security):
                 sender, receiver = self.pair(security).group([0, 1])
-                source, _ = sender.alloc(1 << 20)
-                target, _ = receiver.alloc(1 << 20)
+                source = sender.alloc(1 << 20)
+                target = receiver.alloc(1 << 20)
                 handle = receiver.handle(target)
                 plan = sender.plan(f"put {source} 0 700000 {handle} 0 700000", f"put {source} 0 8 {handle} 800000 8", rail="tcp", seat="client", landed=True)
                 over = sender.plan("notify 1 0", seat="client")
                 receiver.tell("notified_wait 0 0 -1")
                 sender.ask(f"set {source} 0 700000 7")
                 for number in (plan, over):
-                    sender.ask(f"start {number}")
-                    sender.ask(f"wait {number} -1")
+                    sender.run(number, -1)
                 receiver.answer()
                 for offset, length in ((0, 700000), (800000, 8)):
                     data = "".join(receiver.ask(f"read {target} {offset + at} {min(4096, length - at)}")[0] for at in range(0, length, 4096))
@@ -350,9 +347,7 @@ class Pairs(harness.Case):
         """The start waits for it, and the data arrives once."""
         cluster = self.pair()
         sender, receiver = cluster.group([0, 1])
-        source, _ = sender.alloc(8 << 20)
-        target, _ = receiver.alloc(8 << 20)
-        plan = sender.plan(f"put {source} 0 {8 << 20} {receiver.handle(target)} 0 {8 << 20}", "notify 1 0", rail="tcp", seat="client")
+        plan, _, _ = sender.put_plan(receiver, 8 << 20, "notify 1 0", rail="tcp", seat="client")
         receiver.process.send_signal(signal.SIGSTOP)
         sender.ask(f"start {plan}")
         with self.refused("-ETIMEDOUT", "has not copied its part"):
@@ -370,12 +365,9 @@ class Pairs(harness.Case):
         for end in ("freeplan", "close"):
             with self.subTest(end=end):
                 sender, receiver = cluster.group([0, 1], name=end, TCA_TIMEOUT="1000s")
-                source, _ = sender.alloc(4096)
-                target, _ = receiver.alloc(4096)
-                plan = sender.plan(f"put {source} 0 4096 {receiver.handle(target)} 0 4096", "notify 1 0", rail="tcp", seat="client")
+                plan, source, target = sender.put_plan(receiver, 4096, "notify 1 0", rail="tcp", seat="client")
                 receiver.tell("notified_wait 0 0 -1")
-                sender.ask(f"start {plan}")
-                sender.ask(f"wait {plan} -1")
+                sender.run(plan, -1)
                 receiver.answer()  # both have opened the connection
                 sender.ask(f"start {plan}")
                 receiver.ask("notified_wait 0 0 -1")  # a start writes, whatever its process does next
@@ -383,8 +375,7 @@ class Pairs(harness.Case):
                 receiver.process.send_signal(signal.SIGSTOP)
                 for number in range(1, 10):
                     sender.ask(f"set {source} 0 4096 {number}")
-                    sender.ask(f"start {plan}")
-                    sender.ask(f"wait {plan} -1")
+                    sender.run(plan, -1)
                 sender.ask(f"freeplan {plan}" if end == "freeplan" else "close")
                 until(lambda: self.bound_bytes(cluster[1]) == 0, "the receiver is told that the landing has ended")
                 receiver.process.send_signal(signal.SIGCONT)
@@ -418,11 +409,11 @@ class Pairs(harness.Case):
     def test_refused(self):
         cluster = self.pair()
         near, far, other = cluster.group([0, 1, 1])
-        source, _ = near.alloc(4096)
-        target, _ = far.alloc(4096)
-        apart, _ = other.alloc(4096)
-        own, _ = near.attach(4096)
-        there, _ = far.attach(4096)
+        source = near.alloc(4096)
+        target = far.alloc(4096)
+        apart = other.alloc(4096)
+        own = near.attach(4096)
+        there = far.attach(4096)
         put = f"put {source} 0 8 {far.handle(target)} 0 8"
         for steps, text in (((put, "notify 2 0"), "for one process and its notification for another"),
                             ((put, f"put {source} 0 8 {other.handle(apart)} 0 8"), "to several processes"),

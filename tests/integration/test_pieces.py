@@ -12,8 +12,8 @@ class Pieces(harness.Case):
     def crowd(self, actors, shape, part, seat, ordered):
         """Long and short puts at once (actor/crowd.c): how many were overtaken."""
         sender, receiver = actors
-        source, _ = sender.alloc(self.PLANS * part)
-        target, _ = receiver.alloc(self.PLANS * part)
+        source = sender.alloc(self.PLANS * part)
+        target = receiver.alloc(self.PLANS * part)
         receiver.ask(f"set {target} 0 {self.PLANS * part} {GUARD}")
         handle = receiver.handle(target)
         plans = []
@@ -56,9 +56,7 @@ class Pieces(harness.Case):
         """A chain's notification to one process follows its data to another."""
         for way in ("push", "half"):
             sender, holder, told = self.cluster(1).group([0, 0, 0], TCA_COPY=way)
-            source, _ = sender.alloc(8 << 20)
-            target, _ = holder.alloc(8 << 20)
-            plan = sender.plan(f"put {source} 0 8000000 {holder.handle(target)} 0 8000000", "notify 2 3", seat="client")
+            plan, source, target = sender.put_plan(holder, 8000000, "notify 2 3", seat="client", region_bytes=8 << 20)
             for seed in range(5):
                 sender.ask(f"fill {source} 0 8000000 {seed}")
                 sender.ask(f"start {plan}")
@@ -71,8 +69,8 @@ class Pieces(harness.Case):
         """A sender that ends in the middle of a long put affects no other; freeing its plan completes the put first."""
         cluster = self.cluster(1)
         sender, receiver = cluster.group([0, 0])
-        source, _ = sender.alloc(32 << 20)
-        target, _ = receiver.alloc(32 << 20)
+        source = sender.alloc(32 << 20)
+        target = receiver.alloc(32 << 20)
         for seed in range(3):
             plan = sender.plan(f"put {source} 0 {32 << 20} {receiver.handle(target)} 0 {32 << 20}", "notify 1 0", seat="client")
             sender.ask(f"fill {source} 0 {32 << 20} {seed}")

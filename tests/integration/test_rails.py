@@ -17,7 +17,7 @@ class Rails(harness.Case):
 
     def put(self, pair, rail, slot, **wishes):
         sender, receiver = pair
-        source, target = sender.alloc(SIZE)[0], receiver.alloc(SIZE)[0]
+        source, target = sender.alloc(SIZE), receiver.alloc(SIZE)
         sender.ask(f"fill {source} 0 {SIZE} 7")
         plan = sender.plan(f"put {source} 0 {SIZE} {receiver.handle(target)} 0 {SIZE}", f"notify 1 {slot}", rail=rail, **wishes)
         return plan, target, slot
@@ -26,8 +26,7 @@ class Rails(harness.Case):
         """The name of the rail that it used."""
         sender, receiver = pair
         plan, target, slot = put
-        sender.ask(f"start {plan}")
-        sender.ask(f"wait {plan} -1")
+        sender.run(plan, -1)
         receiver.ask(f"notified_wait 0 {slot} -1")
         receiver.ask(f"check {target} 0 {SIZE} 7")
         receiver.ask(f"set {target} 0 {SIZE} 0")
@@ -52,8 +51,7 @@ class Rails(harness.Case):
         with cut_off(nodes, other):
             def lost():
                 with contextlib.suppress(Failed):
-                    pair[0].ask(f"start {wish[0]}")
-                    pair[0].ask(f"wait {wish[0]} 60000")
+                    pair[0].run(wish[0], 60000)
                 return f"rail {other} to node 1 was lost" in nodes[0].log_text()
 
             until(lost, "the rail is lost")

@@ -13,7 +13,7 @@ class Reach(harness.Case):
 
     def test_both_see_the_same_memory(self):
         owner, other = self.cluster(1).group([0, 0])
-        region, base = owner.alloc(1 << 16)
+        region, base = owner.region("alloc", 1 << 16)
         address = self.reach(other, owner.handle(region))
         self.assertEqual(address, base)
         owner.ask(f"poke {base + 5000} 4 01020304")
@@ -23,7 +23,7 @@ class Reach(harness.Case):
 
     def test_part(self):
         owner, other = self.cluster(1).group([0, 0])
-        region, base = owner.alloc(1 << 16)
+        region, base = owner.region("alloc", 1 << 16)
         self.assertEqual(self.reach(other, owner.handle(region, 100, 50)), base + 100)
         self.assertEqual(self.reach(other, owner.handle(region)), base)  # again, and all of it
         self.assertEqual(self.reach(other, owner.handle(region, 1 << 16, 0)), base + (1 << 16))
@@ -31,8 +31,8 @@ class Reach(harness.Case):
     def test_what_a_put_brings(self):
         """A plan and tca_reach() share one mapping; the reader need not be the target's owner."""
         writer, owner, reader = self.cluster(1).group([0, 0, 0])
-        source, _ = writer.alloc(4096)
-        target, _ = owner.alloc(4096)
+        source = writer.alloc(4096)
+        target = owner.alloc(4096)
         handle = owner.handle(target)
         address = self.reach(reader, handle)
         before = self.reach(writer, handle)
@@ -51,9 +51,7 @@ class Reach(harness.Case):
     def test_the_source_of_a_put(self):
         """The receiver has mapped the memory for sharing the copying, and would unmap it with the plan."""
         writer, reader = self.cluster(1).group([0, 0])
-        source, _ = writer.alloc(1 << 16)
-        target, _ = reader.alloc(1 << 16)
-        plan = writer.plan(f"put {source} 0 60000 {reader.handle(target)} 0 60000", "notify 1 0")
+        plan, source, _ = writer.put_plan(reader, 60000, "notify 1 0", region_bytes=1 << 16)
         writer.ask(f"set {source} 0 60000 0x66")
         writer.ask(f"start {plan}")
         reader.ask("notified_wait 0 0 -2")
@@ -65,8 +63,8 @@ class Reach(harness.Case):
 
     def test_own(self):
         owner, = self.cluster(1).group([0])
-        region, base = owner.alloc(4096)
-        attached, own = owner.attach(4096)
+        region, base = owner.region("alloc", 4096)
+        attached, own = owner.region("attach", 4096)
         self.assertEqual(self.reach(owner, owner.handle(region)), base)
         self.assertEqual(self.reach(owner, owner.handle(attached, 7, 9)), own + 7)
         owner.ask(f"free {region}")  # reaching the memory does not keep it
@@ -76,7 +74,7 @@ class Reach(harness.Case):
         cluster = self.cluster(1)
         owner, other = cluster.group([0, 0])
         for killed in (False, True):
-            region, base = owner.alloc(8192)
+            region, base = owner.region("alloc", 8192)
             handle = owner.handle(region)
             address = self.reach(other, handle)
             owner.ask(f"poke {base} 2 1234")
@@ -89,7 +87,7 @@ class Reach(harness.Case):
             other.ask(f"poke {address} 2 4321")
             with self.refused("-EFAULT", "was freed"):
                 other.ask(f"reach {handle}")
-            newer, newer_base = (other if killed else owner).alloc(8192)
+            newer, newer_base = (other if killed else owner).region("alloc", 8192)
             if not killed:
                 self.assertEqual(newer_base, base)  # the address is used again
                 elsewhere = self.reach(other, owner.handle(newer))
@@ -99,8 +97,8 @@ class Reach(harness.Case):
 
     def test_refused(self):
         owner, other, far = self.cluster(2).group([0, 0, 1])
-        region, _ = owner.alloc(4096)
-        attached, _ = owner.attach(4096)
+        region = owner.alloc(4096)
+        attached = owner.attach(4096)
         handle = owner.handle(region)
         with self.refused("-EFAULT", "on node 0", "put instead"):
             far.ask(f"reach {handle}")
@@ -118,7 +116,7 @@ class Reach(harness.Case):
         cluster.admit_users()
         owner, = cluster.group([0])
         stranger, = cluster.group([0], name="strangers", uid=65534)
-        region, _ = owner.alloc(4096)
+        region = owner.alloc(4096)
         with self.refused("-EFAULT", "belongs to another user"):
             stranger.ask(f"reach {owner.handle(region)}")
 

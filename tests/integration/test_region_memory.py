@@ -75,7 +75,7 @@ class ControlGroups(harness.Case):
         group, (actor,) = self.confined(cluster)
         actor.ask("open - 0 0 -2")
         before = group.used()
-        region, _ = actor.alloc(self.LIMIT // 2)
+        region = actor.alloc(self.LIMIT // 2)
         self.assertGreaterEqual(group.used() - before, self.LIMIT // 2 * 9 // 10)
         actor.ask(f"free {region}")
         harness.until(lambda: group.used() - before < self.LIMIT // 4, "it is given back")
@@ -89,14 +89,13 @@ class ControlGroups(harness.Case):
         cluster = self.cluster(1)
         group, (actor,) = self.confined(cluster)
         actor.ask("open - 0 0 -2")
-        region, _ = actor.attach(self.LIMIT // 4)
+        region = actor.attach(self.LIMIT // 4)
         actor.ask(f"fill {region} 0 {self.LIMIT // 4} 1")
         before = group.used()
-        target, _ = actor.alloc(4096)
+        target = actor.alloc(4096)
         plan = actor.plan(f"put {region} 0 4096 {actor.handle(target)} 0 4096", seat="daemon")
         self.assertGreaterEqual(group.used() - before, self.LIMIT // 4 * 9 // 10)
-        actor.ask(f"start {plan}")
-        actor.ask(f"wait {plan} -2")
+        actor.run(plan)
         actor.ask(f"check {target} 0 4096 1")
 
 
@@ -144,15 +143,14 @@ class Pages(harness.Case):
         client = self.raw(cluster)
         _, handle, fd = self.ask_for(client, 8 * MIB)
         os.posix_fallocate(fd, 0, 8 * MIB)
-        source, _ = sender.alloc(8 * MIB)
+        source = sender.alloc(8 * MIB)
         sender.ask(f"fill {source} 0 {8 * MIB} 3")
         stream.begin()
         for seat in "daemon", "client":
             plan = sender.plan(f"put {source} 0 {8 * MIB} {handle.hex()} 0 {8 * MIB}", seat=seat)
             for _ in range(3):
                 self.assertEqual(libc.fallocate(fd, PUNCH_HOLE | KEEP_SIZE, 0, 8 * MIB), 0, os.strerror(ctypes.get_errno()))
-                sender.ask(f"start {plan}")
-                sender.ask(f"wait {plan} -2")
+                sender.run(plan)
         self.assertGreater(stream.finish(), 0)
 
     def test_a_process_that_dies_while_it_makes_them(self):
@@ -185,12 +183,12 @@ class Mappings(harness.Case):
 
     def test_freed_regions(self):
         owner, peer = self.cluster(1).group([0, 0])
-        source, _ = peer.alloc(4096)
+        source = peer.alloc(4096)
         before = self.mapped(peer)
-        regions = [owner.alloc(4096)[0] for _ in range(self.COUNT)]
+        regions = [owner.alloc(4096) for _ in range(self.COUNT)]
         for region in regions:
             peer.ask(f"freeplan {peer.plan(f'put {source} 0 8 {owner.handle(region)} 0 8', seat='client')}")
-        kept, _ = owner.alloc(4096)
+        kept = owner.alloc(4096)
         plan = peer.plan(f"put {source} 0 8 {owner.handle(kept)} 0 8", seat="client")
         self.assertEqual(self.mapped(peer), before + self.COUNT + 1)
         os.kill(peer.pid, signal.SIGSTOP)
@@ -206,10 +204,10 @@ class Mappings(harness.Case):
     def test_the_end_of_the_owner(self):
         cluster = self.cluster(1)
         owner, peer = cluster.group([0, 0])
-        source, _ = peer.alloc(4096)
+        source = peer.alloc(4096)
         before = self.mapped(peer)
         for _ in range(3):
-            region, _ = owner.alloc(4096)
+            region = owner.alloc(4096)
             peer.ask(f"freeplan {peer.plan(f'put {source} 0 8 {owner.handle(region)} 0 8', seat='client')}")
         self.assertEqual(self.mapped(peer), before + 3)
         cluster.kill_actors([owner])
@@ -220,8 +218,8 @@ class Mappings(harness.Case):
         cluster = self.cluster(1)
         for stopped in (False, True):
             owner, peer = cluster.group([0, 0], name=f"job{stopped}")
-            source, _ = peer.alloc(4096)
-            regions = [owner.alloc(4096)[0] for _ in range(self.COUNT)]
+            source = peer.alloc(4096)
+            regions = [owner.alloc(4096) for _ in range(self.COUNT)]
             for region in regions:
                 peer.ask(f"freeplan {peer.plan(f'put {source} 0 8 {owner.handle(region)} 0 8', seat='client')}")
             if stopped:

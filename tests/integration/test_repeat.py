@@ -15,10 +15,10 @@ class Relay:
 
     def __init__(self, driver, relay, seat):
         self.driver, self.relay = driver, relay
-        self.number, _ = driver.alloc(4096)
-        self.answer, _ = driver.alloc(4096)
-        self.inbox, _ = relay.alloc(4096)
-        self.total, _ = relay.alloc(4096)
+        self.number = driver.alloc(4096)
+        self.answer = driver.alloc(4096)
+        self.inbox = relay.alloc(4096)
+        self.total = relay.alloc(4096)
         self.sum = 0
         self.send = driver.plan(f"put {self.number} 0 8 {relay.handle(self.inbox)} 0 8", "notify 1 0")
         self.plan = relay.plan("await 0 0 1", f"reduce {self.inbox} 0 8 {relay.handle(self.total)} 0 1 6",
@@ -27,8 +27,7 @@ class Relay:
     def put(self, number):
         self.driver.ask(f"fill {self.number} 0 8 {number}")
         self.sum += int.from_bytes(bytes.fromhex(self.driver.ask(f"read {self.number} 0 8")[0]), "little")
-        self.driver.ask(f"start {self.send}")
-        self.driver.ask(f"wait {self.send} -2")
+        self.driver.run(self.send)
 
     def check(self, case):
         self.driver.ask("notified_wait 1 0 -2")
@@ -88,14 +87,13 @@ class Repeat(harness.Case):
         for seat in ("client", "daemon"):
             one, other = cluster.group([0, 0], name=seat)
             tell = one.plan("notify 1 0", "notify 1 1", name="tell")
-            memory, _ = other.alloc(4096)
+            memory = other.alloc(4096)
             handle = other.handle(memory)
             other.ask(f"fill {memory} 0 8 1")
             plan = other.plan("await 0 0 1", f"reduce {memory} 0 8 {handle} 8 1 6", "chain", "await 0 1 1",
                               f"reduce {memory} 0 8 {handle} 16 1 6", repeat=True, seat=seat)
             for _ in range(100):
-                one.ask(f"start {tell}")
-                one.ask(f"wait {tell} -2")
+                one.run(tell)
             other.ask(f"start {plan}")
             until(lambda: other.ask(f"rounds {plan}") == ["100"], "100 rounds")
             other.ask(f"stop {plan}")

@@ -79,7 +79,7 @@ class Cut(Resume):
     def name(self, cluster, turn):
         """Names are published, found, and withdrawn with their sessions."""
         left, right = cluster.group([2, 0], name=f"name{turn}")
-        region, _ = left.alloc(4096)
+        region = left.alloc(4096)
         handle = left.handle(region)
         for number in range(4):
             right.tell(f"lookup face{number} -2")
@@ -92,11 +92,10 @@ class Cut(Resume):
         """Plans are committed, used, and released; regions are freed."""
         left, right = cluster.group([0, 1], name=f"put{turn}")
         for seed in range(3):
-            source, target = left.alloc(65536)[0], right.alloc(65536)[0]
+            source, target = left.alloc(65536), right.alloc(65536)
             plan = left.plan(f"put {source} 0 50000 {right.handle(target)} 0 50000", "notify 1 3", seat="daemon")
             left.ask(f"fill {source} 0 50000 {seed}")
-            left.ask(f"start {plan}")
-            left.ask(f"wait {plan} -2")
+            left.run(plan)
             right.ask("notified_wait 0 3 -2")
             right.ask(f"check {target} 0 50000 {seed}")
             self.assertEqual(right.ask("count 0 3"), ["0"])
@@ -165,7 +164,7 @@ class Cut(Resume):
         """A daemon is cut in the middle of many messages: 300 names, each published once."""
         cluster, left, right = self.pair({**PATIENT, "limits.published_per_group": "1000"})
         ports = self.control_ports(cluster)
-        region, _ = left.alloc(4096)
+        region = left.alloc(4096)
         handle = left.handle(region)
         for number in range(300):
             right.tell(f"publish name{number} {handle}")

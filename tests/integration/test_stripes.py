@@ -58,7 +58,7 @@ class Checks(harness.Case):
     def check_whole(self, driver, pair, one, other):
         for slot, (rail, shape) in enumerate(((one, LARGE), (other, LARGE), (driver, MIB - 8)), 1):
             with self.subTest("not divided", rail=rail, shape=shape):
-                plan = pair[0].plan(f"put {pair[0].alloc(LARGE)[0]} 0 {shape} {pair[1].handle(pair[1].alloc(LARGE)[0])} 0 {shape}",
+                plan = pair[0].plan(f"put {pair[0].alloc(LARGE)} 0 {shape} {pair[1].handle(pair[1].alloc(LARGE))} 0 {shape}",
                                     f"notify 1 {slot}", name="whole", rail=rail)
                 self.assertEqual(self.shares("whole"), {})
                 self.assertEqual(len(self.steps("whole")), 1, "the notification goes with the put")
@@ -66,7 +66,7 @@ class Checks(harness.Case):
 
     def put(self, pair, shape, name, *more, **wishes):
         """A plan that fills the receiver's region from the sender's, whose bytes follow a seed."""
-        source, target = (actor.alloc(LARGE)[0] for actor in pair)
+        source, target = (actor.alloc(LARGE) for actor in pair)
         pair[0].ask(f"fill {source} 0 {shape} 7")
         steps = (step.format(source=source, handle=pair[1].handle(target)) for step in more)
         return pair[0].plan(f"put {source} 0 {shape} {pair[1].handle(target)} 0 {shape}", *steps, name=name, **wishes), target
@@ -83,8 +83,7 @@ class Checks(harness.Case):
         after = sender.plan("notify 1 1", rail=one, channel=1)
         mark = sender.plan("notify 1 2", rail=one, channel=2)
         for each in (plan, bare, plan):  # connects
-            sender.ask(f"start {each}")
-            sender.ask(f"wait {each} -1")
+            sender.run(each, -1)
         receiver.ask("notified_wait 0 0 -1")
         receiver.ask("notified_wait 0 0 -1")
         for region in (target, bare_target):
@@ -114,12 +113,12 @@ class Checks(harness.Case):
         """Puts of a chain that share bytes with a divided one, before and behind it, have the effect of running in order."""
         pair = self.pair(options)
         sender, receiver = pair
-        small = sender.alloc(4096)[0]
+        small = sender.alloc(4096)
         middle, end = LARGE // 2 - 2048, LARGE - 4096
         sender.ask(f"fill {small} 0 4096 9")
         smalls = [f"put {small} 0 4096 {{handle}} {at} 4096" for at in (middle, end)]
         behind, behind_target = self.put(pair, LARGE, "behind", *smalls, "notify 1 0", rail=driver)
-        source, target = sender.alloc(LARGE)[0], receiver.alloc(LARGE)[0]
+        source, target = sender.alloc(LARGE), receiver.alloc(LARGE)
         handle = receiver.handle(target)
         sender.ask(f"fill {source} 0 {LARGE} 7")
         before = sender.plan(*(step.format(handle=handle) for step in smalls), f"put {source} 0 {LARGE} {handle} 0 {LARGE}",
@@ -152,8 +151,7 @@ class Checks(harness.Case):
 
     def start(self, pair, plan, target):
         sender, receiver = pair
-        sender.ask(f"start {plan}")
-        sender.ask(f"wait {plan} -1")
+        sender.run(plan, -1)
         receiver.ask("notified_wait 0 0 -1")
         receiver.ask(f"check {target} 0 {LARGE} 7")
         receiver.ask(f"set {target} 0 {LARGE} 0")
@@ -168,8 +166,7 @@ class Checks(harness.Case):
         with cut(rails[lost]):
             def moved():
                 with contextlib.suppress(Failed):
-                    pair[0].ask(f"start {plan}")
-                    pair[0].ask(f"wait {plan} 60000")
+                    pair[0].run(plan, 60000)
                 return f"rail {rails[lost]} was lost, it continues on rail {kept}" in self.nodes[0].log_text()
 
             until(moved, "the plan has moved")

@@ -53,8 +53,8 @@ class Tune(Way):
     def test_several_kinds_in_one_plan(self):
         """One kind after the other; starts between the ends of the first and the last are trials, too."""
         sender, receiver = self.pair(self.cluster(), "any")
-        source, _ = sender.alloc(1 << 20)
-        target, _ = receiver.alloc(1 << 20)
+        source = sender.alloc(1 << 20)
+        target = receiver.alloc(1 << 20)
         handle = receiver.handle(target)
         shapes = ("4000", "20000", "200x40x100")
         places = [i * 300000 for i in range(len(shapes))]
@@ -67,8 +67,7 @@ class Tune(Way):
             self.assertLess(starts, ENOUGH)
             for place, shape in zip(places, shapes):
                 sender.ask(f"fill {source} {place} {shape} {starts % 250}")
-            sender.ask(f"start {plan}")
-            sender.ask(f"wait {plan} -2")
+            sender.run(plan)
             for i, shape in enumerate(shapes):
                 receiver.ask(f"notified_wait 0 {i} -2")
                 receiver.ask(f"check {target} {places[i]} {shape} {starts % 250}")
@@ -142,11 +141,9 @@ class Tune(Way):
             while starts == 0 or sender.receipt(plan)["trying"]:
                 starts += 1
                 self.assertLess(starts, ENOUGH)
-                sender.ask(f"start {plan}")
-                sender.ask(f"wait {plan} -2")
+                sender.run(plan)
             sender.ask(f"fill {source} 0 60000 9")
-            sender.ask(f"start {plan}")
-            sender.ask(f"wait {plan} -2")
+            sender.run(plan)
         finally:
             os.kill(receiver.pid, signal.SIGCONT)
         for _ in range(starts + 1):

@@ -26,7 +26,7 @@ class Graph:
                 used[ranks] = used.get(ranks, -1) + 1
                 if used[ranks] < 64:
                     self.edges[earlier, vertex] = used[ranks]
-        self.regions = [actor.alloc(CELL * size)[0] for actor in actors]
+        self.regions = [actor.alloc(CELL * size) for actor in actors]
         self.handles = [actor.handle(region) for actor, region in zip(actors, self.regions)]
         self.plans = [self.plan(vertex) for vertex in range(size)]
 
@@ -113,8 +113,7 @@ class Waiting(harness.Case):
         for i, plan in enumerate(plans):
             for _ in range(1 + i % 3):
                 self.assertTrue(self.running(waiter, plan))
-                teller.ask(f"start {tells}")
-                teller.ask(f"wait {tells} -2")
+                teller.run(tells)
             waiter.ask(f"wait {plan} -2")
             for later in plans[i + 1:]:
                 self.assertTrue(self.running(waiter, later), f"{later} was before {plan}")
@@ -161,8 +160,7 @@ class Cancel(harness.Case):
     """Starts that wait can be cancelled, in both seats; notifications that they have not consumed remain."""
 
     def start(self, actor, plan):
-        actor.ask(f"start {plan}")
-        actor.ask(f"wait {plan} -2")
+        actor.run(plan)
 
     def test_cancel(self):
         for seat, places in (("client", [0, 0]), ("daemon", [0, 0]), ("daemon", [0, 1])):
