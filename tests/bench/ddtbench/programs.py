@@ -3,7 +3,7 @@ import json
 import os
 import tempfile
 
-from peers.launch import MPI_NAMES, Cluster, mpi_command, mpi_compile, mpi_environment, run, stream
+from peers.launch import ROOT, Cluster, mpi_command, mpi_compile, mpi_environment, mpi_name, run, stream
 
 COMMON = ["arguments.c", "form.c", "measure.c", "pattern.c", "patterns_ddtbench.c", "patterns_plain.c", "pieces.c", "side.c"]
 
@@ -38,12 +38,10 @@ class Ours(Program):
 
 
 class Mpi(Program):
-    def __init__(self, mpi, transport, root, out):
+    def __init__(self, mpi, transport, out):
         self.key = f"{mpi}_{transport}" if transport else mpi
-        self.name = MPI_NAMES[mpi] + (f" + {transport.upper()}" if transport else "")
-        here = root / "tests" / "bench" / "ddtbench"
-        program = out / f"ddt_mpi.{mpi}"
-        sources = [here / name for name in ["ddt_mpi.c", "mpi_types.c"] + COMMON]
-        mpi_compile(mpi, program, root, sources, "-O3")
-        self.command = mpi_command(mpi, transport) + [str(program)]
-        self.environment = mpi_environment()
+        self.name = mpi_name(mpi, transport)
+        here = ROOT / "tests" / "bench" / "ddtbench"
+        program = mpi_compile(mpi, out / f"ddt_mpi.{mpi}", [here / name for name in ["ddt_mpi.c", "mpi_types.c"] + COMMON], "-O3")
+        self.command = mpi_command(mpi, transport) + [program]
+        self.environment = mpi_environment(mpi)

@@ -14,6 +14,7 @@ DAEMON = ["daemon/tcad", "drivers/peach2/board/tca-peach2", "tools/tca-cluster",
 PATIENCE_S = 30
 
 MPI_NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
+MPI_PAIRS = (("openmpi", None), ("mpich", None), ("openmpi", "ucx"))  # on one node
 MPI_TRANSPORTS = {
     ("openmpi", "ucx"): ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"],
     ("openmpi", "tcp"): ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo"],
@@ -79,8 +80,9 @@ def stream(command, patience_s, **more):
         raise failure(command, process, errors[0])
 
 
-def mpi_environment(**more):
-    return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", HWLOC_COMPONENTS="-gl", **more)
+def mpi_environment(mpi, transport=None):
+    tcp = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"} if (mpi, transport) == ("mpich", "tcp") else {}
+    return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", HWLOC_COMPONENTS="-gl", **tcp)
 
 
 def mpi_command(mpi, transport=None, ranks=2):
@@ -93,13 +95,17 @@ def mpi_command(mpi, transport=None, ranks=2):
     return [starter, "-n", str(ranks), "-bind-to", "core", "-map-by", "core"]
 
 
-def mpi_compile(mpi, program, root, sources, *flags):
+def mpi_name(mpi, transport):
+    return MPI_NAMES[mpi] + (f" + {transport.upper()}" if transport else "")
+
+
+def mpi_compile(mpi, program, sources, *flags):
     """The path of the program; flags after the sources."""
     compiler = f"mpicc.{mpi}"
     if not shutil.which(compiler):
         raise Skip(f"{MPI_NAMES[mpi]}: {compiler} is not there (tools/setup --all)")
     # MPICH's header makes gcc take MPI_STATUSES_IGNORE for an array of length 0
-    command = [compiler, "-std=gnu17", "-D_GNU_SOURCE", "-Wno-stringop-overflow", f"-I{root}", "-o", program, *sources, *flags]
+    command = [compiler, "-std=gnu17", "-D_GNU_SOURCE", "-Wno-stringop-overflow", f"-I{ROOT}", "-o", program, *sources, *flags]
     try:
         run(list(map(str, command)))
     except (ValueError, subprocess.SubprocessError) as error:

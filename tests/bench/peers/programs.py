@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 
-from peers.launch import MPI_NAMES, Cluster, Skip, mpi_command, mpi_compile, mpi_environment, run
+from peers.launch import MPI_NAMES, ROOT, Cluster, Skip, mpi_command, mpi_compile, mpi_environment, run
 
 ALL_SIZES = [8, 64, 512, 4096, 16384, 65536, 262144, 1048576, 4194304]
 QUICK_SIZES = [8, 4096, 65536, 1048576]
@@ -103,9 +103,6 @@ class Ours:
     def jobs(self):
         return self.all_jobs
 
-    def name_of(self, job):
-        return self.name
-
     def line_rows(self, job, line_ns):
         """The processors themselves: the bound of the smallest message."""
         if job[:2] == (NODE, "pingpong") and job[3] == "contiguous":
@@ -160,23 +157,20 @@ class Encrypted(Ours):
 
 
 class Mpi:
-    def __init__(self, mpi, tcp, root, out, quick):
+    def __init__(self, mpi, tcp, out, quick):
         self.name = MPI_NAMES[mpi] + (", TCP" if tcp else "")
         self.place = NET if tcp else NODE
         self.seconds = "0.03" if quick else "0.05"
         self.all_jobs = jobs(quick)[self.place]
-        self.environment = mpi_environment(**({"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"} if tcp and mpi == "mpich" else {}))
+        self.environment = mpi_environment(mpi, "tcp" if tcp else None)
         self.command = mpi_command(mpi, "tcp" if tcp else None)
-        peers, himeno = root / "tests" / "bench" / "peers", root / "client" / "examples" / "himeno"
-        self.bench = mpi_compile(mpi, out / f"mpi_bench.{mpi}", root, [peers / "mpi_bench.c"], "-O2", "-ffp-contract=off")
-        self.himeno = mpi_compile(mpi, out / f"himeno_mpi.{mpi}", root,
+        peers, himeno = ROOT / "tests" / "bench" / "peers", ROOT / "client" / "examples" / "himeno"
+        self.bench = mpi_compile(mpi, out / f"mpi_bench.{mpi}", [peers / "mpi_bench.c"], "-O2", "-ffp-contract=off")
+        self.himeno = mpi_compile(mpi, out / f"himeno_mpi.{mpi}",
                                   [peers / "himeno_mpi.c", himeno / "grid.c", himeno / "times.c"], "-O3", "-ffp-contract=off")
 
     def jobs(self):
         return self.all_jobs
-
-    def name_of(self, job):
-        return self.name
 
     def run(self, job):
         place, bench, what, layout = job
@@ -205,9 +199,6 @@ class FiPingpong:
 
     def jobs(self):
         return self.sizes
-
-    def name_of(self, job):
-        return self.name
 
     def run(self, size):
         rounds = str(2000 if size <= 4096 else 200 if size <= 65536 else 40)
