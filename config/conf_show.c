@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "config/conf_internal.h"
-#include "config/text.h"
 #include "config/value.h"
 
 static bool new_section(size_t i)

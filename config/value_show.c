@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "config/address.h"
-#include "config/text.h"
 #include "config/units.h"
 #include "config/value.h"
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "daemon/base/directory.h"
 #include "daemon/base/log.h"

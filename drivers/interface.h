@@ -1,7 +1,6 @@
 /* Network interfaces, for display. */
 #pragma once
 
-#include <stddef.h>
 #include <sys/socket.h>
 
 /* The name of the interface that has this IP address, or whose network contains it ("lo" for

@@ -12,7 +12,6 @@
 #include <protobuf-c/protobuf-c.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "proto/limits.h"
 

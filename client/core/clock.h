@@ -2,7 +2,6 @@
 #pragma once
 
 #include <stdint.h>
-#include <time.h>
 
 #include "client/include/tca.h"
 #include "proto/wait.h"

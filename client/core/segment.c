@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "client/core/error.h"
-#include "client/include/tca.h"
 
 static int check(int fd, uint64_t bytes, const char *what)
 {

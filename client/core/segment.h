@@ -1,7 +1,6 @@
 /* Maps shared memory from descriptors of the daemon. */
 #pragma once
 
-#include <stddef.h>
 #include <stdint.h>
 
 /* Checks that the memfd has at least `bytes` bytes and cannot shrink, and maps it for reading and

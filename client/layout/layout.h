@@ -2,7 +2,6 @@
 #pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
 
 #include "client/include/tca.h"
 #include "proto/element.h"

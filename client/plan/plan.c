@@ -12,7 +12,6 @@
 #include "client/core/seats.h"
 #include "client/core/session.h"
 #include "client/core/slots.h"
-#include "client/layout/layout.h"
 #include "client/memory/lane.h"
 #include "client/plan/pair.h"
 #include "client/plan/parts.h"

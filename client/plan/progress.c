@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "client/core/clock.h"
-#include "client/core/error.h"
 #include "client/plan/pair.h"
 #include "client/plan/plan.h"
 #include "client/plan/repeat.h"

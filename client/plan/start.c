@@ -1,7 +1,6 @@
 /* Starting a plan: the fast path. */
 #include <errno.h>
 
-#include "client/core/clock.h"
 #include "client/core/error.h"
 #include "client/core/seats.h"
 #include "client/core/session.h"

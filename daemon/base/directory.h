@@ -1,7 +1,6 @@
 /* The daemon's directories. */
 #pragma once
 
-#include <stddef.h>
 #include <sys/types.h>
 
 /*

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config/keys.h"
 #include "daemon/engine/engine.h"
 #include "daemon/groups/group.h"
 #include "daemon/peers/peer.h"

@@ -4,10 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config/keys.h"
 #include "daemon/base/loop.h"
 #include "daemon/control/inspect.h"
-#include "daemon/control/server.h"
 #include "daemon/engine/engine.h"
 #include "daemon/groups/group.h"
 #include "daemon/offload/offload.h"
@@ -17,7 +15,6 @@
 #include "daemon/plans/plan_stripe.h"
 #include "daemon/rails/exposure.h"
 #include "daemon/rails/rails.h"
-#include "daemon/sessions/client.h"
 #include "daemon/sessions/descriptors.h"
 #include "daemon/sessions/guard.h"
 #include "daemon/sessions/region.h"

@@ -2,7 +2,6 @@
 #include "daemon/control/inspect.h"
 #include "daemon/offload/offload.h"
 #include "daemon/sessions/session.h"
-#include "daemon/tcad.h"
 
 json_t *inspect_offload(const struct session *session)
 {

@@ -1,6 +1,5 @@
 #include "daemon/control/names.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,10 +2,8 @@
  * connection. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "proto/tca.pb-c.h"
 

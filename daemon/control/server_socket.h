@@ -2,7 +2,6 @@
  * daemon's. */
 #pragma once
 
-#include <stddef.h>
 #include <sys/types.h>
 #include <sys/un.h>
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/loop.h"
 #include "daemon/groups/group_internal.h"
 #include "daemon/tcad.h"
 #include "proto/list.h"

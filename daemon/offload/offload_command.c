@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/log.h"
 #include "daemon/base/worker.h"
 #include "daemon/offload/offload_internal.h"
 #include "daemon/sessions/session.h"

@@ -1,12 +1,10 @@
 /* Links: messages are kept until the other side has acknowledged them, so that they can be sent again
  * on the next connection. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "daemon/base/log.h"
 #include "daemon/peers/peer_internal.h"
-#include "proto/frame.h"
 
 /* So much is acknowledged without waiting for a heartbeat. */
 enum { ACKNOWLEDGE_MESSAGES = 256, ACKNOWLEDGE_BYTES = 256 << 10 };

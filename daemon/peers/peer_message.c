@@ -5,7 +5,6 @@
 
 #include "daemon/peers/peer_internal.h"
 #include "daemon/tcad.h"
-#include "proto/frame.h"
 #include "proto/status.h"
 
 /* ---- greeting ---- */

@@ -5,11 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/log.h"
 #include "daemon/base/message.h"
 #include "daemon/peers/peer_internal.h"
 #include "daemon/tcad.h"
-#include "proto/frame.h"
 #include "proto/status.h"
 
 /* ---- pending requests ---- */

@@ -3,12 +3,9 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "daemon/base/log.h"
 #include "daemon/peers/peer.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/bounce.h"

@@ -7,7 +7,6 @@
 #include "daemon/plans/plan.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
-#include "daemon/tcad.h"
 #include "proto/list.h"
 
 /* A lane from the session that has it in its list to another. */

@@ -1,6 +1,5 @@
 #include "daemon/plans/plan_internal.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -12,7 +12,6 @@
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/bounce.h"
-#include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 #include "proto/status.h"

@@ -1,5 +1,4 @@
 /* Puts of the daemon's seat from memory that was attached, and into such memory (bounce.h). */
-#include <errno.h>
 #include <inttypes.h>
 
 #include "daemon/plans/plan_internal.h"

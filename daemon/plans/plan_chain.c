@@ -13,7 +13,6 @@
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
-#include "proto/notify.h"
 
 static int prepare_unit(struct plan_preparing *preparing, struct plan_unit *unit)
 {

@@ -3,7 +3,6 @@
  * process knows when the process has copied it to its final address. A chain that depends on that
  * has a call step, which asks this daemon through the loop, because it may be another node's.
  */
-#include <errno.h>
 
 #include "daemon/base/loop.h"
 #include "daemon/peers/peer.h"

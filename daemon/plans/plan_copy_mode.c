@@ -4,7 +4,6 @@
 #include "daemon/plans/plan_internal.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
-#include "daemon/tcad.h"
 #include "drivers/shm/ways.h"
 
 /* Attached memory cannot be mapped by the sender: the receiver copies, also when it is notified later. It must be in

@@ -7,7 +7,6 @@
 
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
-#include "daemon/sessions/session.h"
 
 #include "daemon/plans/pairs.h"
 #include "daemon/plans/plan_internal.h"

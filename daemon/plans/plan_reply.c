@@ -9,7 +9,6 @@
 #include "daemon/plans/lane.h"
 #include "daemon/plans/order.h"
 #include "daemon/plans/plan_internal.h"
-#include "daemon/rails/rails.h"
 #include "daemon/sessions/client.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"

@@ -1,7 +1,6 @@
 #include "daemon/rails/nearness.h"
 
 #include <errno.h>
-#include <hwloc/distances.h>
 #include <stdlib.h>
 #include <string.h>
 

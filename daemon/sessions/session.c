@@ -20,7 +20,6 @@
 #include "daemon/sessions/region.h"
 #include "daemon/tcad.h"
 #include "proto/list.h"
-#include "proto/notify.h"
 #include "proto/wait.h"
 
 #define LAST_CALL_NS 200000000ull

@@ -7,7 +7,6 @@
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 #include "proto/notify.h"
-#include "proto/wait.h"
 
 void session_answer(struct session *session, uint32_t tag, const Tca__Message *answer,
                     const int *fds, size_t fd_count)

@@ -13,7 +13,6 @@
 #include "drivers/table.h"
 #include "drivers/tcp/config.h"
 #include "drivers/tcp/tcp.h"
-#include "proto/wait.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_tcp.h"
 

@@ -1,8 +1,6 @@
 /* The two processors: pinning, and the time that a cache line takes from one to the other. */
 #pragma once
 
-#include <stdint.h>
-
 /* The processors of the two ranks. -1: any. */
 struct cpus {
     int cpu[2];

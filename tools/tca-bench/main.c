@@ -1,8 +1,6 @@
 /* tca-bench: measures the cost of plans for every rail and seat. See tca-bench(1). */
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/tca-bench/bench.h"

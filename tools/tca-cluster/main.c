@@ -1,7 +1,6 @@
 /* tca-cluster: emulates a cluster of tcads on one machine and runs programs on it. */
 #include <errno.h>
 #include <locale.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

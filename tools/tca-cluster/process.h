@@ -2,7 +2,6 @@
  * process that reuses the id is not mistaken for one of them. */
 #pragma once
 
-#include <stddef.h>
 #include <sys/types.h>
 
 struct process {

@@ -1,7 +1,6 @@
 /* Merges the output of several processes by whole lines, each prefixed with its rank. */
 #pragma once
 
-#include <stddef.h>
 #include <stdio.h>
 
 struct tag {

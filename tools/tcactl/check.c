@@ -6,7 +6,6 @@
 #include "tools/common/find_program.h"
 #include "tools/common/must.h"
 #include "tools/tcactl/child.h"
-#include "tools/tcactl/doc.h"
 #include "tools/tcactl/tcactl.h"
 
 /* Runs tcad and prints its output; as JSON: {"ok", "tcad", "messages": [lines]}. */

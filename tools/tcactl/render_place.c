@@ -1,5 +1,4 @@
 #include <stdlib.h>
-#include <string.h>
 
 #include "tools/common/must.h"
 #include "tools/tcactl/doc.h"

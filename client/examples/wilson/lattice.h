@@ -3,7 +3,6 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum { DIMENSIONS = 4, WAYS = 2 * DIMENSIONS, COLOURS = 3 };

@@ -16,7 +16,6 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "drivers/peach2/board/link.h"

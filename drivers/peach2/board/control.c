@@ -1,6 +1,5 @@
 /* The control socket: see registers.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>

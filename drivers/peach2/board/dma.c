@@ -1,5 +1,4 @@
 /* The four channels: run commands in order and split descriptors into packets. */
-#include <string.h>
 
 #include "drivers/peach2/board/board.h"
 

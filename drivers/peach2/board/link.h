@@ -17,8 +17,6 @@
 #pragma once
 
 #include <assert.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "drivers/peach2/registers.h"

@@ -1,5 +1,4 @@
 /* BAR 2: sends lines of the window as packets, one for each run of stored bytes. */
-#include <string.h>
 
 #include "drivers/peach2/board/board.h"
 

@@ -3,10 +3,8 @@
  * stopped. These start each operation and stop themselves; rank 0 waits for it, says so on its
  * standard output, and waits for a line on its standard input. Ends with 0, or prints what was wrong.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "client/include/tca-coll.h"
 

@@ -2,11 +2,9 @@
  * TCA_HOSTD serves. */
 #include <errno.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client/include/tca-dcfa.h"
 #include "tests/integration/dcfa/check.h"

@@ -1,6 +1,5 @@
 #include "tests/integration/dcfa/world.h"
 
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -4,7 +4,6 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "client/core/identity.h"
 #include "tests/unit/client/environment.h"

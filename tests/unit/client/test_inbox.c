@@ -4,7 +4,6 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <string.h>
 
 #include "client/compat/memory.h"
 #include "client/compat/notice.h"

@@ -1,9 +1,6 @@
 /* The thread that stands in for a program: it works while the program is away, wakes it up, and keeps out of its way. */
 #include <criterion/criterion.h>
-#include <errno.h>
-#include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>

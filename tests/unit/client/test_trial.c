@@ -6,7 +6,6 @@
 
 #include "client/core/session.h"
 #include "client/core/wisdom.h"
-#include "client/layout/layout.h"
 #include "client/plan/plan.h"
 #include "client/plan/trial.h"
 #include "drivers/shm/ways.h"

@@ -2,7 +2,6 @@
  * themselves at the same time. */
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "client/plan/tune.h"
 #include "tests/unit/proto/random.h"

@@ -1,7 +1,6 @@
 /* The wisdom of a user: the table, and the file, which others may have damaged or prepared. */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

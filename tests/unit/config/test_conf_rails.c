@@ -3,8 +3,6 @@
 
 #include <errno.h>
 
-#include "config/keys.h"
-#include "config/value.h"
 #include "load.h"
 
 TestSuite(conf_rails, .init = load_setup, .fini = load_teardown);

@@ -1,6 +1,5 @@
 /* The installed examples: they parse, and tcad.conf.example agrees with the table about every
  * key. */
-#include <errno.h>
 
 #include "config/cluster.h"
 #include "config/keys.h"

@@ -1,6 +1,5 @@
 /* Long work on the loop: in slices, between which other events are served. */
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>

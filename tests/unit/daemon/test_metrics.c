@@ -2,7 +2,6 @@
 
 #include <jansson.h>
 
-#include "daemon/control/inspect.h"
 #include "daemon/control/metrics.h"
 
 TestSuite(metrics, .init = test_setup, .fini = test_teardown, .timeout = 60);

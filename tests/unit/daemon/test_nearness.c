@@ -3,7 +3,6 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <hwloc/distances.h>
 
 /* Four sockets of two processors each. */
 static hwloc_topology_t sockets(const char *text)

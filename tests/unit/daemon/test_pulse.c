@@ -1,7 +1,6 @@
 /* Heartbeats of an attacker: replayed, old, forged, from another address. */
 #include "daemon/base/pulse.h"
 
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -9,7 +8,6 @@
 
 #include "daemon/base/loop.h"
 #include "proto/heartbeat.h"
-#include "proto/wait.h"
 
 TestSuite(pulse, .timeout = 60);
 

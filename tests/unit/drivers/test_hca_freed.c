@@ -10,8 +10,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "drivers/hca/hca.h"
-#include "proto/wait.h"
 #include "tests/unit/drivers/kit.h"
 
 enum {

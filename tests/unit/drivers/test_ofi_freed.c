@@ -8,10 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include "drivers/ofi/ofi.h"
 #include "proto/wait.h"
 #include "tests/unit/drivers/attacker.h"
 

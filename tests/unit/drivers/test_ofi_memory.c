@@ -4,11 +4,9 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "drivers/ofi/ofi.h"
 #include "tests/unit/drivers/kit.h"
 
 enum { BYTES = 1 << 20 };

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "drivers/shm/ways.h"
-#include "proto/segment.h"
 
 static struct layout *contiguous(uint64_t bytes)
 {

@@ -2,8 +2,6 @@
  * again and again, until a put fails. */
 #pragma once
 
-#include <stdatomic.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 

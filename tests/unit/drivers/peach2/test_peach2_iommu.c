@@ -7,7 +7,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "tests/unit/drivers/kit.h"
 #include "tests/unit/drivers/peach2/rig.h"
 
 enum { MEMORY = 1 << 20, LENT = (1 << 30) + 64, LENT_BYTES = 100 };

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "proto/wait.h"
-#include "tests/unit/drivers/kit.h"
 #include "tests/unit/drivers/peach2/rig.h"
 
 enum { MEMORY = 1 << 20, TARGETS = MEMORY / 2 };

@@ -1,7 +1,6 @@
 /* Sixteen nodes, 2 x 8, each puts to each (crowd.h), and every board forwards packets, while cables
  * and boards fail and return. */
 #include <criterion/criterion.h>
-#include <errno.h>
 
 #include "proto/wait.h"
 #include "tests/unit/drivers/peach2/crowd.h"
