@@ -83,7 +83,7 @@ static int measure(struct overlap *overlap, struct row *row)
     row->transfer_ns = samples_median_ns(&overlap->alone);
     row->compute_ns = samples_median_ns(&overlap->computing);
     samples_into(&overlap->both, row);
-    row->hidden = median_of_shares(overlap->hidden, SAMPLES);
+    row->hidden = median_of_doubles(overlap->hidden, SAMPLES);
     return 0;
 }
 

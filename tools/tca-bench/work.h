@@ -113,7 +113,7 @@ static inline double hidden_share(uint64_t transfer_ns, uint64_t compute_ns, uin
     return ((double)transfer_ns + (double)compute_ns - (double)both_ns) / (double)transfer_ns;
 }
 
-static inline int by_share(const void *a, const void *b)
+static inline int by_double(const void *a, const void *b)
 {
     double x = *(const double *)a;
     double y = *(const double *)b;
@@ -122,8 +122,8 @@ static inline int by_share(const void *a, const void *b)
 }
 
 /* Sorts the values and returns the median; count > 0. */
-static inline double median_of_shares(double *shares, uint64_t count)
+static inline double median_of_doubles(double *values, uint64_t count)
 {
-    qsort(shares, count, sizeof(*shares), by_share);
-    return shares[count / 2];
+    qsort(values, count, sizeof(*values), by_double);
+    return values[count / 2];
 }

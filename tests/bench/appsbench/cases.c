@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* A face of 2^k doubles: 2^k long in two dimensions, as square as can be in three. */
 static struct bench_case make(int dimensions, int across, uint64_t bytes)
@@ -23,25 +22,22 @@ static struct bench_case make(int dimensions, int across, uint64_t bytes)
     return one;
 }
 
-int cases_run(const char *sizes, int (*run)(const struct bench_case *one, void *context),
-              void *context)
+int cases_run(const char *sizes, void (*run)(const struct bench_case *one))
 {
-    int r = 0;
-
-    for (const char *at = sizes; *at && r >= 0;) {
+    for (const char *at = sizes; *at;) {
         char *end;
         uint64_t bytes = strtoull(at, &end, 10);
         if (end == at || (*end && *end != ',') || bytes < 64 || bytes > 1 << 24 ||
             (bytes & (bytes - 1)))
             return -EINVAL;
         for (int dimensions = 2; dimensions <= DIMENSIONS_MAX; dimensions++)
-            for (int across = 0; across < dimensions && r >= 0; across++) {
+            for (int across = 0; across < dimensions; across++) {
                 struct bench_case one = make(dimensions, across, bytes);
-                r = run(&one, context);
+                run(&one);
             }
         at = *end ? end + 1 : end;
     }
-    return r;
+    return 0;
 }
 
 uint64_t case_full(const struct bench_case *one, int dimension)
@@ -112,30 +108,9 @@ uint64_t case_wrong(const struct bench_case *one, const double *array, double se
     return wrong;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof(*values), by_size);
-    return values[count / 2];
-}
-
 void case_print(const struct bench_case *one, const char *how, double us)
 {
     printf("{\"dimensions\":%d,\"across\":%d,\"bytes\":%llu,\"how\":\"%s\",\"us\":%.4f}\n",
            one->dimensions, one->across, (unsigned long long)one->bytes, how, us);
     fflush(stdout);
-}
-
-uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }

@@ -13,9 +13,8 @@ struct bench_case {
     uint64_t extents[DIMENSIONS_MAX]; /* own doubles; the halo is one wide, across only */
 };
 
-/* Calls a function for every case; its first negative result, or 0. sizes: "1024,65536", powers of two. */
-int cases_run(const char *sizes, int (*run)(const struct bench_case *one, void *context),
-              void *context);
+/* Calls a function for every case. sizes: "1024,65536", powers of two; -EINVAL: anything else. */
+int cases_run(const char *sizes, void (*run)(const struct bench_case *one));
 
 /* Elements of the array, and where its faces begin: those that are sent (0: low, 1: high) and the halos. */
 uint64_t case_full(const struct bench_case *one, int dimension);
@@ -30,7 +29,5 @@ uint64_t count_for(double us);
 void case_fill(const struct bench_case *one, double *array, double seed);
 uint64_t case_wrong(const struct bench_case *one, const double *array, double seed);
 
-double median(double *values, int count);
 /* One line of JSON. */
 void case_print(const struct bench_case *one, const char *how, double us);
-uint64_t now_ns(void);

@@ -1,10 +1,12 @@
 /* halo_mpi SIZES: the exchanges of cases.h by persistent requests and derived datatypes. Rank 0 writes a line of JSON for each. */
-#include <errno.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "cases.h"
+#include "tools/tca-bench/work.h"
+
+static int rank;
 
 struct exchange {
     const struct bench_case *one;
@@ -62,42 +64,41 @@ static double measure(struct exchange *e)
     MPI_Bcast(&count, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
     for (int n = 0; n < REPEATS; n++)
         us[n] = batch(e, count);
-    return median(us, REPEATS);
+    return median_of_doubles(us, REPEATS);
 }
 
-static int run(const struct bench_case *one, void *context)
+static void run(const struct bench_case *one)
 {
-    int rank = *(int *)context;
     struct exchange e = {.one = one, .array = malloc(case_elements(one) * sizeof(double))};
 
     if (!e.array)
-        return -ENOMEM;
+        MPI_Abort(MPI_COMM_WORLD, 1);
     case_fill(one, e.array, rank * 1e9);
     make(&e, 1 - rank);
     double us = measure(&e);
     uint64_t wrong = case_wrong(one, e.array, (1 - rank) * 1e9);
-    if (wrong)
+    if (wrong) {
         fprintf(stderr, "halo_mpi: rank %d: %llu elements are wrong\n", rank,
                 (unsigned long long)wrong);
-    else if (rank == 0)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    if (rank == 0)
         case_print(one, "requests", us);
     for (int i = 0; i < 4; i++) {
         MPI_Request_free(&e.requests[i]);
         MPI_Type_free(&e.sides[i]);
     }
     free(e.array);
-    return wrong ? -EIO : 0;
 }
 
 int main(int argc, char **argv)
 {
-    int rank, size;
+    int size;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    int r = argc == 2 && size == 2 ? cases_run(argv[1], run, &rank) : -EINVAL;
-    if (r < 0) {
+    if (argc != 2 || size != 2 || cases_run(argv[1], run) < 0) {
         fprintf(stderr, "Usage: halo_mpi SIZES, with two ranks\n");
         MPI_Abort(MPI_COMM_WORLD, 1);
     }

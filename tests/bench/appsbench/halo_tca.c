@@ -2,19 +2,18 @@
  * halo_tca SIZES: the exchanges of cases.h by tca-halo.h, with one buffer and with two, and by plans written by hand, with two.
  * All of them in turn, REPEATS times. Rank 0 writes a line of JSON for each.
  */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "cases.h"
 #include "client/include/tca-halo.h"
+#include "tests/bench/check.h"
+#include "tools/tca-bench/work.h"
 
 enum how { ONE_BUFFER, TWO_BUFFERS, PLANS, HOWS };
 static const char *const names[HOWS] = {"one buffer", "two buffers", "plans"};
 
+static struct tca *session;
+static uint32_t rank;
+
 struct bench {
-    struct tca *session;
-    uint32_t rank;
     const struct bench_case *one;
     double *arrays[2];
     struct tca_halo *halos[PLANS];
@@ -24,7 +23,7 @@ struct bench {
 
 /* ---- by tca-halo.h */
 
-static int make_halo(struct bench *b, enum how how)
+static void make_halo(struct bench *b, enum how how)
 {
     struct tca_halo_array array = {
         .memory = {b->arrays[0], how == ONE_BUFFER ? NULL : b->arrays[1]},
@@ -39,176 +38,139 @@ static int make_halo(struct bench *b, enum how how)
     array.low[b->one->across] = array.high[b->one->across] = 1;
     args.grid[b->one->across] = 2;
     args.periodic[b->one->across] = 1;
-    return tca_halo_new(b->session, &args, &b->halos[how]);
-}
-
-static int exchange_halo(struct bench *b, enum how how)
-{
-    int r = tca_halo_start(b->halos[how]);
-
-    return r < 0 ? r : tca_halo_wait(b->halos[how], TCA_FOREVER);
+    check(tca_halo_new(session, &args, &b->halos[how]), "making a halo exchange");
 }
 
 /* ---- by hand: one plan for each buffer; the notification of one exchange permits the next */
 
-static int slice(const struct bench_case *one, struct tca_layout **ret_layout)
+static struct tca_layout *slice(const struct bench_case *one)
 {
     uint64_t full[DIMENSIONS_MAX], sizes[DIMENSIONS_MAX], starts[DIMENSIONS_MAX] = {0};
-    struct tca_layout *element;
-    int r = tca_layout_contiguous(sizeof(double), &element);
+    struct tca_layout *element, *layout;
 
+    check(tca_layout_contiguous(sizeof(double), &element), "making an element");
     for (int d = 0; d < one->dimensions; d++)
         full[d] = sizes[d] = case_full(one, d);
     sizes[one->across] = 1;
-    if (r >= 0)
-        r = tca_layout_subarray(element, (uint32_t)one->dimensions, full, sizes, starts,
-                                TCA_ORDER_C, ret_layout);
+    check(tca_layout_subarray(element, (uint32_t)one->dimensions, full, sizes, starts, TCA_ORDER_C,
+                              &layout),
+          "making a layout");
     tca_layout_free(element);
-    return r;
+    return layout;
 }
 
-static int make_plan(struct bench *b, int buffer, const struct tca_handle *theirs,
-                     const struct tca_layout *layout)
+static void make_plan(struct bench *b, int buffer, const struct tca_layout *layout)
 {
-    uint32_t peer = 1 - b->rank;
-    int r = tca_plan_new(b->session, &(struct tca_plan_args){.name = "by-hand"}, &b->plans[buffer]);
+    struct tca_handle mine, all[2];
+    struct tca_plan **plan = &b->plans[buffer];
 
-    for (int high = 0; high < 2 && r >= 0; high++)
-        r = tca_plan_put(
-            b->plans[buffer],
-            &(struct tca_put){.source_address = b->arrays[buffer] + case_sent(b->one, high),
-                              .source_layout = layout,
-                              .target = *theirs,
-                              .target_layout = layout,
-                              .target_offset_bytes = case_kept(b->one, !high) * sizeof(double)});
-    if (r >= 0)
-        r = tca_plan_notify(b->plans[buffer], peer, (uint32_t)buffer);
-    return r < 0 ? r : tca_plan_commit(b->plans[buffer], TCA_DEFAULT);
-}
-
-static int make_plans(struct bench *b)
-{
-    struct tca_layout *layout = NULL;
-    int r = slice(b->one, &layout);
-
-    for (int buffer = 0; buffer < 2 && r >= 0; buffer++) {
-        struct tca_handle mine, all[2];
-        r = tca_handle_of(b->session, b->arrays[buffer], case_elements(b->one) * sizeof(double),
-                          &mine);
-        if (r >= 0)
-            r = tca_allgather(b->session, &mine, sizeof(mine), all, TCA_DEFAULT);
-        if (r >= 0)
-            r = make_plan(b, buffer, &all[1 - b->rank], layout);
-    }
-    tca_layout_free(layout);
-    return r;
-}
-
-static int exchange_plans(struct bench *b)
-{
-    uint32_t buffer = b->done++ & 1;
-    int r = tca_start(b->plans[buffer]);
-
-    if (r >= 0)
-        r = tca_notified_wait(b->session, 1 - b->rank, buffer, TCA_FOREVER);
-    return r < 0 ? r : tca_wait(b->plans[buffer], TCA_FOREVER);
+    check(tca_handle_of(session, b->arrays[buffer], case_elements(b->one) * sizeof(double), &mine),
+          "naming an array");
+    check(tca_allgather(session, &mine, sizeof(mine), all, TCA_DEFAULT), "meeting");
+    check(tca_plan_new(session, &(struct tca_plan_args){.name = "by-hand"}, plan), "making a plan");
+    for (int high = 0; high < 2; high++)
+        check(tca_plan_put(*plan,
+                           &(struct tca_put){
+                               .source_address = b->arrays[buffer] + case_sent(b->one, high),
+                               .source_layout = layout,
+                               .target = all[1 - rank],
+                               .target_layout = layout,
+                               .target_offset_bytes = case_kept(b->one, !high) * sizeof(double)}),
+              "adding a put");
+    check(tca_plan_notify(*plan, 1 - rank, (uint32_t)buffer), "adding a notify");
+    check(tca_plan_commit(*plan, TCA_DEFAULT), "committing");
 }
 
 /* ---- measuring */
 
-static int measure(struct bench *b, enum how how, uint64_t count, double *ret_us)
+static void exchange(struct bench *b, enum how how)
 {
-    int r = tca_barrier(b->session, TCA_DEFAULT);
-    uint64_t start_ns = now_ns();
+    if (how == PLANS) {
+        uint32_t buffer = b->done++ & 1;
+        check(tca_start(b->plans[buffer]), "starting");
+        check(tca_notified_wait(session, 1 - rank, buffer, TCA_FOREVER), "waiting for faces");
+        check(tca_wait(b->plans[buffer], TCA_FOREVER), "waiting for the end");
+    } else {
+        check(tca_halo_start(b->halos[how]), "starting an exchange");
+        check(tca_halo_wait(b->halos[how], TCA_FOREVER), "waiting for an exchange");
+    }
+}
 
-    for (uint64_t n = 0; n < count && r >= 0; n++)
-        r = how == PLANS ? exchange_plans(b) : exchange_halo(b, how);
-    *ret_us = (double)(now_ns() - start_ns) / 1e3 / (double)count;
-    return r;
+static double measure(struct bench *b, enum how how, uint64_t count)
+{
+    check(tca_barrier(session, TCA_DEFAULT), "meeting");
+    uint64_t start_ns = now_ns();
+    for (uint64_t n = 0; n < count; n++)
+        exchange(b, how);
+    return (double)(now_ns() - start_ns) / 1e3 / (double)count;
 }
 
 /* The result of count_for() at rank 0. */
-static int choose_count(struct bench *b, enum how how, uint64_t *ret_count)
+static uint64_t choose_count(struct bench *b, enum how how)
 {
-    double us;
-    int r = measure(b, how, WARM, &us);
-
-    if (r < 0)
-        return r;
-    uint64_t mine = count_for(us), all[2];
-    r = tca_allgather(b->session, &mine, sizeof(mine), all, TCA_DEFAULT);
-    *ret_count = all[0];
-    return r;
+    uint64_t mine = count_for(measure(b, how, WARM)), all[2];
+    check(tca_allgather(session, &mine, sizeof(mine), all, TCA_DEFAULT), "meeting");
+    return all[0];
 }
 
-static int check(struct bench *b)
+static void make(struct bench *b)
 {
-    for (int buffer = 0; buffer < 2; buffer++)
-        if (case_wrong(b->one, b->arrays[buffer], (1 - b->rank) * 1e9)) {
-            fprintf(stderr, "halo_tca: rank %u: wrong elements in buffer %d\n", b->rank, buffer);
-            return -EIO;
-        }
-    return 0;
-}
+    struct tca_layout *layout = slice(b->one);
 
-static int make(struct bench *b)
-{
-    int r = 0;
-
-    for (int buffer = 0; buffer < 2 && r >= 0; buffer++) {
-        r = tca_alloc(b->session, case_elements(b->one) * sizeof(double),
-                      (void **)&b->arrays[buffer]);
-        if (r >= 0)
-            case_fill(b->one, b->arrays[buffer], b->rank * 1e9);
+    for (int buffer = 0; buffer < 2; buffer++) {
+        check(
+            tca_alloc(session, case_elements(b->one) * sizeof(double), (void **)&b->arrays[buffer]),
+            "memory");
+        case_fill(b->one, b->arrays[buffer], rank * 1e9);
     }
-    if (r >= 0)
-        r = make_halo(b, ONE_BUFFER);
-    if (r >= 0)
-        r = make_halo(b, TWO_BUFFERS);
-    return r < 0 ? r : make_plans(b);
+    make_halo(b, ONE_BUFFER);
+    make_halo(b, TWO_BUFFERS);
+    for (int buffer = 0; buffer < 2; buffer++)
+        make_plan(b, buffer, layout);
+    tca_layout_free(layout);
 }
 
-static int release(struct bench *b)
+static void release(struct bench *b)
 {
-    int r = tca_barrier(b->session, TCA_DEFAULT); /* nobody puts any more */
-
+    check(tca_barrier(session, TCA_DEFAULT), "meeting"); /* nobody puts any more */
     for (int i = 0; i < 2; i++) {
         tca_halo_free(b->halos[i]);
         tca_plan_free(b->plans[i]);
     }
-    for (int i = 0; i < 2 && r >= 0; i++)
-        r = tca_free(b->session, b->arrays[i]);
-    return r;
+    for (int i = 0; i < 2; i++)
+        check(tca_free(session, b->arrays[i]), "freeing an array");
 }
 
-static int run(const struct bench_case *one, void *context)
+static void run(const struct bench_case *one)
 {
-    struct bench b = {.session = context, .rank = tca_rank(context), .one = one};
+    struct bench b = {.one = one};
     double us[HOWS][REPEATS];
     uint64_t counts[HOWS];
-    int r = make(&b);
 
-    for (enum how how = 0; how < HOWS && r >= 0; how++)
-        r = choose_count(&b, how, &counts[how]);
+    make(&b);
+    for (enum how how = 0; how < HOWS; how++)
+        counts[how] = choose_count(&b, how);
     for (int n = 0; n < REPEATS; n++)
-        for (enum how how = 0; how < HOWS && r >= 0; how++)
-            r = measure(&b, how, counts[how], &us[how][n]);
-    if (r >= 0)
-        r = check(&b);
-    for (enum how how = 0; how < HOWS && r >= 0 && b.rank == 0; how++)
-        case_print(one, names[how], median(us[how], REPEATS));
-    return r < 0 ? r : release(&b);
+        for (enum how how = 0; how < HOWS; how++)
+            us[how][n] = measure(&b, how, counts[how]);
+    for (int buffer = 0; buffer < 2; buffer++)
+        if (case_wrong(one, b.arrays[buffer], (1 - rank) * 1e9)) {
+            fprintf(stderr, "halo_tca: rank %u: wrong elements in buffer %d\n", rank, buffer);
+            exit(1);
+        }
+    for (enum how how = 0; how < HOWS && rank == 0; how++)
+        case_print(one, names[how], median_of_doubles(us[how], REPEATS));
+    release(&b);
 }
 
 int main(int argc, char **argv)
 {
-    struct tca *session;
-    int r = tca_open(NULL, &session);
-
-    if (r >= 0)
-        r = argc == 2 && tca_size(session) == 2 ? cases_run(argv[1], run, session) : -EINVAL;
-    if (r < 0)
-        fprintf(stderr, "halo_tca: %s: %s\n", tca_strerror(r), tca_error_text());
-    tca_close(r < 0 ? NULL : session);
-    return r < 0;
+    check(tca_open(NULL, &session), "opening the session");
+    rank = tca_rank(session);
+    if (argc != 2 || tca_size(session) != 2 || cases_run(argv[1], run) < 0) {
+        fputs("Usage, with two ranks: halo_tca SIZES\n", stderr);
+        return 2;
+    }
+    tca_close(session);
+    return 0;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "cases.h"
+#include "tools/tca-bench/work.h"
 
 enum how { PERSISTENT, ONE_SHOT, HOWS };
 static const char *const names[HOWS] = {"persistent", "one-shot"};
@@ -83,7 +84,7 @@ static int run(struct bench *b)
         for (enum how how = 0; how < HOWS; how++)
             us[how][n] = measure(b, how, counts[how]);
     for (enum how how = 0; how < HOWS && b->rank == 0; how++)
-        case_print(&one, names[how], median(us[how], REPEATS));
+        case_print(&one, names[how], median_of_doubles(us[how], REPEATS));
     MPI_Request_free(&b->send);
     MPI_Request_free(&b->receive);
     free(b->sent);

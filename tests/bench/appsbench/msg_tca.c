@@ -3,189 +3,167 @@
  * persistent requests of tca-msg.h and by one-shot ones. All of them in turn, REPEATS times. Rank 0
  * writes a line of JSON for each: the time of one message.
  */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <stdbool.h>
 
 #include "cases.h"
 #include "client/include/tca-msg.h"
+#include "tests/bench/check.h"
+#include "tools/tca-bench/work.h"
 
 enum how { PUT, PERSISTENT, ONE_SHOT, HOWS };
 static const char *const names[HOWS] = {"put", "persistent", "one-shot"};
 
+static struct tca *session;
+static struct tca_msg *msg;
+static uint32_t rank, peer;
+
 struct bench {
-    struct tca *session;
-    struct tca_msg *msg;
-    uint32_t rank;
-    uint64_t bytes;
-    uint64_t *sent, *kept;
+    struct tca_msg_buffer sent, kept;
     struct tca_plan *plan;
     struct tca_msg_request *send, *receive;
     uint64_t messages; /* so far, of all kinds: the first word of a message */
 };
 
-static int make_plan(struct bench *b)
+static void make(struct bench *b, uint64_t bytes)
 {
     struct tca_handle mine, all[2];
-    int r = tca_handle_of(b->session, b->kept, b->bytes, &mine);
 
-    if (r >= 0)
-        r = tca_allgather(b->session, &mine, sizeof(mine), all, TCA_DEFAULT);
-    if (r >= 0)
-        r = tca_plan_new(b->session, &(struct tca_plan_args){.name = "bare"}, &b->plan);
-    if (r >= 0)
-        r = tca_plan_put(b->plan, &(struct tca_put){.source_address = b->sent,
-                                                    .target = all[1 - b->rank],
-                                                    .bytes = b->bytes});
-    if (r >= 0)
-        r = tca_plan_notify(b->plan, 1 - b->rank, 0);
-    return r < 0 ? r : tca_plan_commit(b->plan, TCA_DEFAULT);
+    b->sent.bytes = b->kept.bytes = bytes;
+    check(tca_alloc(session, bytes, &b->sent.address), "memory");
+    check(tca_alloc(session, bytes, &b->kept.address), "memory");
+    check(tca_handle_of(session, b->kept.address, bytes, &mine), "naming the memory");
+    check(tca_allgather(session, &mine, sizeof(mine), all, TCA_DEFAULT), "meeting");
+    check(tca_plan_new(session, &(struct tca_plan_args){.name = "bare"}, &b->plan),
+          "making a plan");
+    check(tca_plan_put(b->plan, &(struct tca_put){.source_address = b->sent.address,
+                                                  .target = all[peer],
+                                                  .bytes = bytes}),
+          "adding a put");
+    check(tca_plan_notify(b->plan, peer, 0), "adding a notify");
+    check(tca_plan_commit(b->plan, TCA_DEFAULT), "committing");
+    check(tca_msg_recv_init(msg, peer, 0, &b->kept, &b->receive), "a persistent receive");
+    check(tca_msg_send_init(msg, peer, 0, &b->sent, &b->send), "a persistent send");
 }
 
-static int make(struct bench *b)
+static void release(struct bench *b)
 {
-    uint32_t peer = 1 - b->rank;
-    int r = tca_alloc(b->session, b->bytes, (void **)&b->sent);
-
-    if (r >= 0)
-        r = tca_alloc(b->session, b->bytes, (void **)&b->kept);
-    if (r >= 0)
-        r = make_plan(b);
-    if (r >= 0)
-        r = tca_msg_recv_init(b->msg, peer, 0, &(struct tca_msg_buffer){b->kept, b->bytes, NULL},
-                              &b->receive);
-    return r < 0 ? r
-                 : tca_msg_send_init(b->msg, peer, 0,
-                                     &(struct tca_msg_buffer){b->sent, b->bytes, NULL}, &b->send);
-}
-
-static int release(struct bench *b)
-{
-    int r = tca_barrier(b->session, TCA_DEFAULT);
-
+    check(tca_barrier(session, TCA_DEFAULT), "meeting");
     tca_msg_release(b->send);
     tca_msg_release(b->receive);
     tca_plan_free(b->plan);
-    tca_msg_forget(b->msg);
-    tca_free(b->session, b->sent);
-    tca_free(b->session, b->kept);
-    return r;
+    tca_msg_forget(msg);
+    tca_free(session, b->sent.address);
+    tca_free(session, b->kept.address);
 }
 
 /* ---- to and fro */
 
-static int send(struct bench *b, enum how how)
+static void send(struct bench *b, enum how how)
 {
-    const struct tca_msg_buffer buffer = {b->sent, b->bytes, NULL};
-    struct tca_msg_request *request = NULL;
-    int r;
+    struct tca_msg_request *request = b->send;
 
-    *b->sent = ++b->messages;
-    if (how == PUT)
-        return (r = tca_start(b->plan)) < 0 ? r : tca_wait(b->plan, TCA_FOREVER);
-    if (how == PERSISTENT)
-        return (r = tca_msg_start(b->send)) < 0 ? r : tca_msg_wait(b->send, TCA_FOREVER);
-    r = tca_msg_send(b->msg, 1 - b->rank, 1, &buffer, &request);
-    if (r >= 0)
-        r = tca_msg_wait(request, TCA_FOREVER);
-    tca_msg_release(request);
-    return r;
-}
-
-static int expect(struct bench *b, enum how how, struct tca_msg_request **ret_request)
-{
-    const struct tca_msg_buffer buffer = {b->kept, b->bytes, NULL};
-
-    *ret_request = b->receive;
-    if (how == PUT)
-        return 0;
-    return how == PERSISTENT ? tca_msg_start(b->receive)
-                             : tca_msg_recv(b->msg, 1 - b->rank, 1, &buffer, ret_request);
-}
-
-static int receive(struct bench *b, enum how how, struct tca_msg_request *request)
-{
-    int r = how == PUT ? tca_notified_wait(b->session, 1 - b->rank, 0, TCA_FOREVER)
-                       : tca_msg_wait(request, TCA_FOREVER);
-
+    *(uint64_t *)b->sent.address = ++b->messages;
+    if (how == PUT) {
+        check(tca_start(b->plan), "starting");
+        check(tca_wait(b->plan, TCA_FOREVER), "waiting for the end");
+        return;
+    }
+    check(how == PERSISTENT ? tca_msg_start(request)
+                            : tca_msg_send(msg, peer, 1, &b->sent, &request),
+          "sending");
+    check(tca_msg_wait(request, TCA_FOREVER), "waiting for a send");
     if (how == ONE_SHOT)
         tca_msg_release(request);
-    if (r >= 0 && *b->kept != ++b->messages) {
-        fprintf(stderr, "msg_tca: rank %u: a wrong message\n", b->rank);
-        r = -EIO;
+}
+
+static struct tca_msg_request *expect(struct bench *b, enum how how)
+{
+    struct tca_msg_request *request = b->receive;
+
+    if (how == PERSISTENT)
+        check(tca_msg_start(request), "receiving");
+    if (how == ONE_SHOT)
+        check(tca_msg_recv(msg, peer, 1, &b->kept, &request), "receiving");
+    return request;
+}
+
+static void receive(struct bench *b, enum how how, struct tca_msg_request *request)
+{
+    check(how == PUT ? tca_notified_wait(session, peer, 0, TCA_FOREVER)
+                     : tca_msg_wait(request, TCA_FOREVER),
+          "waiting for a message");
+    if (how == ONE_SHOT)
+        tca_msg_release(request);
+    if (*(uint64_t *)b->kept.address != ++b->messages) {
+        fprintf(stderr, "msg_tca: rank %u: a wrong message\n", rank);
+        exit(1);
     }
-    return r;
 }
 
 /* The next receive is posted before the last message is answered. */
-static int measure(struct bench *b, enum how how, uint64_t count, double *ret_us)
+static double measure(struct bench *b, enum how how, uint64_t count)
 {
-    struct tca_msg_request *request = NULL;
-    int r = expect(b, how, &request);
+    struct tca_msg_request *request = expect(b, how);
 
-    if (r >= 0)
-        r = tca_barrier(b->session, TCA_DEFAULT);
+    check(tca_barrier(session, TCA_DEFAULT), "meeting");
     uint64_t start_ns = now_ns();
-    for (uint64_t n = 0; n < count && r >= 0; n++) {
-        if (b->rank == 0)
-            r = send(b, how);
-        if (r >= 0)
-            r = receive(b, how, request);
-        if (r >= 0 && n + 1 < count)
-            r = expect(b, how, &request);
-        if (r >= 0 && b->rank == 1)
-            r = send(b, how);
+    for (uint64_t n = 0; n < count; n++) {
+        if (rank == 0)
+            send(b, how);
+        receive(b, how, request);
+        if (n + 1 < count)
+            request = expect(b, how);
+        if (rank == 1)
+            send(b, how);
     }
-    *ret_us = (double)(now_ns() - start_ns) / 2e3 / (double)count;
-    return r;
+    return (double)(now_ns() - start_ns) / 2e3 / (double)count;
 }
 
 /* The result of count_for() at rank 0. */
-static int choose_count(struct bench *b, enum how how, uint64_t *ret_count)
+static uint64_t choose_count(struct bench *b, enum how how)
 {
-    double us = 0;
-    int r = measure(b, how, WARM, &us);
-    uint64_t mine = count_for(2 * us), all[2];
-
-    if (r >= 0)
-        r = tca_allgather(b->session, &mine, sizeof(mine), all, TCA_DEFAULT);
-    if (r >= 0)
-        *ret_count = all[0];
-    return r;
+    uint64_t mine = count_for(2 * measure(b, how, WARM)), all[2];
+    check(tca_allgather(session, &mine, sizeof(mine), all, TCA_DEFAULT), "meeting");
+    return all[0];
 }
 
-static int run(struct bench *b)
+static void run(uint64_t bytes)
 {
-    const struct bench_case one = {.bytes = b->bytes};
+    const struct bench_case one = {.bytes = bytes};
+    struct bench b = {.messages = 0};
     double us[HOWS][REPEATS];
     uint64_t counts[HOWS];
-    int r = make(b);
 
-    for (enum how how = 0; how < HOWS && r >= 0; how++)
-        r = choose_count(b, how, &counts[how]);
+    make(&b, bytes);
+    for (enum how how = 0; how < HOWS; how++)
+        counts[how] = choose_count(&b, how);
     for (int n = 0; n < REPEATS; n++)
-        for (enum how how = 0; how < HOWS && r >= 0; how++)
-            r = measure(b, how, counts[how], &us[how][n]);
-    for (enum how how = 0; how < HOWS && r >= 0 && b->rank == 0; how++)
-        case_print(&one, names[how], median(us[how], REPEATS));
-    return r < 0 ? r : release(b);
+        for (enum how how = 0; how < HOWS; how++)
+            us[how][n] = measure(&b, how, counts[how]);
+    for (enum how how = 0; how < HOWS && rank == 0; how++)
+        case_print(&one, names[how], median_of_doubles(us[how], REPEATS));
+    release(&b);
 }
 
 int main(int argc, char **argv)
 {
-    struct bench b = {.session = NULL};
-    int r = argc == 2 ? tca_open(NULL, &b.session) : -EINVAL;
+    bool usable = argc == 2;
 
-    if (r >= 0)
-        r = tca_size(b.session) == 2 ? tca_msg_new(b.session, NULL, &b.msg) : -EINVAL;
-    for (char *next = argv[1]; r >= 0 && *next; next += *next == ',') {
-        b.rank = tca_rank(b.session);
-        b.bytes = strtoull(next, &next, 10);
-        r = b.bytes >= 8 && (*next == ',' || !*next) ? run(&b) : -EINVAL;
+    check(tca_open(NULL, &session), "opening the session");
+    check(tca_msg_new(session, NULL, &msg), "making a messenger");
+    rank = tca_rank(session);
+    peer = 1 - rank;
+    for (char *next = argv[1]; usable && *next; next += *next == ',') {
+        uint64_t bytes = strtoull(next, &next, 10);
+        usable = tca_size(session) == 2 && bytes >= 8 && (*next == ',' || !*next);
+        if (usable)
+            run(bytes);
     }
-    if (r < 0)
-        fprintf(stderr, "msg_tca: %s: %s\n", tca_strerror(r), tca_error_text());
-    tca_msg_free(b.msg);
-    tca_close(r < 0 ? NULL : b.session);
-    return r < 0;
+    if (!usable) {
+        fputs("Usage, with two ranks: msg_tca SIZES, of at least 8 bytes\n", stderr);
+        return 2;
+    }
+    tca_msg_free(msg);
+    tca_close(session);
+    return 0;
 }

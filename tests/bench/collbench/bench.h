@@ -3,31 +3,18 @@
  * latter passes while all ranks compute. Included once, by each of the two programs. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "tools/tca-bench/work.h"
 
 enum { REPEATS = 9, WARM = 20, BATCH_US = 10000, COUNT_MAX = 20000 };
 enum operation { BARRIER, BROADCAST, ALLREDUCE, OPERATIONS };
 
 static const char *const operation_names[OPERATIONS] = {"barrier", "broadcast", "allreduce"};
-
-static inline uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-
-    return (left > right) - (left < right);
-}
 
 /* How often to start in one batch if each takes so long. */
 static inline uint64_t count_for(double us)
@@ -37,168 +24,133 @@ static inline uint64_t count_for(double us)
     return count < 1 ? 1 : count > COUNT_MAX ? COUNT_MAX : (uint64_t)count;
 }
 
-/* ---- one operation, by either library. Results: 0 or negative. */
+/* ---- one operation, by either library; an error ends the program */
 
-static int start(void *operation);
-static int await(void *operation);
-static int together(void);            /* a barrier */
-static int of_rank_0(double *number); /* everybody gets it */
+static void start(void *operation);
+static void await(void *operation);
+static void together(void);             /* a barrier */
+static double of_rank_0(double number); /* everybody gets it */
 
 struct times {
     double init_us, start_us, us; /* us: start and completion */
     double hidden;                /* part of `us` that passes while all ranks compute: at most 1 */
 };
 
-static int median_us(int (*batch)(void *, uint64_t, double *), void *operation, uint64_t count,
-                     double *ret_us)
+/* batch: the time of so many, or of a part of each, in ns. */
+static double median_us(uint64_t (*batch)(void *, uint64_t), void *operation, uint64_t count)
 {
     double us[REPEATS];
 
     for (int n = 0; n < REPEATS; n++) {
-        int r = together();
-        if (r >= 0)
-            r = batch(operation, count, &us[n]);
-        if (r < 0)
-            return r;
-        us[n] /= (double)count;
+        together();
+        us[n] = (double)batch(operation, count) / 1e3 / (double)count;
     }
-    qsort(us, REPEATS, sizeof(*us), by_size);
-    *ret_us = us[REPEATS / 2];
-    return 0;
+    return median_of_doubles(us, REPEATS);
 }
 
-static int complete_all(void *operation, uint64_t count, double *ret_us)
+static uint64_t complete_all(void *operation, uint64_t count)
 {
     uint64_t start_ns = now_ns();
-    int r = 0;
 
-    for (uint64_t i = 0; i < count && r >= 0; i++) {
-        r = start(operation);
-        if (r >= 0)
-            r = await(operation);
+    for (uint64_t i = 0; i < count; i++) {
+        start(operation);
+        await(operation);
     }
-    *ret_us = (double)(now_ns() - start_ns) / 1e3;
-    return r;
+    return now_ns() - start_ns;
 }
 
-static int start_all(void *operation, uint64_t count, double *ret_us)
+static uint64_t start_all(void *operation, uint64_t count)
 {
     uint64_t total_ns = 0;
-    int r = 0;
 
-    for (uint64_t i = 0; i < count && r >= 0; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         uint64_t start_ns = now_ns();
-        r = start(operation);
+        start(operation);
         total_ns += now_ns() - start_ns;
-        if (r >= 0)
-            r = await(operation);
+        await(operation);
     }
-    *ret_us = (double)total_ns / 1e3;
-    return r;
+    return total_ns;
 }
 
-/* Work of the processor alone, without memory; `steps` is set beforehand. */
-static uint64_t steps;
-static volatile double result;
+static uint64_t steps; /* of computing beside each operation */
 
-static void compute(void)
-{
-    double x = 1;
-
-    for (uint64_t i = 0; i < steps; i++)
-        x = x * 0.999999 + 1e-6;
-    result = x;
-}
-
-static int compute_all(void *operation, uint64_t count, double *ret_us)
+static uint64_t compute_all(void *operation, uint64_t count)
 {
     uint64_t start_ns = now_ns();
 
     (void)operation;
     for (uint64_t i = 0; i < count; i++)
-        compute();
-    *ret_us = (double)(now_ns() - start_ns) / 1e3;
-    return 0;
+        compute(steps);
+    return now_ns() - start_ns;
 }
 
-static int overlap_all(void *operation, uint64_t count, double *ret_us)
+static uint64_t overlap_all(void *operation, uint64_t count)
 {
     uint64_t start_ns = now_ns();
-    int r = 0;
 
-    for (uint64_t i = 0; i < count && r >= 0; i++) {
-        r = start(operation);
-        compute();
-        if (r >= 0)
-            r = await(operation);
+    for (uint64_t i = 0; i < count; i++) {
+        start(operation);
+        compute(steps);
+        await(operation);
     }
-    *ret_us = (double)(now_ns() - start_ns) / 1e3;
-    return r;
+    return now_ns() - start_ns;
 }
 
-/* Computes for twice as long as the operation takes. */
-static int measure_overlap(void *operation, struct times *times)
+static void measure(void *operation, struct times *times)
 {
-    double compute_us, both_us, wanted;
+    uint64_t count = count_for(of_rank_0((double)complete_all(operation, WARM) / 1e3 / WARM));
 
+    times->start_us = median_us(start_all, operation, count);
+    times->us = of_rank_0(median_us(complete_all, operation, count));
+    /* computes for twice as long as the operation takes */
     steps = 100000;
-    int r = median_us(compute_all, operation, 10, &compute_us);
-    wanted = r >= 0 ? (double)steps * 2 * times->us / compute_us : 0;
-    if (r >= 0)
-        r = of_rank_0(&wanted);
-    steps = (uint64_t)wanted + 1;
-    if (r >= 0)
-        r = median_us(compute_all, operation, count_for(3 * times->us), &compute_us);
-    if (r >= 0)
-        r = median_us(overlap_all, operation, count_for(3 * times->us), &both_us);
-    if (r >= 0)
-        times->hidden = 1 - (both_us - compute_us) / times->us;
-    return r;
-}
-
-static int measure(void *operation, struct times *times)
-{
-    double warm_us;
-    int r = complete_all(operation, WARM, &warm_us);
-
-    times->us = warm_us / WARM;
-    if (r >= 0)
-        r = of_rank_0(&times->us);
-    uint64_t count = count_for(times->us);
-    if (r >= 0)
-        r = median_us(start_all, operation, count, &times->start_us);
-    if (r >= 0)
-        r = median_us(complete_all, operation, count, &times->us);
-    if (r >= 0)
-        r = of_rank_0(&times->us);
-    return r < 0 ? r : measure_overlap(operation, times);
-}
-
-static void print(enum operation operation, uint64_t bytes, const struct times *times)
-{
-    printf("{\"operation\":\"%s\",\"bytes\":%llu,\"init_us\":%.4f,\"start_us\":%.4f,\"us\":%.4f,"
-           "\"hidden\":%.4f}\n",
-           operation_names[operation], (unsigned long long)bytes, times->init_us, times->start_us,
-           times->us, times->hidden);
-}
-
-/* Calls a function for the barrier, and for the others with every size, which is a multiple of 8: its
- * first negative result, or 0. */
-static inline int for_all(const char *sizes, int (*run)(enum operation, uint64_t bytes))
-{
-    int r = run(BARRIER, 0);
-
-    for (int o = BROADCAST; o < OPERATIONS; o++)
-        for (const char *size = sizes; r >= 0 && size; size = strchr(size, ',')) {
-            size += *size == ',';
-            uint64_t bytes = strtoull(size, NULL, 10);
-            r = bytes > 0 && bytes % 8 == 0 ? run((enum operation)o, bytes) : -1;
-        }
-    return r;
+    steps =
+        (uint64_t)of_rank_0((double)steps * 2 * times->us / median_us(compute_all, operation, 10)) +
+        1;
+    count = count_for(3 * times->us);
+    double compute_us = median_us(compute_all, operation, count);
+    times->hidden = 1 - (median_us(overlap_all, operation, count) - compute_us) / times->us;
 }
 
 /* The value of element i that a rank contributes: sums are exact. */
 static inline double value(uint32_t rank, uint64_t i)
 {
     return (double)((i + 1) % 1000 * (rank + 1));
+}
+
+/* Checks the result at a rank, and reports the times at rank 0. */
+static bool finish(enum operation operation, const double *out, uint64_t bytes, uint32_t rank,
+                   uint32_t size, const struct times *times)
+{
+    for (uint64_t i = 0; i < bytes / 8; i++) {
+        double expected = operation == BROADCAST ? value(0, i) : 0;
+        for (uint32_t from = 0; operation == ALLREDUCE && from < size; from++)
+            expected += value(from, i);
+        if (out[i] != expected) {
+            fprintf(stderr, "element %llu of %s is wrong\n", (unsigned long long)i,
+                    operation_names[operation]);
+            return false;
+        }
+    }
+    if (rank == 0)
+        printf("{\"operation\":\"%s\",\"bytes\":%llu,\"init_us\":%.4f,\"start_us\":%.4f,"
+               "\"us\":%.4f,\"hidden\":%.4f}\n",
+               operation_names[operation], (unsigned long long)bytes, times->init_us,
+               times->start_us, times->us, times->hidden);
+    return true;
+}
+
+/* Calls a function for the barrier, and for the others with every size, which is a multiple of 8. False:
+ * a size is not, or the function returned false. */
+static inline bool for_all(const char *sizes, bool (*run)(enum operation, uint64_t bytes))
+{
+    bool good = run(BARRIER, 0);
+
+    for (int o = BROADCAST; o < OPERATIONS; o++)
+        for (const char *size = sizes; good && size; size = strchr(size, ',')) {
+            size += *size == ',';
+            uint64_t bytes = strtoull(size, NULL, 10);
+            good = bytes > 0 && bytes % 8 == 0 && run((enum operation)o, bytes);
+        }
+    return good;
 }

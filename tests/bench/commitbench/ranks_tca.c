@@ -1,16 +1,5 @@
 #include "tests/bench/commitbench/ranks_tca.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-void check(int r, const char *what)
-{
-    if (r >= 0)
-        return;
-    fprintf(stderr, "commit: %s: %s (%s)\n", what, tca_error_text(), tca_strerror(r));
-    exit(1);
-}
-
 void ranks_open(struct ranks *ranks, uint64_t bytes)
 {
     struct tca_handle own;

@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <tca.h>
 
+#include "tests/bench/check.h"
+
 #define PATIENCE_NS INT64_C(60000000000)
 
 struct ranks {
@@ -12,8 +14,6 @@ struct ranks {
     struct tca_handle handles[2]; /* of both regions */
 };
 
-/* Ends the program if the call has failed. */
-void check(int r, const char *what);
 /* Opens the session, and makes a region of so many bytes. Collective. */
 void ranks_open(struct ranks *ranks, uint64_t bytes);
 /* Collective. */

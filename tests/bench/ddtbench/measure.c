@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/tca-bench/work.h"
@@ -43,42 +44,44 @@ static void read_all(const struct bench *bench, int half)
         pieces_read(&bench->receive, bench->area + pattern_receive_at(&bench->pattern, half, rank));
 }
 
-static int send_one(struct bench *bench, const struct mover *mover)
+static void send_one(struct bench *bench, const struct mover *mover)
 {
     write_all(bench, 0, bench->value++);
-    return mover->send(mover->context);
+    mover->send(mover->context);
 }
 
-static int receive_one(struct bench *bench, const struct mover *mover)
+static void receive_one(struct bench *bench, const struct mover *mover)
 {
-    int r = mover->receive(mover->context);
-
+    mover->receive(mover->context);
     read_all(bench, 0);
-    return r;
 }
 
-static int swap_one(struct bench *bench, const struct mover *mover, int half)
+static void settle(const struct mover *mover)
 {
-    int r;
+    if (mover->settle)
+        mover->settle(mover->context);
+}
 
+static void swap_one(struct bench *bench, const struct mover *mover, int half)
+{
     write_all(bench, half, bench->value++);
-    r = mover->swap(mover->context, half);
+    mover->swap(mover->context, half);
     read_all(bench, half);
-    return r;
 }
 
-int bench_round(struct bench *bench, const struct mover *mover)
+void bench_round(struct bench *bench, const struct mover *mover)
 {
-    int r;
-
     if (bench->pattern.exchange) {
-        r = swap_one(bench, mover, 0);
-        return r < 0 ? r : swap_one(bench, mover, 1);
+        swap_one(bench, mover, 0);
+        swap_one(bench, mover, 1);
+        return;
     }
-    r = bench->me == 0 ? send_one(bench, mover) : receive_one(bench, mover);
-    if (r >= 0)
-        r = bench->me == 0 ? receive_one(bench, mover) : send_one(bench, mover);
-    return r < 0 ? r : mover->settle(mover->context);
+    if (bench->me == 0)
+        send_one(bench, mover);
+    receive_one(bench, mover);
+    if (bench->me == 1)
+        send_one(bench, mover);
+    settle(mover);
 }
 
 /* ---- the check */
@@ -119,12 +122,11 @@ static uint64_t written_outside(struct bench *bench, int half)
 }
 
 /* Step 0 and 1: both directions, or the two halves of an exchange. */
-static int check_step(struct bench *bench, const struct mover *mover, int step, bool gaps,
-                      uint64_t *wrong, uint64_t *outside)
+static void check_step(struct bench *bench, const struct mover *mover, int step, bool gaps,
+                       uint64_t *wrong, uint64_t *outside)
 {
     bool exchange = bench->pattern.exchange;
     int half = exchange ? step : 0;
-    int r = 0;
 
     if (gaps)
         memset(bench->area, GUARD, bench->pattern.area_bytes);
@@ -135,92 +137,75 @@ static int check_step(struct bench *bench, const struct mover *mover, int step, 
         write_all(bench, half, first_value(bench->me));
     side_meet(bench->side);
     if (exchange)
-        r = mover->swap(mover->context, half);
+        mover->swap(mover->context, half);
+    else if (bench->me == step)
+        mover->send(mover->context);
     else
-        r = bench->me == step ? mover->send(mover->context) : mover->receive(mover->context);
-    if (r >= 0 && (exchange || bench->me != step))
+        mover->receive(mover->context);
+    if (exchange || bench->me != step)
         *wrong += wrong_words(bench, half);
-    if (r >= 0 && !exchange && bench->me == step)
-        r = mover->settle(mover->context);
+    else
+        settle(mover);
     side_meet(bench->side);
-    if (r >= 0 && gaps)
+    if (gaps)
         *outside += written_outside(bench, half);
     side_meet(bench->side);
-    return r;
 }
 
-int bench_check(struct bench *bench, const struct mover *mover, const char *what, bool gaps)
+void bench_check(struct bench *bench, const struct mover *mover, const char *what, bool gaps)
 {
     uint64_t wrong = 0;
     uint64_t outside = 0;
-    int r = 0;
 
-    for (int step = 0; step < 2 && r >= 0; step++)
-        r = check_step(bench, mover, step, gaps, &wrong, &outside);
-    if (wrong || outside) {
-        fprintf(stderr,
-                "ddt: %s, %" PRIu64 " bytes, %s: rank %d got %" PRIu64 " wrong words, and %" PRIu64
-                " bytes beside them are not what they were\n",
-                bench->pattern.name, bench->pattern.bytes, what, bench->me, wrong, outside);
-        r = -1;
-    }
-    return side_most(bench->side, r < 0) ? -1 : 0;
+    for (int step = 0; step < 2; step++)
+        check_step(bench, mover, step, gaps, &wrong, &outside);
+    if (!wrong && !outside)
+        return;
+    fprintf(stderr,
+            "ddt: %s, %" PRIu64 " bytes, %s: rank %d got %" PRIu64 " wrong words, and %" PRIu64
+            " bytes beside them are not what they were\n",
+            bench->pattern.name, bench->pattern.bytes, what, bench->me, wrong, outside);
+    exit(1);
 }
 
 /* ---- the clock */
 
-static int rounds(struct bench *bench, const struct mover *mover, uint64_t count, uint64_t *ret_ns)
+static uint64_t rounds_ns(struct bench *bench, const struct mover *mover, uint64_t count)
 {
     uint64_t start_ns = now_ns();
-    int r = 0;
 
-    while (r >= 0 && count--)
-        r = bench_round(bench, mover);
-    *ret_ns = now_ns() - start_ns;
-    return r;
+    while (count--)
+        bench_round(bench, mover);
+    return now_ns() - start_ns;
 }
 
 /* The time of a warm round trip. */
-static int warm_up(struct bench *bench, const struct mover *mover, uint64_t *ret_ns)
+static uint64_t warm_up(struct bench *bench, const struct mover *mover)
 {
-    uint64_t first_ns, count;
-    int r = rounds(bench, mover, 2, ret_ns);
+    uint64_t first_ns = rounds_ns(bench, mover, 2) / 2 + 1;
+    uint64_t count = WARM_UP_NS / first_ns;
 
-    if (r < 0)
-        return r;
-    first_ns = *ret_ns / 2 + 1;
-    count = WARM_UP_NS / first_ns;
     count = side_share(bench->side, count < 2 ? 2 : count > WARM_UP ? WARM_UP : count);
-    r = rounds(bench, mover, count, ret_ns);
-    *ret_ns = *ret_ns / count + 1;
-    return r;
+    return rounds_ns(bench, mover, count) / count + 1;
 }
 
-int bench_time(struct bench *bench, const struct mover *mover, struct timing *ret_timing)
+struct timing bench_time(struct bench *bench, const struct mover *mover)
 {
     uint64_t samples[SAMPLES_MAX];
-    uint64_t count, batches, round_ns, took_ns;
     struct timing timing = {.before = side_probe(bench->side)};
-    int r = warm_up(bench, mover, &round_ns);
+    uint64_t round_ns = warm_up(bench, mover);
+    uint64_t count = side_share(bench->side, round_ns < BATCH_NS ? BATCH_NS / round_ns : 1);
+    uint64_t batches = (uint64_t)(bench->seconds * 1e9) / (count * round_ns);
 
-    if (r < 0)
-        return r;
-    count = side_share(bench->side, round_ns < BATCH_NS ? BATCH_NS / round_ns : 1);
-    batches = (uint64_t)(bench->seconds * 1e9) / (count * round_ns);
     batches = batches < SAMPLES_MIN ? SAMPLES_MIN : batches > SAMPLES_MAX ? SAMPLES_MAX : batches;
     batches = side_share(bench->side, batches);
-    for (uint64_t batch = 0; batch < batches && r >= 0; batch++) {
-        r = rounds(bench, mover, count, &took_ns);
-        samples[batch] = took_ns * 1000 / (2 * count);
-    }
-    if (r < 0)
-        return r;
+    for (uint64_t batch = 0; batch < batches; batch++)
+        samples[batch] = rounds_ns(bench, mover, count) * 1000 / (2 * count);
     timing.after = side_probe(bench->side);
     timing.one_way_us = (double)median_of(samples, batches) / 1e6; /* sorts */
     timing.least_us = (double)samples[0] / 1e6;
     timing.samples = batches;
-    *ret_timing = timing;
-    return 0;
+    return timing;
 }
 
 void bench_report(const struct bench *bench, const char *how, const char *way,

@@ -24,25 +24,25 @@ struct bench {
  * Moves the pattern: send() and receive() in a ping-pong, all of an exchange in swap(); `half`:
  * which half of the area is sent from. The data is complete before send() or swap(), and has
  * arrived when receive() or swap() returns. A program that must complete a send before the next one
- * does so in settle(), at the end of a round trip. Negative: failed.
+ * does so in settle(), at the end of a round trip. Each ends the program if it fails.
  */
 struct mover {
-    int (*send)(void *context);
-    int (*receive)(void *context);
-    int (*settle)(void *context);
-    int (*swap)(void *context, int half);
+    void (*send)(void *context);
+    void (*receive)(void *context);
+    void (*settle)(void *context); /* may be NULL */
+    void (*swap)(void *context, int half);
     void *context;
 };
 
 void bench_begin(struct bench *bench, uint32_t number);
 void bench_end(struct bench *bench);
 
-/* The other rank's data arrives, all of it, and nothing else changes. Prints errors on stderr;
- * collective. */
-int bench_check(struct bench *bench, const struct mover *mover, const char *what, bool gaps);
+/* The other rank's data arrives, all of it, and nothing else changes; else prints what is wrong on stderr
+ * and ends the program. Collective. */
+void bench_check(struct bench *bench, const struct mover *mover, const char *what, bool gaps);
 
 /* Both directions, or both halves of an exchange. Collective. */
-int bench_round(struct bench *bench, const struct mover *mover);
+void bench_round(struct bench *bench, const struct mover *mover);
 
 struct timing {
     double one_way_us; /* median */
@@ -52,7 +52,7 @@ struct timing {
     struct distance before, after;
 };
 
-int bench_time(struct bench *bench, const struct mover *mover, struct timing *ret_timing);
+struct timing bench_time(struct bench *bench, const struct mover *mover);
 
 /* One line of JSON to stdout, at rank 0. */
 void bench_report(const struct bench *bench, const char *how, const char *way,

@@ -234,7 +234,7 @@ static void overlap(struct bench *bench)
     }
     bench->transfer_ns = (double)median_of(alone_ns, SAMPLES);
     bench->compute_ns = (double)median_of(computing_ns, SAMPLES);
-    bench->hidden = median_of_shares(hidden, SAMPLES);
+    bench->hidden = median_of_doubles(hidden, SAMPLES);
     MPI_Request_free(&data);
     MPI_Request_free(&answer);
 }
