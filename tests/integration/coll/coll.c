@@ -34,8 +34,8 @@ struct job {
     struct random delays; /* other ones at each rank */
 };
 
-static int wrong(const struct job *job, const struct operation *operation, const char *what,
-                 int error)
+static _Noreturn void wrong(const struct job *job, const struct operation *operation,
+                            const char *what, int error)
 {
     static const char *const names[COLL_OPERATIONS] = {
         "barrier", "broadcast", "allgather", "reduce", "allreduce", "reduce-scatter", "alltoall"};
@@ -49,7 +49,7 @@ static int wrong(const struct job *job, const struct operation *operation, const
            : operation->by_plan ? ", by plan"
                                 : "",
            operation->start, what, tca_error_text(), tca_strerror(error));
-    return -EIO;
+    exit(1);
 }
 
 /* ---- operations */
@@ -154,21 +154,18 @@ static int make(struct job *job, struct operation *operation)
     }
 }
 
-static int prepare(struct job *job, struct random *random, struct operation *operation)
+static void prepare(struct job *job, struct random *random, struct operation *operation)
 {
     const struct coll_world *world = &operation->world;
-    void *in, *out;
 
     choose(job, random, operation);
-    int r = tca_alloc(job->session, world->in_bytes[job->rank] + 1, &in);
+    int r = tca_alloc(job->session, world->in_bytes[job->rank] + 1, (void **)&operation->in);
     if (r >= 0)
-        r = tca_alloc(job->session, world->out_bytes[job->rank] + 1, &out);
+        r = tca_alloc(job->session, world->out_bytes[job->rank] + 1, (void **)&operation->out);
+    if (r >= 0)
+        r = make(job, operation);
     if (r < 0)
-        return wrong(job, operation, "memory", r);
-    operation->in = in;
-    operation->out = out;
-    r = make(job, operation);
-    return r < 0 ? wrong(job, operation, "preparing it", r) : 0;
+        wrong(job, operation, "preparing it", r);
 }
 
 static void finish(struct job *job, struct operation *operation)
@@ -222,7 +219,7 @@ static int await(struct job *job, struct operation *operation)
         if (byte < 0 || byte == operation->out[i])
             continue;
         printf("byte %lu is %02x, not %02x. ", i, operation->out[i], byte);
-        return wrong(job, operation, "result", 0);
+        wrong(job, operation, "result", 0);
     }
     memset(operation->in, 0x99, world->in_bytes[job->rank]);
     memset(operation->out, 0x66, world->out_bytes[job->rank]);
@@ -250,7 +247,7 @@ static int step(struct job *job, const struct operation **ret_operation)
     return r;
 }
 
-static int run(struct job *job, uint64_t starts)
+static void run(struct job *job, uint64_t starts)
 {
     const struct operation *operation = NULL;
     int r = 0;
@@ -259,13 +256,10 @@ static int run(struct job *job, uint64_t starts)
         starts = UINT64_MAX;
     for (uint64_t n = 0; r >= 0 && n < starts; n++)
         r = step(job, &operation);
-    if (job->victim == UINT32_MAX)
-        return r < 0 && r != -EIO ? wrong(job, operation, "start", r) : r;
-    if (r != -EOWNERDEAD)
-        return wrong(job, operation, "another error was expected", r);
-    if (tca_coll_start(operation->coll) != r)
-        return wrong(job, operation, "a start after the failure", r);
-    return 0;
+    if (r != (job->victim == UINT32_MAX ? 0 : -EOWNERDEAD))
+        wrong(job, operation, "start", r);
+    if (r < 0 && tca_coll_start(operation->coll) != r)
+        wrong(job, operation, "a start after the failure", r);
 }
 
 int main(int argc, char **argv)
@@ -285,14 +279,13 @@ int main(int argc, char **argv)
     }
     job.rank = tca_rank(job.session);
     job.delays.state = random.state * 64 + job.rank;
-    for (; r >= 0 && job.round < rounds; job.round++) {
-        for (int i = 0; r >= 0 && i < OPERATIONS; i++)
-            r = prepare(&job, &random, &job.operations[i]);
-        if (r >= 0)
-            r = run(&job, starts);
-        for (int i = 0; r >= 0 && i < OPERATIONS; i++)
+    for (; job.round < rounds; job.round++) {
+        for (int i = 0; i < OPERATIONS; i++)
+            prepare(&job, &random, &job.operations[i]);
+        run(&job, starts);
+        for (int i = 0; i < OPERATIONS; i++)
             finish(&job, &job.operations[i]);
     }
     tca_close(job.session);
-    return r < 0;
+    return 0;
 }

@@ -3,12 +3,10 @@
  * the group: rows of a matrix become columns of the neighbour's, and the other way round. Every
  * element is checked after every start. Ends with 0, or prints what was wrong.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "client/include/tca-coll.h"
+#include "tests/integration/expect.h"
 #include "tests/unit/proto/random.h"
 
 enum { RANKS = 16, SIDE_MAX = 24, EDGES_MAX = 3 * RANKS, UNTOUCHED = -1 };
@@ -19,16 +17,10 @@ struct edge {
 };
 
 static struct tca *session;
-static uint32_t rank, size, side;
+static uint32_t size, side;
 static struct edge edges[EDGES_MAX];
 static uint32_t edge_count;
 static int32_t *in, *out;
-
-static int wrong(const char *what, int error)
-{
-    printf("rank %u: %s: %s (%s)\n", rank, what, tca_error_text(), tca_strerror(error));
-    return -1;
-}
 
 static int32_t value(uint32_t start, uint32_t from, uint32_t line, uint32_t i)
 {
@@ -52,15 +44,14 @@ static void choose(struct random *random)
     }
 }
 
-static int make(struct tca_coll **ret_coll)
+static struct tca_coll *make(void)
 {
     struct tca_coll_edge mine[EDGES_MAX];
     struct tca_layout *column;
+    struct tca_coll *coll;
     uint32_t count = 0;
-    int r = tca_layout_strided(side, sizeof(*out), side * (int64_t)sizeof(*out), &column);
 
-    if (r < 0)
-        return r;
+    check(tca_layout_strided(side, sizeof(*out), side * (int64_t)sizeof(*out), &column), "layout");
     for (uint32_t i = 0; i < edge_count; i++)
         if (edges[i].from == rank) /* from a row to a column */
             mine[count++] =
@@ -68,13 +59,14 @@ static int make(struct tca_coll **ret_coll)
                                        .source = in + (size_t)edges[i].from_line * side,
                                        .target_offset_bytes = edges[i].to_line * sizeof(*out),
                                        .target_layout = column};
-    r = tca_coll_neighbours(session, mine, count, out, (uint64_t)side * side * sizeof(*out), NULL,
-                            ret_coll);
+    check(tca_coll_neighbours(session, mine, count, out, (uint64_t)side * side * sizeof(*out), NULL,
+                              &coll),
+          "preparing it");
     tca_layout_free(column);
-    return r;
+    return coll;
 }
 
-static int check(uint32_t start)
+static void compare(uint32_t start)
 {
     for (uint32_t line = 0; line < side; line++) {
         const struct edge *edge = NULL;
@@ -88,57 +80,49 @@ static int check(uint32_t start)
                 continue;
             printf("rank %u, start %u: element %u of column %u is %d, not %d\n", rank, start, i,
                    line, got, expected);
-            return -1;
+            exit(1);
         }
     }
-    return 0;
 }
 
-static int run(struct random *delays, uint64_t starts)
+static void run(struct random *delays, uint64_t starts)
 {
-    struct tca_coll *coll = NULL;
-    int r = make(&coll);
+    struct tca_coll *coll = make();
 
-    if (r < 0)
-        return wrong("preparing it", r);
-    for (uint32_t start = 0; r >= 0 && start < starts; start++) {
+    for (uint32_t start = 0; start < starts; start++) {
         memset(out, 0xff, (size_t)side * side * sizeof(*out));
         for (uint32_t i = 0; i < side * side; i++)
             in[i] = value(start, rank, i / side, i % side);
         if (random_below(delays, 4) == 0)
             usleep((useconds_t)random_below(delays, 2000));
-        r = tca_coll_start(coll);
-        if (r >= 0)
-            r = tca_coll_wait(coll, TCA_DEFAULT);
-        if (r < 0)
-            return wrong("start", r);
-        r = check(start);
+        check(tca_coll_start(coll), "start");
+        check(tca_coll_wait(coll, TCA_DEFAULT), "wait");
+        compare(start);
     }
     tca_coll_free(coll);
-    return r;
 }
 
 int main(int argc, char **argv)
 {
     void *memory[2];
-    int r = tca_open(NULL, &session);
 
-    if (argc != 4 || r < 0)
+    if (argc != 4)
         return 2;
+    check(tca_open(NULL, &session), "opening");
     struct random random = {strtoull(argv[1], NULL, 0)};
     rank = tca_rank(session);
     size = tca_size(session);
     struct random delays = {random.state * 64 + rank};
-    for (int i = 0; i < 2 && r >= 0; i++)
-        r = tca_alloc(session, SIDE_MAX * SIDE_MAX * sizeof(*in), &memory[i]);
-    if (r < 0 || size > RANKS)
-        return -wrong("memory", r);
+    for (int i = 0; i < 2; i++)
+        check(tca_alloc(session, SIDE_MAX * SIDE_MAX * sizeof(*in), &memory[i]), "memory");
+    if (size > RANKS)
+        return 2;
     in = memory[0];
     out = memory[1];
-    for (uint64_t rounds = strtoull(argv[2], NULL, 0); r >= 0 && rounds > 0; rounds--) {
+    for (uint64_t rounds = strtoull(argv[2], NULL, 0); rounds > 0; rounds--) {
         choose(&random);
-        r = run(&delays, strtoull(argv[3], NULL, 0));
+        run(&delays, strtoull(argv[3], NULL, 0));
     }
     tca_close(session);
-    return r < 0;
+    return wrong;
 }

@@ -3,21 +3,16 @@
  * stopped. These start each operation and stop themselves; rank 0 waits for it, says so on its
  * standard output, and waits for a line on its standard input. Ends with 0, or prints what was wrong.
  */
+#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 
 #include "client/include/tca-coll.h"
+#include "tests/integration/expect.h"
 
 enum { COUNT = 20000, OPERATIONS = 4 };
 
 static struct tca *session;
-static uint32_t rank, size;
-
-static int wrong(const char *what, int error)
-{
-    printf("rank %u: %s: %s (%s)\n", rank, what, tca_error_text(), tca_strerror(error));
-    return -1;
-}
+static uint32_t size;
 
 /* Rank 0 is the last one of the chain. */
 static int make(int number, uint64_t *in, uint64_t *out, struct tca_coll **ret_coll)
@@ -41,7 +36,7 @@ static uint64_t value(uint32_t from, uint64_t i)
     return (i + 1) * (from + 1);
 }
 
-static int check(int number, const uint64_t *out)
+static void compare(int number, const uint64_t *out)
 {
     for (uint64_t i = 0; i < COUNT; i++) {
         uint64_t expected = number == 0 ? value(size > 1, i) : 0;
@@ -50,56 +45,45 @@ static int check(int number, const uint64_t *out)
         if (out[i] != expected) {
             printf("rank %u, operation %d: element %lu is %lu, not %lu\n", rank, number, i, out[i],
                    expected);
-            return -1;
+            exit(1);
         }
     }
-    return 0;
 }
 
-static int run(int number, uint64_t *in, uint64_t *out)
+static void run(int number, uint64_t *in, uint64_t *out)
 {
-    struct tca_coll *coll = NULL;
+    struct tca_coll *coll;
     char line[16];
 
     for (uint64_t i = 0; i < COUNT; i++)
         in[i] = out[i] = value(rank, i);
-    int r = make(number, in, out, &coll);
-    if (r < 0)
-        return wrong("preparing it", r);
-    r = tca_coll_start(coll);
-    if (r < 0)
-        return wrong("start", r);
+    check(make(number, in, out, &coll), "preparing it");
+    check(tca_coll_start(coll), "start");
     if (rank > 0)
         raise(SIGSTOP);
-    r = tca_coll_wait(coll, TCA_DEFAULT);
-    if (r < 0)
-        return wrong("wait", r);
+    check(tca_coll_wait(coll, TCA_DEFAULT), "wait");
     if (rank == 0) {
         puts("complete");
         fflush(stdout);
         if (!fgets(line, sizeof(line), stdin))
-            return wrong("no line", 0);
+            check(-EPIPE, "no line");
     }
-    r = number == 2 && rank > 0 ? 0 : check(number, out);
+    if (number != 2 || rank == 0)
+        compare(number, out);
     tca_coll_free(coll);
-    return r;
 }
 
 int main(void)
 {
     void *in, *out;
-    int r = tca_open(NULL, &session);
 
-    if (r >= 0)
-        r = tca_alloc(session, COUNT * sizeof(uint64_t), &in);
-    if (r >= 0)
-        r = tca_alloc(session, COUNT * sizeof(uint64_t), &out);
-    if (r < 0)
-        return -wrong("opening", r);
+    check(tca_open(NULL, &session), "opening");
     rank = tca_rank(session);
     size = tca_size(session);
-    for (int number = 0; r >= 0 && number < OPERATIONS; number++)
-        r = run(number, in, out);
+    check(tca_alloc(session, COUNT * sizeof(uint64_t), &in), "memory");
+    check(tca_alloc(session, COUNT * sizeof(uint64_t), &out), "memory");
+    for (int number = 0; number < OPERATIONS; number++)
+        run(number, in, out);
     tca_close(session);
-    return r < 0;
+    return wrong;
 }

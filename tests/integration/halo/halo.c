@@ -50,11 +50,13 @@ static void where(const struct job *job)
     printf("), step %lu: ", job->step);
 }
 
-static int failed(const struct job *job, const char *what, int error)
+static void check(const struct job *job, int result, const char *what)
 {
+    if (result >= 0)
+        return;
     where(job);
-    printf("%s: %s (%s)\n", what, tca_error_text(), tca_strerror(error));
-    return error;
+    printf("%s: %s (%s)\n", what, tca_error_text(), tca_strerror(result));
+    exit(1);
 }
 
 /* ---- contents */
@@ -84,7 +86,7 @@ static void write_own(const struct job *job, const struct array *array, uint32_t
     }
 }
 
-static int check_array(const struct job *job, uint32_t index, uint32_t buffer, uint64_t step)
+static void check_array(const struct job *job, uint32_t index, uint32_t buffer, uint64_t step)
 {
     const struct array *array = &job->arrays[index];
 
@@ -102,46 +104,42 @@ static int check_array(const struct job *job, uint32_t index, uint32_t buffer, u
         where(job);
         printf("array %u, buffer %u: cell %lu (%s) is not element %lu\n", index, buffer, cell,
                own ? "own" : "halo", number);
-        return -EIO;
+        exit(1);
     }
-    return 0;
 }
 
 /* ---- memory of every kind */
 
-static int allocate(struct job *job, struct random *random, struct array *array, uint32_t buffer)
+static void allocate(struct job *job, struct random *random, struct array *array, uint32_t buffer)
 {
     uint64_t bytes = cells(job, array) * array->element_bytes;
     uint64_t kind = random_below(random, 4);
-    void *memory = NULL;
-    int r = 0;
+    void *memory;
 
     if (kind == 0) {
-        r = tca_region_alloc(job->session, bytes, &array->regions[buffer]);
-        memory = r == 0 ? tca_region_address(array->regions[buffer]) : NULL;
+        check(job, tca_region_alloc(job->session, bytes, &array->regions[buffer]), "memory");
+        memory = tca_region_address(array->regions[buffer]);
     } else if (kind == 1) {
         memory = array->attached[buffer] = malloc(bytes);
-        r = tca_region_attach(job->session, memory, bytes, &array->regions[buffer]);
+        check(job, tca_region_attach(job->session, memory, bytes, &array->regions[buffer]),
+              "attaching memory");
     } else {
-        r = tca_alloc(job->session, bytes, &memory);
+        check(job, tca_alloc(job->session, bytes, &memory), "memory");
     }
-    if (r < 0)
-        return failed(job, "memory", r);
     memset(memory, UNTOUCHED, bytes);
     array->memory[buffer] = memory;
-    return 0;
 }
 
-static int release(struct job *job, struct array *array, uint32_t buffer)
+static void release(struct job *job, struct array *array, uint32_t buffer)
 {
-    int r = array->regions[buffer] ? tca_region_free(array->regions[buffer])
-                                   : tca_free(job->session, array->memory[buffer]);
-
+    check(job,
+          array->regions[buffer] ? tca_region_free(array->regions[buffer])
+                                 : tca_free(job->session, array->memory[buffer]),
+          "freeing memory");
     free(array->attached[buffer]);
     array->regions[buffer] = NULL;
     array->attached[buffer] = NULL;
     array->memory[buffer] = NULL;
-    return r < 0 ? failed(job, "freeing memory", r) : 0;
 }
 
 /* ---- a random exchange: the same one at all ranks */
@@ -180,7 +178,7 @@ static void choose(struct job *job, struct random *random)
     }
 }
 
-static int describe(struct job *job)
+static void describe(struct job *job)
 {
     struct random own = {job->delays.state + 1};
 
@@ -193,13 +191,10 @@ static int describe(struct job *job)
         memcpy(described->low, shape->low, sizeof(shape->low));
         memcpy(described->high, shape->high, sizeof(shape->high));
         for (uint32_t buffer = 0; buffer < job->buffers; buffer++) {
-            int r = allocate(job, &own, array, buffer);
-            if (r < 0)
-                return r;
+            allocate(job, &own, array, buffer);
             described->memory[buffer] = array->memory[buffer];
         }
     }
-    return 0;
 }
 
 /* ---- steps */
@@ -249,46 +244,40 @@ static int step(struct job *job, struct tca_halo *halo, uint64_t number)
     if ((r = finish(job, halo)) < 0)
         return r;
     dawdle(job);
-    for (uint32_t a = 0; r == 0 && a < job->array_count; a++)
-        r = check_array(job, a, buffer, number);
-    return r;
+    for (uint32_t a = 0; a < job->array_count; a++)
+        check_array(job, a, buffer, number);
+    return 0;
 }
 
 /* The victim's neighbours hear of its end, and the others of theirs. Without a cable some ranks
  * lose the rail, and others those ranks. */
-static int check_failure(struct job *job, struct tca_halo *halo, int error)
+static void check_failure(struct job *job, struct tca_halo *halo, int error)
 {
     bool cut = job->victim >= tca_size(job->session);
 
-    if (error != -EOWNERDEAD && !(cut && error == -ENETDOWN))
-        return failed(job, "another error was expected", error) < 0 ? -EIO : 0;
-    int r = tca_halo_start(halo);
-    if (r != error)
-        return failed(job, "a start after the failure", r) < 0 ? -EIO : 0;
-    tca_halo_free(halo);
-    return 0;
+    if ((error == -EOWNERDEAD || (cut && error == -ENETDOWN)) && tca_halo_start(halo) == error)
+        return;
+    where(job);
+    printf("after %d, a start failed otherwise: %s\n", error, tca_error_text());
+    exit(1);
 }
 
-static int steps(struct job *job, uint64_t count)
+static void steps(struct job *job, uint64_t count)
 {
-    struct tca_halo *halo = NULL;
-    int r = tca_halo_new(job->session, &job->args, &halo);
+    struct tca_halo *halo;
+    int r = 0;
 
-    if (r < 0)
-        return failed(job, "tca_halo_new()", r);
-    if (job->victim != none)
-        count = UINT64_MAX;
-    for (uint64_t n = 0; r >= 0 && n < count; n++)
+    check(job, tca_halo_new(job->session, &job->args, &halo), "tca_halo_new()");
+    for (uint64_t n = 0; r >= 0 && (n < count || job->victim != none); n++)
         r = step(job, halo, n);
     if (job->victim != none)
-        return check_failure(job, halo, r);
-    if (r < 0)
-        return r == -EIO ? r : failed(job, "exchange", r);
+        check_failure(job, halo, r);
+    else
+        check(job, r, "exchange");
     tca_halo_free(halo);
-    for (uint32_t a = 0; a < job->array_count; a++)
-        for (uint32_t buffer = 0; r >= 0 && buffer < job->buffers; buffer++)
-            r = release(job, &job->arrays[a], buffer);
-    return r;
+    for (uint32_t a = 0; a < job->array_count && job->victim == none; a++)
+        for (uint32_t buffer = 0; buffer < job->buffers; buffer++)
+            release(job, &job->arrays[a], buffer);
 }
 
 int main(int argc, char **argv)
@@ -301,18 +290,14 @@ int main(int argc, char **argv)
     uint64_t rounds = strtoull(argv[2], NULL, 0), count = strtoull(argv[3], NULL, 0);
     if (argc > 4)
         job.victim = (uint32_t)strtoul(argv[4], NULL, 0);
-    int r = tca_open(NULL, &job.session);
-    if (r < 0)
-        return failed(&job, "tca_open()", r) < 0;
+    check(&job, tca_open(NULL, &job.session), "tca_open()");
     job.rank = tca_rank(job.session);
     job.delays.state = random.state * 64 + job.rank;
-    for (uint64_t n = 0; r >= 0 && n < rounds; n++) {
-        job.round = n;
+    for (; job.round < rounds; job.round++) {
         choose(&job, &random);
-        r = describe(&job);
-        if (r >= 0)
-            r = steps(&job, count);
+        describe(&job);
+        steps(&job, count);
     }
     tca_close(job.session);
-    return r < 0;
+    return 0;
 }

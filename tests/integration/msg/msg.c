@@ -46,11 +46,11 @@ struct job {
     uint32_t side_count;
 };
 
-static int failed(const struct job *job, const char *what, int error)
+static _Noreturn void fail(const struct job *job, const char *what, int error)
 {
     printf("rank %u, round %lu: %s: %d: %s\n", job->rank, job->round, what, error,
            tca_error_text());
-    return error ? error : -EIO;
+    exit(1);
 }
 
 /* ---- memory */
@@ -60,16 +60,11 @@ static uint64_t strided_block(uint64_t bytes)
     return bytes % 8 == 0 ? 8 : 1;
 }
 
-static bool is_strided(const struct side *side)
-{
-    return side->layout;
-}
-
 static uint8_t *byte_of(const struct side *side, uint64_t n)
 {
     uint64_t block = strided_block(side->room);
 
-    return is_strided(side) ? side->memory + n / block * 2 * block + n % block : side->memory + n;
+    return side->layout ? side->memory + n / block * 2 * block + n % block : side->memory + n;
 }
 
 static uint8_t content(const struct job *job, const struct message *message, uint64_t step,
@@ -79,7 +74,7 @@ static uint8_t content(const struct job *job, const struct message *message, uin
                      n * 13 + (n >> 8));
 }
 
-static int make_memory(struct job *job, struct side *side, uint64_t bytes, enum memory kind)
+static void make_memory(struct job *job, struct side *side, uint64_t bytes, enum memory kind)
 {
     int r = 0;
 
@@ -94,9 +89,8 @@ static int make_memory(struct job *job, struct side *side, uint64_t bytes, enum 
     else if (r >= 0)
         r = tca_alloc(job->session, side->span, (void **)&side->memory);
     if (r < 0)
-        return failed(job, "memory", r);
+        fail(job, "memory", r);
     memset(side->memory, GUARD, side->span);
-    return 0;
 }
 
 static void free_memory(struct job *job, struct side *side)
@@ -116,34 +110,30 @@ static void fill(const struct job *job, const struct side *side, uint64_t step)
 }
 
 /* After a receive: the message, and nothing beside it. */
-static int check(const struct job *job, struct side *side, uint64_t step, int status)
+static void check(const struct job *job, struct side *side, uint64_t step, int status)
 {
     const struct message *message = side->message;
     bool fits = message->bytes <= side->room;
     uint64_t untouched = 0;
 
     if (status != (fits ? 0 : -EMSGSIZE))
-        return failed(job, "a receive", status);
+        fail(job, "a receive", status);
     if (tca_msg_bytes(side->request) != message->bytes)
-        return failed(job, "length of a message", 0);
+        fail(job, "length of a message", 0);
     for (uint64_t n = 0; fits && n < message->bytes; n++)
         if (*byte_of(side, n) != content(job, message, step, n)) {
             printf("message %ld of %lu bytes from %u, tag %u, step %lu, byte %lu: %#x, not %#x\n",
                    message - job->messages, message->bytes, message->from, message->tag, step, n,
                    *byte_of(side, n), content(job, message, step, n));
-            return failed(job, "data", 0);
+            fail(job, "data", 0);
         }
     for (uint64_t n = 0; n < side->span; n++)
         untouched += side->memory[n] == GUARD;
     for (uint64_t n = 0; fits && n < message->bytes; n++)
         untouched += *byte_of(side, n) != GUARD;
     memset(side->memory, GUARD, side->span);
-    return untouched == side->span ? 0 : failed(job, "memory beside the message was written", 0);
-}
-
-static struct tca_msg_buffer buffer_of(const struct side *side)
-{
-    return (struct tca_msg_buffer){side->memory, side->room, side->layout};
+    if (untouched != side->span)
+        fail(job, "memory beside the message was written", 0);
 }
 
 /* ---- the messages of a round */
@@ -158,16 +148,14 @@ static int make_side(struct job *job, const struct message *message, bool sends,
                      bool pairs)
 {
     struct side *side = &job->sides[job->side_count++];
-    int r = make_memory(job, side, sends ? message->bytes : message->room,
-                        sends ? message->source : message->target);
 
-    if (r < 0)
-        return r;
+    make_memory(job, side, sends ? message->bytes : message->room,
+                sends ? message->source : message->target);
     side->sends = sends;
     side->message = sends ? message : schedule_match(job->messages, message);
     if (sends)
         fill(job, side, 0);
-    const struct tca_msg_buffer buffer = buffer_of(side);
+    const struct tca_msg_buffer buffer = {side->memory, side->room, side->layout};
     uint32_t tag = message->tag;
     if (pairs && sends)
         return tca_msg_send_init(job->msg, message->to, tag, &buffer, &side->request);
@@ -208,9 +196,11 @@ static int end_side(struct job *job, struct side *side, uint64_t step, int statu
     side->checked = true;
     if (job->fate && status == -EOWNERDEAD)
         return status;
-    if (side->sends)
-        return status < 0 ? failed(job, "a send", status) : 0;
-    return check(job, side, step, status);
+    if (!side->sends)
+        check(job, side, step, status);
+    else if (status < 0)
+        fail(job, "a send", status);
+    return 0;
 }
 
 static int finish_any(struct job *job, uint64_t step)
@@ -224,7 +214,7 @@ static int finish_any(struct job *job, uint64_t step)
             requests[i] = job->sides[i].checked ? NULL : job->sides[i].request;
         r = tca_msg_wait_any(requests, job->side_count, TIMEOUT_NS, &index);
         if (index == UINT32_MAX)
-            return failed(job, "wait_any", r);
+            fail(job, "wait_any", r);
         r = end_side(job, &job->sides[index], step, r);
     }
     return r;
@@ -239,7 +229,7 @@ static int finish_all(struct job *job, uint64_t step)
         requests[i] = job->sides[i].request;
     r = tca_msg_wait_all(requests, job->side_count, TIMEOUT_NS);
     if (r == -ETIMEDOUT)
-        return failed(job, "wait_all", r);
+        fail(job, "wait_all", r);
     r = 0;
     for (uint32_t i = 0; r >= 0 && i < job->side_count; i++) {
         r = tca_msg_test(requests[i]);
@@ -333,7 +323,7 @@ static int round_of_messages(struct job *job, struct random *random)
     return r < 0 ? r : finish(job, 0);
 }
 
-static int rounds(struct job *job, struct random *random, uint64_t count)
+static void rounds(struct job *job, struct random *random, uint64_t count)
 {
     int r = 0;
 
@@ -343,9 +333,8 @@ static int rounds(struct job *job, struct random *random, uint64_t count)
             release(job);
         tca_msg_forget(job->msg);
     }
-    if (job->fate && r == -EOWNERDEAD)
-        return 0;
-    return r < 0 && r != -EIO ? failed(job, "messages", r) : r;
+    if (r < 0 && !(job->fate && r == -EOWNERDEAD))
+        fail(job, "messages", r);
 }
 
 int main(int argc, char **argv)
@@ -361,14 +350,14 @@ int main(int argc, char **argv)
     }
     int r = tca_open(NULL, &job.session);
     if (r < 0)
-        return failed(&job, "tca_open()", r) < 0;
+        fail(&job, "tca_open()", r);
     job.rank = tca_rank(job.session);
     job.ranks = tca_size(job.session);
     job.delays.state = random.state * 64 + job.rank;
     if ((r = tca_msg_new(job.session, NULL, &job.msg)) < 0)
-        return failed(&job, "tca_msg_new()", r) < 0;
-    r = rounds(&job, &random, strtoull(argv[2], NULL, 0));
+        fail(&job, "tca_msg_new()", r);
+    rounds(&job, &random, strtoull(argv[2], NULL, 0));
     tca_msg_free(job.msg);
     tca_close(job.session);
-    return r < 0;
+    return 0;
 }
