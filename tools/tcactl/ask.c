@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/common/must.h"
 #include "tools/tcactl/tcactl.h"
 
 int tcactl_ask(struct tcactl *tcactl, const char *verb, const char *argument, char **ret_text)
@@ -65,6 +66,19 @@ void tcactl_print_json(const struct tcactl *tcactl, const char *text)
         fputc('\n', tcactl->screen.to);
     free(pretty);
     json_decref(doc);
+}
+
+int tcactl_print(const struct tcactl *tcactl, json_t *doc, render_function *render)
+{
+    if (tcactl->json) {
+        char *text = must(json_dumps(doc, JSON_COMPACT));
+        tcactl_print_json(tcactl, text);
+        free(text);
+    } else {
+        render(doc, &tcactl->screen);
+    }
+    json_decref(doc);
+    return EXIT_OK;
 }
 
 int tcactl_show(struct tcactl *tcactl, const char *verb, const char *argument,

@@ -27,18 +27,14 @@ static int run_tcad(const struct tcactl *tcactl, const char *const *command)
             json_array_append_new(messages, json_string(line));
             continue;
         }
-        screen_text(&tcactl->screen, line);
-        fputc('\n', tcactl->screen.to);
+        screen_print(&tcactl->screen, "%s\n", line);
     }
     r = child_wait(&child);
-    if (tcactl->json) {
-        json_t *doc = must(
-            json_pack("{s:b, s:s, s:O}", "ok", r == 0, "tcad", command[0], "messages", messages));
-        char *text = must(json_dumps(doc, JSON_COMPACT));
-        tcactl_print_json(tcactl, text);
-        free(text);
-        json_decref(doc);
-    }
+    if (tcactl->json)
+        tcactl_print(tcactl,
+                     must(json_pack("{s:b, s:s, s:O}", "ok", r == 0, "tcad", command[0], "messages",
+                                    messages)),
+                     NULL);
     json_decref(messages);
     return r == 0 ? EXIT_OK : EXIT_FAILED;
 }

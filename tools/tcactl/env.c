@@ -23,14 +23,5 @@ int run_env(struct tcactl *tcactl, int count, char **arguments)
 
     if (r < 0)
         return tcactl_failed(tcactl, r);
-    json_t *doc = env_document(path, why);
-    if (tcactl->json) {
-        char *text = must(json_dumps(doc, JSON_COMPACT));
-        tcactl_print_json(tcactl, text);
-        free(text);
-    } else {
-        render_env(doc, &tcactl->screen);
-    }
-    json_decref(doc);
-    return EXIT_OK;
+    return tcactl_print(tcactl, env_document(path, why), render_env);
 }

@@ -9,24 +9,8 @@
 #include "tools/common/number.h"
 #include "tools/tcactl/tcactl.h"
 
-enum {
-    LONG_JSON = 256,
-    LONG_NO_COLOR,
-    LONG_DOT,
-    LONG_SVG,
-    LONG_OPENMETRICS,
-    LONG_CLUSTER,
-    LONG_STRICT,
-    LONG_PPN,
-    LONG_RANKFILE,
-    LONG_HOSTLIST,
-    LONG_RANKS,
-    LONG_SUBCLUSTER,
-    LONG_ROOT,
-    LONG_ALGORITHM,
-    LONG_SEGMENT,
-    LONG_STEPS
-};
+/* Values of long options: this and a bit of enum option_bit. */
+enum { LONG = 1 << 20, LONG_JSON = LONG - 1, LONG_NO_COLOR = LONG - 2 };
 
 static const struct option long_options[] = {
     {"socket", required_argument, NULL, 's'},
@@ -38,43 +22,21 @@ static const struct option long_options[] = {
     {"version", no_argument, NULL, 'V'},
     {"count", required_argument, NULL, 'c'},
     {"interval", required_argument, NULL, 'i'},
-    {"dot", no_argument, NULL, LONG_DOT},
-    {"svg", required_argument, NULL, LONG_SVG},
-    {"openmetrics", no_argument, NULL, LONG_OPENMETRICS},
-    {"cluster", required_argument, NULL, LONG_CLUSTER},
-    {"strict", no_argument, NULL, LONG_STRICT},
-    {"ppn", required_argument, NULL, LONG_PPN},
-    {"rankfile", no_argument, NULL, LONG_RANKFILE},
-    {"hostlist", no_argument, NULL, LONG_HOSTLIST},
-    {"ranks", required_argument, NULL, LONG_RANKS},
-    {"subcluster", required_argument, NULL, LONG_SUBCLUSTER},
-    {"root", required_argument, NULL, LONG_ROOT},
-    {"algorithm", required_argument, NULL, LONG_ALGORITHM},
-    {"segment", required_argument, NULL, LONG_SEGMENT},
-    {"steps", no_argument, NULL, LONG_STEPS},
+    {"dot", no_argument, NULL, LONG + OPTION_DOT},
+    {"svg", required_argument, NULL, LONG + OPTION_SVG},
+    {"openmetrics", no_argument, NULL, LONG + OPTION_OPENMETRICS},
+    {"cluster", required_argument, NULL, LONG + OPTION_CLUSTER},
+    {"strict", no_argument, NULL, LONG + OPTION_STRICT},
+    {"ppn", required_argument, NULL, LONG + OPTION_PPN},
+    {"rankfile", no_argument, NULL, LONG + OPTION_RANKFILE},
+    {"hostlist", no_argument, NULL, LONG + OPTION_HOSTLIST},
+    {"ranks", required_argument, NULL, LONG + OPTION_RANKS},
+    {"subcluster", required_argument, NULL, LONG + OPTION_SUBCLUSTER},
+    {"root", required_argument, NULL, LONG + OPTION_ROOT},
+    {"algorithm", required_argument, NULL, LONG + OPTION_ALGORITHM},
+    {"segment", required_argument, NULL, LONG + OPTION_SEGMENT},
+    {"steps", no_argument, NULL, LONG + OPTION_STEPS},
     {0},
-};
-
-static const struct {
-    unsigned bit;
-    const char *name;
-} option_names[] = {
-    {OPTION_COUNT, "-c/-n"},
-    {OPTION_INTERVAL, "-i"},
-    {OPTION_DOT, "--dot"},
-    {OPTION_SVG, "--svg"},
-    {OPTION_OPENMETRICS, "--openmetrics"},
-    {OPTION_CLUSTER, "--cluster"},
-    {OPTION_STRICT, "--strict"},
-    {OPTION_PPN, "--ppn"},
-    {OPTION_RANKFILE, "--rankfile"},
-    {OPTION_HOSTLIST, "--hostlist"},
-    {OPTION_RANKS, "--ranks"},
-    {OPTION_SUBCLUSTER, "--subcluster"},
-    {OPTION_ROOT, "--root"},
-    {OPTION_ALGORITHM, "--algorithm"},
-    {OPTION_SEGMENT, "--segment"},
-    {OPTION_STEPS, "--steps"},
 };
 
 static void help(void)
@@ -166,12 +128,19 @@ static bool choose_node(const char *text)
 
 static int check_options(const struct tcactl *tcactl, const struct verb *verb, int count)
 {
-    for (size_t i = 0; i < sizeof(option_names) / sizeof(*option_names); i++)
-        if (tcactl->given & ~verb->options & option_names[i].bit) {
-            fprintf(stderr, "tcactl: %s does not have the option %s\n", verb->name,
-                    option_names[i].name);
-            return usage();
-        }
+    const unsigned wrong = tcactl->given & ~verb->options;
+
+    if (wrong) {
+        const struct option *option = long_options;
+        while (option->name && (option->val < LONG || !(wrong & (unsigned)option->val)))
+            option++;
+        fprintf(stderr, "tcactl: %s does not have the option %s%s\n", verb->name,
+                option->name ? "--" : "",
+                option->name           ? option->name
+                : wrong & OPTION_COUNT ? "-c/-n"
+                                       : "-i");
+        return usage();
+    }
     if (count < verb->min_arguments || count > verb->max_arguments) {
         fprintf(stderr, "Usage: tcactl %s%s%s\n", verb->name, verb->arguments[0] ? " " : "",
                 verb->arguments);
@@ -180,34 +149,34 @@ static int check_options(const struct tcactl *tcactl, const struct verb *verb, i
     return EXIT_OK;
 }
 
-/* An option of tcactl simulate: false after an error message, or if it is none. */
-static bool parse_simulation(struct tcactl *tcactl, int option)
+/* An option of some verbs: false after an error message. */
+static bool take(struct tcactl *tcactl, unsigned bit)
 {
-    switch (option) {
-    case LONG_RANKS:
-        tcactl->given |= OPTION_RANKS;
-        return number_parse("--ranks", optarg, 1, TCA_COLL_SIMULATED_RANKS, &tcactl->ranks);
-    case LONG_SUBCLUSTER:
-        tcactl->given |= OPTION_SUBCLUSTER;
-        return number_parse("--subcluster", optarg, 1, TCA_COLL_SIMULATED_RANKS,
-                            &tcactl->per_subcluster);
-    case LONG_ROOT:
-        tcactl->given |= OPTION_ROOT;
-        return number_parse("--root", optarg, 0, TCA_COLL_SIMULATED_RANKS - 1, &tcactl->root);
-    case LONG_ALGORITHM:
-        tcactl->given |= OPTION_ALGORITHM;
+    tcactl->given |= bit;
+    switch (bit) {
+    case OPTION_SVG:
+        tcactl->svg = optarg;
+        return true;
+    case OPTION_CLUSTER:
+        tcactl->cluster_file = optarg;
+        return true;
+    case OPTION_ALGORITHM:
         tcactl->algorithm = optarg;
         return true;
-    case LONG_SEGMENT:
-        tcactl->given |= OPTION_SEGMENT;
+    case OPTION_SEGMENT:
         tcactl->segment = optarg;
         return true;
-    case LONG_STEPS:
-        tcactl->given |= OPTION_STEPS;
-        return true;
+    case OPTION_PPN:
+        return number_parse("--ppn", optarg, 1, 4096, &tcactl->per_node);
+    case OPTION_RANKS:
+        return number_parse("--ranks", optarg, 1, TCA_COLL_SIMULATED_RANKS, &tcactl->ranks);
+    case OPTION_SUBCLUSTER:
+        return number_parse("--subcluster", optarg, 1, TCA_COLL_SIMULATED_RANKS,
+                            &tcactl->per_subcluster);
+    case OPTION_ROOT:
+        return number_parse("--root", optarg, 0, TCA_COLL_SIMULATED_RANKS - 1, &tcactl->root);
     default:
-        usage();
-        return false;
+        return true;
     }
 }
 
@@ -249,34 +218,6 @@ static int parse_options(struct tcactl *tcactl, bool *ret_no_color, int argc, ch
         case LONG_NO_COLOR:
             *ret_no_color = true;
             break;
-        case LONG_DOT:
-            tcactl->given |= OPTION_DOT;
-            break;
-        case LONG_SVG:
-            tcactl->svg = optarg;
-            tcactl->given |= OPTION_SVG;
-            break;
-        case LONG_OPENMETRICS:
-            tcactl->given |= OPTION_OPENMETRICS;
-            break;
-        case LONG_CLUSTER:
-            tcactl->cluster_file = optarg;
-            tcactl->given |= OPTION_CLUSTER;
-            break;
-        case LONG_STRICT:
-            tcactl->given |= OPTION_STRICT;
-            break;
-        case LONG_PPN:
-            if (!number_parse("--ppn", optarg, 1, 4096, &tcactl->per_node))
-                return EXIT_USAGE;
-            tcactl->given |= OPTION_PPN;
-            break;
-        case LONG_RANKFILE:
-            tcactl->given |= OPTION_RANKFILE;
-            break;
-        case LONG_HOSTLIST:
-            tcactl->given |= OPTION_HOSTLIST;
-            break;
         case 'h':
             help();
             return EXIT_OK;
@@ -284,7 +225,9 @@ static int parse_options(struct tcactl *tcactl, bool *ret_no_color, int argc, ch
             printf("tcactl %s (libtca %s)\n", TCAD_VERSION, tca_version());
             return EXIT_OK;
         default:
-            if (!parse_simulation(tcactl, option))
+            if (option < LONG)
+                return usage();
+            if (!take(tcactl, (unsigned)(option - LONG)))
                 return EXIT_USAGE;
         }
     }

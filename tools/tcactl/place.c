@@ -160,21 +160,6 @@ static json_t *place_document(const struct place *place)
                           ranks_document(place, chosen)));
 }
 
-static void show(const struct tcactl *tcactl, const json_t *doc)
-{
-    if (tcactl->json) {
-        char *text = must(json_dumps(doc, JSON_COMPACT));
-        tcactl_print_json(tcactl, text);
-        free(text);
-    } else if (tcactl->given & OPTION_RANKFILE) {
-        render_rankfile(doc, &tcactl->screen);
-    } else if (tcactl->given & OPTION_HOSTLIST) {
-        render_hostlist(doc, &tcactl->screen);
-    } else {
-        render_place(doc, &tcactl->screen);
-    }
-}
-
 int run_place(struct tcactl *tcactl, int count, char **arguments)
 {
     struct place place = {0};
@@ -194,11 +179,11 @@ int run_place(struct tcactl *tcactl, int count, char **arguments)
         return EXIT_FAILED;
     take_nodes(doc, &place);
     code = choose_per_node(tcactl, &place);
-    if (code == EXIT_OK) {
-        json_t *placed = place_document(&place);
-        show(tcactl, placed);
-        json_decref(placed);
-    }
+    if (code == EXIT_OK)
+        tcactl_print(tcactl, place_document(&place),
+                     tcactl->given & OPTION_RANKFILE   ? render_rankfile
+                     : tcactl->given & OPTION_HOSTLIST ? render_hostlist
+                                                       : render_place);
     free(place.nodes);
     free(place.subclusters);
     json_decref(doc);

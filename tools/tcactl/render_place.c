@@ -70,17 +70,14 @@ void render_rankfile(const json_t *doc, const struct screen *screen)
 {
     for (size_t i = 0; i < doc_count(doc, "ranks"); i++) {
         const json_t *rank = doc_at(doc, "ranks", i);
-        fprintf(screen->to, "rank %lld=", doc_integer(rank, "rank"));
-        screen_text(screen, doc_text(rank, "name"));
-        fprintf(screen->to, " slot=%lld\n", doc_integer(rank, "slot"));
+        screen_print(screen, "rank %lld=%s slot=%lld\n", doc_integer(rank, "rank"),
+                     doc_text(rank, "name"), doc_integer(rank, "slot"));
     }
 }
 
 void render_hostlist(const json_t *doc, const struct screen *screen)
 {
-    for (size_t i = 0; i < doc_count(doc, "ranks"); i++) {
-        fputs(i ? "," : "", screen->to);
-        screen_text(screen, doc_text(doc_at(doc, "ranks", i), "name"));
-    }
+    for (size_t i = 0; i < doc_count(doc, "ranks"); i++)
+        screen_print(screen, "%s%s", i ? "," : "", doc_text(doc_at(doc, "ranks", i), "name"));
     fputc('\n', screen->to);
 }

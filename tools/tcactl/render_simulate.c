@@ -3,15 +3,9 @@
 
 #include "tools/common/must.h"
 #include "tools/tcactl/doc.h"
+#include "tools/tcactl/list.h"
 #include "tools/tcactl/render.h"
-#include "tools/tcactl/table.h"
 #include "tools/tcactl/units.h"
-
-static struct units_text pieces(const json_t *doc)
-{
-    return doc_is_number(doc, "segment_bytes") ? units_bytes(doc_number(doc, "segment_bytes"))
-                                               : (struct units_text){"-"};
-}
 
 static void summary(const json_t *doc, const struct screen *screen)
 {
@@ -28,40 +22,41 @@ static void summary(const json_t *doc, const struct screen *screen)
             units_ns(doc_number(doc, "predicted_ns")).text, doc_text(doc, "algorithm"));
 }
 
+static void add_pieces(struct table *table, const json_t *algorithm, const char *path)
+{
+    const bool cut = doc_is_number(algorithm, path);
+    table_add(table, "%s", cut ? units_bytes(doc_number(algorithm, path)).text : "-");
+}
+
+static void add_prediction(struct table *table, const json_t *algorithm, const char *path)
+{
+    table_add(table, "%s", units_ns(doc_number(algorithm, path)).text);
+}
+
 static void algorithms(const json_t *doc, const struct screen *screen)
 {
-    static const char *const titles[] = {"ALGORITHM", ">PREDICTED", ">PIECES", "CHOSEN", NULL};
-    struct table table;
-
-    table_init(&table, titles);
-    for (size_t i = 0; i < doc_count(doc, "algorithms"); i++) {
-        const json_t *algorithm = doc_at(doc, "algorithms", i);
-        table_add(&table, "%s", doc_text(algorithm, "name"));
-        table_add(&table, "%s", units_ns(doc_number(algorithm, "predicted_ns")).text);
-        table_add(&table, "%s", pieces(algorithm).text);
-        table_add_state(&table, doc_true(algorithm, "chosen") ? "chosen" : "");
-    }
+    static const struct column columns[] = {
+        {"ALGORITHM", "name"},
+        {">PREDICTED", "predicted_ns", add_prediction},
+        {">PIECES", "segment_bytes", add_pieces},
+        {"CHOSEN", "chosen", cell_chosen},
+        {0},
+    };
     fputc('\n', screen->to);
-    table_print(&table, screen, 0, "no algorithm");
-    table_deinit(&table);
+    list_show(doc, "algorithms", columns, screen, 0, "no algorithm");
 }
 
 static void links(const json_t *doc, const struct screen *screen)
 {
-    static const char *const titles[] = {">FROM NODE", ">TO NODE", ">PUTS", ">BYTES", NULL};
-    struct table table;
-
-    table_init(&table, titles);
-    for (size_t i = 0; i < doc_count(doc, "links"); i++) {
-        const json_t *link = doc_at(doc, "links", i);
-        table_add(&table, "%lld", doc_integer(link, "from"));
-        table_add(&table, "%lld", doc_integer(link, "to"));
-        table_add(&table, "%s", units_count(doc_number(link, "puts")).text);
-        table_add(&table, "%s", units_bytes(doc_number(link, "bytes")).text);
-    }
+    static const struct column columns[] = {
+        {">FROM NODE", "from", cell_integer},
+        {">TO NODE", "to", cell_integer},
+        {">PUTS", "puts", cell_count},
+        {">BYTES", "bytes", cell_bytes},
+        {0},
+    };
     fputc('\n', screen->to);
-    table_print(&table, screen, 0, "no puts");
-    table_deinit(&table);
+    list_show(doc, "links", columns, screen, 0, "no puts");
 }
 
 struct shown {

@@ -6,33 +6,20 @@
 
 static void label(const struct screen *screen, const char *text)
 {
-    fprintf(screen->to, "%s%-12s%s ", screen_begin(screen, COLOR_HEAD), text,
-            screen_end(screen, COLOR_HEAD));
-}
-
-static void state(const struct screen *screen, const char *word)
-{
-    enum screen_color color = screen_color_of(word);
-
-    fputs(screen_begin(screen, color), screen->to);
-    screen_text(screen, word);
-    fputs(screen_end(screen, color), screen->to);
+    screen_paint(screen, COLOR_HEAD, "%-12s", text);
+    fputc(' ', screen->to);
 }
 
 static void daemon_line(const json_t *doc, const struct screen *screen)
 {
     label(screen, "tcad");
-    state(screen, doc_text(doc, "daemon.state"));
-    fprintf(screen->to, ", started %s ago, node %lld (",
-            units_age(doc_number(doc, "daemon.uptime_s")).text, doc_integer(doc, "daemon.node"));
-    screen_text(screen, doc_text(doc, "daemon.name"));
-    fputs(")\n", screen->to);
+    screen_state(screen, doc_text(doc, "daemon.state"));
+    screen_print(screen, ", started %s ago, node %lld (%s)\n",
+                 units_age(doc_number(doc, "daemon.uptime_s")).text,
+                 doc_integer(doc, "daemon.node"), doc_text(doc, "daemon.name"));
     label(screen, "");
-    fputs("version ", screen->to);
-    screen_text(screen, doc_text(doc, "daemon.version"));
-    fprintf(screen->to, ", pid %lld of ", doc_integer(doc, "daemon.pid"));
-    screen_text(screen, doc_text(doc, "daemon.user"));
-    fputc('\n', screen->to);
+    screen_print(screen, "version %s, pid %lld of %s\n", doc_text(doc, "daemon.version"),
+                 doc_integer(doc, "daemon.pid"), doc_text(doc, "daemon.user"));
 }
 
 /* " (node2, node3, ...)": the names in the list, which may be truncated. */
@@ -40,10 +27,8 @@ static void names(const json_t *doc, const char *path, long long of, const struc
 {
     long long count = (long long)doc_count(doc, path);
 
-    for (long long i = 0; i < count; i++) {
-        fputs(i ? ", " : " (", screen->to);
-        screen_text(screen, doc_text(doc_at(doc, path, (size_t)i), ""));
-    }
+    for (long long i = 0; i < count; i++)
+        screen_print(screen, "%s%s", i ? ", " : " (", doc_text(doc_at(doc, path, (size_t)i), ""));
     if (count)
         fputs(of > count ? ", ...)" : ")", screen->to);
 }
@@ -54,11 +39,9 @@ static void cluster_line(const json_t *doc, const struct screen *screen)
     long long down = doc_integer(doc, "cluster.down");
 
     label(screen, "cluster");
-    state(screen, doc_true(doc, "cluster.ready") ? "ready" : "not ready");
-    fputs(", ", screen->to);
-    screen_text(screen, doc_text(doc, "cluster.name"));
-    fprintf(screen->to, ": %lld node%s, %lld connected, ", nodes, units_plural(nodes),
-            doc_integer(doc, "cluster.connected"));
+    screen_state(screen, doc_true(doc, "cluster.ready") ? "ready" : "not ready");
+    screen_print(screen, ", %s: %lld node%s, %lld connected, ", doc_text(doc, "cluster.name"),
+                 nodes, units_plural(nodes), doc_integer(doc, "cluster.connected"));
     if (doc_integer(doc, "cluster.reconnecting") > 0)
         fprintf(screen->to, "%lld reconnecting, ", doc_integer(doc, "cluster.reconnecting"));
     if (doc_integer(doc, "cluster.unknown") > 0) /* neither up nor down */
@@ -69,7 +52,7 @@ static void cluster_line(const json_t *doc, const struct screen *screen)
     fputc('\n', screen->to);
     label(screen, "");
     fputs("security ", screen->to);
-    state(screen, doc_text(doc, "cluster.security"));
+    screen_state(screen, doc_text(doc, "cluster.security"));
     fputc('\n', screen->to);
 }
 
@@ -86,20 +69,16 @@ static void rail_lines(const json_t *doc, const struct screen *screen)
         const char *detail = json_string_value(doc_get(rail, "detail"));
         const char *address = json_string_value(doc_get(rail, "address"));
         label(screen, i == 0 ? "rails" : "");
-        screen_text(screen, doc_text(rail, "rail"));
-        fputc(' ', screen->to);
-        state(screen, doc_text(rail, "state"));
-        if (detail && *detail) {
+        screen_print(screen, "%s ", doc_text(rail, "rail"));
+        screen_state(screen, doc_text(rail, "state"));
+        if (detail && *detail)
+            screen_print(screen, ", %s", detail);
+        if (address && *address)
+            screen_print(screen, ", at %s", address);
+        if (doc_true(rail, "unprotected")) {
             fputs(", ", screen->to);
-            screen_text(screen, detail);
+            screen_paint(screen, COLOR_BAD, "unprotected");
         }
-        if (address && *address) {
-            fputs(", at ", screen->to);
-            screen_text(screen, address);
-        }
-        if (doc_true(rail, "unprotected"))
-            fprintf(screen->to, ", %sunprotected%s", screen_begin(screen, COLOR_BAD),
-                    screen_end(screen, COLOR_BAD));
         if (doc_count(rail, "cut_off")) {
             fprintf(screen->to, ", %scut off", screen_begin(screen, COLOR_BAD));
             names(rail, "cut_off", 0, screen);
@@ -126,8 +105,7 @@ static void engine_counts(const json_t *doc, const struct screen *screen)
 static void warning_lines(const json_t *doc, const struct screen *screen)
 {
     for (size_t i = 0; i < doc_count(doc, "warnings"); i++) {
-        fprintf(screen->to, "%swarning:%s", screen_begin(screen, COLOR_BAD),
-                screen_end(screen, COLOR_BAD));
+        screen_paint(screen, COLOR_BAD, "warning:");
         screen_wrapped(screen, doc_text(doc_at(doc, "warnings", i), ""), strlen("warning:"));
     }
 }
@@ -153,18 +131,15 @@ void render_status(const json_t *doc, const struct screen *screen)
                 units_bytes(doc_number(doc, "regions.bytes_quarantined")).text);
     }
     label(screen, "engine");
-    state(screen, doc_text(doc, "engine.state"));
+    screen_state(screen, doc_text(doc, "engine.state"));
     engine_counts(doc, screen);
     rail_lines(doc, screen);
     label(screen, "calibration");
-    state(screen, doc_text(doc, "calibration.state"));
-    if (path && *path) {
-        fputs(", ", screen->to);
-        screen_text(screen, path);
-    }
+    screen_state(screen, doc_text(doc, "calibration.state"));
+    if (path && *path)
+        screen_print(screen, ", %s", path);
     fputc('\n', screen->to);
     label(screen, "socket");
-    screen_text(screen, doc_text(doc, "daemon.socket"));
-    fputc('\n', screen->to);
+    screen_print(screen, "%s\n", doc_text(doc, "daemon.socket"));
     warning_lines(doc, screen);
 }

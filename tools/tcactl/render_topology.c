@@ -57,15 +57,6 @@ static void trunk(const struct screen *screen, bool last)
     fputs(last ? "   " : screen->utf8 ? "\xe2\x94\x82  " : "|  ", screen->to);
 }
 
-static void word(const struct screen *screen, const char *text)
-{
-    enum screen_color color = screen_color_of(text);
-
-    fputs(screen_begin(screen, color), screen->to);
-    screen_text(screen, text);
-    fputs(screen_end(screen, color), screen->to);
-}
-
 /* The rails from this daemon's node to another. */
 static void links(const struct forest *forest, long long id, const struct screen *screen)
 {
@@ -76,10 +67,8 @@ static void links(const struct forest *forest, long long id, const struct screen
         long long from = doc_integer(link, "from"), to = doc_integer(link, "to");
         if (!(from == self && to == id) && !(to == self && from == id))
             continue;
-        fputs(", ", screen->to);
-        screen_text(screen, doc_text(link, "rail"));
-        fputc(' ', screen->to);
-        word(screen, doc_text(link, "state"));
+        screen_print(screen, ", %s ", doc_text(link, "rail"));
+        screen_state(screen, doc_text(link, "state"));
     }
 }
 
@@ -88,34 +77,27 @@ static void fabric(const json_t *doc, const struct screen *screen)
 {
     size_t cables = doc_count(doc, "cables"), faults = doc_count(doc, "faults");
 
-    screen_text(screen, doc_text(doc, "rail"));
-    fputs(": ", screen->to);
-    screen_text(screen, doc_text(doc, "shape"));
-    fputs(", boards", screen->to);
+    screen_print(screen, "%s: %s, boards", doc_text(doc, "rail"), doc_text(doc, "shape"));
     for (size_t i = 0; i < doc_count(doc, "boards"); i++) {
         const json_t *board = doc_at(doc, "boards", i);
         fprintf(screen->to, "%s %lld ", i ? "," : "", doc_integer(board, "node"));
-        word(screen, doc_text(board, "state"));
+        screen_state(screen, doc_text(board, "state"));
     }
     fputc('\n', screen->to);
     for (size_t i = 0; i < cables; i++) {
         const json_t *cable = doc_at(doc, "cables", i);
         branch(screen, i + 1 == cables + faults);
-        fprintf(screen->to, "%lld ", doc_integer(cable, "from"));
-        screen_text(screen, doc_text(cable, "from_port"));
-        fprintf(screen->to, " - %lld ", doc_integer(cable, "to"));
-        screen_text(screen, doc_text(cable, "to_port"));
-        fputc(' ', screen->to);
-        word(screen, doc_text(cable, "state"));
+        screen_print(screen, "%lld %s - %lld %s ", doc_integer(cable, "from"),
+                     doc_text(cable, "from_port"), doc_integer(cable, "to"),
+                     doc_text(cable, "to_port"));
+        screen_state(screen, doc_text(cable, "state"));
         fputc('\n', screen->to);
     }
     for (size_t i = 0; i < faults; i++) {
         const json_t *fault = doc_at(doc, "faults", i);
         branch(screen, i + 1 == faults);
-        fputs("this node's board: ", screen->to);
-        screen_text(screen, doc_text(fault, "text"));
-        fprintf(screen->to, ", %lld time%s\n", doc_integer(fault, "count"),
-                units_plural(doc_integer(fault, "count")));
+        screen_print(screen, "this node's board: %s, %lld time%s\n", doc_text(fault, "text"),
+                     doc_integer(fault, "count"), units_plural(doc_integer(fault, "count")));
     }
 }
 
@@ -142,9 +124,7 @@ static void machine(const json_t *doc, const struct screen *screen)
     for (size_t i = 0; i < devices; i++) {
         const json_t *device = doc_at(machine, "devices", i);
         branch(screen, i + 1 == devices);
-        screen_text(screen, doc_text(device, "name"));
-        fputs(", ", screen->to);
-        screen_text(screen, doc_text(device, "type"));
+        screen_print(screen, "%s, %s", doc_text(device, "name"), doc_text(device, "type"));
         if (doc_is_number(device, "numa_node") && doc_integer(device, "numa_node") >= 0)
             fprintf(screen->to, ", NUMA node %lld", doc_integer(device, "numa_node"));
         fputc('\n', screen->to);
@@ -157,25 +137,19 @@ void render_topology(const json_t *doc, const struct screen *screen)
     size_t nodes = doc_count(doc, "nodes");
 
     forest_init(&forest, doc);
-    fputs("cluster ", screen->to);
-    screen_text(screen, doc_text(doc, "cluster"));
-    fprintf(screen->to, ": %zu node%s, seen from node %lld\n", nodes,
-            units_plural((long long)nodes), doc_integer(doc, "self"));
+    screen_print(screen, "cluster %s: %zu node%s, seen from node %lld\n", doc_text(doc, "cluster"),
+                 nodes, units_plural((long long)nodes), doc_integer(doc, "self"));
     for (size_t s = 0; s < forest.count; s++) {
         bool last = s + 1 == forest.count;
         branch(screen, last);
-        fputs("sub-cluster ", screen->to);
-        screen_text(screen, forest.names[s]);
-        fputc('\n', screen->to);
+        screen_print(screen, "sub-cluster %s\n", forest.names[s]);
         for (size_t i = forest_next(&forest, s, 0), next; i < nodes; i = next) {
             const json_t *node = doc_at(doc, "nodes", i);
             next = forest_next(&forest, s, i + 1);
             trunk(screen, last);
             branch(screen, next == nodes);
-            fprintf(screen->to, "%lld ", doc_integer(node, "id"));
-            screen_text(screen, doc_text(node, "name"));
-            fputc(' ', screen->to);
-            word(screen, doc_text(node, "state"));
+            screen_print(screen, "%lld %s ", doc_integer(node, "id"), doc_text(node, "name"));
+            screen_state(screen, doc_text(node, "state"));
             links(&forest, doc_integer(node, "id"), screen);
             fputc('\n', screen->to);
         }

@@ -147,11 +147,11 @@ void render_watch_lines(const json_t *before, const json_t *now, double seconds,
     const json_t *status = doc_get(now, "status");
     const char *starts = "status.engine.starts";
 
-    fprintf(screen->to, "%s daemon state=", time);
-    screen_text(screen, doc_text(status, "daemon.state"));
-    fprintf(screen->to, " cluster_ready=%s nodes_down=%lld sessions=%lld plans=%lld",
-            doc_true(status, "cluster.ready") ? "yes" : "no", doc_integer(status, "cluster.down"),
-            doc_integer(status, "sessions"), doc_integer(status, "plans"));
+    screen_print(
+        screen, "%s daemon state=%s cluster_ready=%s nodes_down=%lld sessions=%lld plans=%lld",
+        time, doc_text(status, "daemon.state"), doc_true(status, "cluster.ready") ? "yes" : "no",
+        doc_integer(status, "cluster.down"), doc_integer(status, "sessions"),
+        doc_integer(status, "plans"));
     number(screen, "starts_per_s",
            before ? rate(doc_number(before, starts), doc_number(now, starts), seconds) : -1);
     fputc('\n', screen->to);
@@ -167,10 +167,8 @@ void render_watch_lines(const json_t *before, const json_t *now, double seconds,
     }
     for (size_t i = 0; i < doc_count(status, "rails"); i++) {
         const json_t *rail = doc_at(status, "rails", i);
-        fprintf(screen->to, "%s rail name=", time);
-        screen_text(screen, doc_text(rail, "rail"));
-        fputs(" state=", screen->to);
-        screen_text(screen, doc_text(rail, "state"));
+        screen_print(screen, "%s rail name=%s state=%s", time, doc_text(rail, "rail"),
+                     doc_text(rail, "state"));
         struct rates rates = rail_rates(before, now, doc_text(rail, "rail"), seconds);
         number(screen, "starts_per_s", rates.starts);
         number(screen, "bytes_per_s", rates.bytes);

@@ -1,10 +1,13 @@
 #include "tools/tcactl/screen.h"
 
 #include <langinfo.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "tools/common/must.h"
 
 void screen_init(struct screen *screen, FILE *to, bool no_color)
 {
@@ -86,6 +89,48 @@ unsigned screen_text(const struct screen *screen, const char *text)
         p += n;
     }
     return columns;
+}
+
+static void print(const struct screen *screen, const char *format, va_list arguments)
+{
+    const size_t bytes = strlen(format), first = strspn(format, "\n");
+    size_t last = 0;
+    char *text = NULL;
+
+    while (last < bytes - first && format[bytes - 1 - last] == '\n')
+        last++;
+    if (vasprintf(&text, format, arguments) < 0)
+        text = must(NULL);
+    text[strlen(text) - last] = '\0';
+    fprintf(screen->to, "%.*s", (int)first, format);
+    screen_text(screen, text + first);
+    fputs(format + bytes - last, screen->to);
+    free(text);
+}
+
+void screen_print(const struct screen *screen, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    print(screen, format, arguments);
+    va_end(arguments);
+}
+
+void screen_paint(const struct screen *screen, enum screen_color color, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    fputs(screen_begin(screen, color), screen->to);
+    print(screen, format, arguments);
+    fputs(screen_end(screen, color), screen->to);
+    va_end(arguments);
+}
+
+void screen_state(const struct screen *screen, const char *state)
+{
+    screen_paint(screen, screen_color_of(state), "%s", state);
 }
 
 void screen_wrapped(const struct screen *screen, const char *text, unsigned indent)

@@ -29,6 +29,14 @@ enum screen_color screen_color_of(const char *state);
  * columns. */
 unsigned screen_text(const struct screen *screen, const char *text);
 
-/* The same, wrapped between words at the width of the terminal; ends with a newline. indent: the
+/* The same for a formatted text; newlines with which the format begins or ends stay newlines. */
+void screen_print(const struct screen *screen, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void screen_paint(const struct screen *screen, enum screen_color color, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The word in the colour of the state. */
+void screen_state(const struct screen *screen, const char *state);
+
+/* As screen_text(), but wrapped between words at the width of the terminal; ends with a newline. indent: the
  * columns already used on the line, and the indentation of the following lines. */
 void screen_wrapped(const struct screen *screen, const char *text, unsigned indent);

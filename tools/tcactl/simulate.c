@@ -154,18 +154,6 @@ static json_t *document(const struct totals *totals, const struct tca_coll_simul
     return doc;
 }
 
-static int show(const struct tcactl *tcactl, const json_t *doc)
-{
-    if (!tcactl->json) {
-        render_simulate(doc, &tcactl->screen);
-        return EXIT_OK;
-    }
-    char *text = must(json_dumps(doc, JSON_COMPACT));
-    tcactl_print_json(tcactl, text);
-    free(text);
-    return EXIT_OK;
-}
-
 int run_simulate(struct tcactl *tcactl, int count, char **arguments)
 {
     struct tca_coll_simulation simulation;
@@ -180,13 +168,10 @@ int run_simulate(struct tcactl *tcactl, int count, char **arguments)
     totals.bytes = must(calloc(links, sizeof(*totals.bytes)));
     totals.steps = tcactl->given & OPTION_STEPS ? must(json_array()) : NULL;
     int code = EXIT_USAGE;
-    if (tca_coll_simulate(&simulation, add_step, &totals, &result) < 0) {
+    if (tca_coll_simulate(&simulation, add_step, &totals, &result) < 0)
         fprintf(stderr, "tcactl: simulate: %s\n", tca_error_text());
-    } else {
-        json_t *doc = document(&totals, &result);
-        code = show(tcactl, doc);
-        json_decref(doc);
-    }
+    else
+        code = tcactl_print(tcactl, document(&totals, &result), render_simulate);
     json_decref(totals.steps);
     free(totals.puts);
     free(totals.bytes);

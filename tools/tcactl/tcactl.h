@@ -83,6 +83,8 @@ int tcactl_failed(const struct tcactl *tcactl, int error);
 json_t *tcactl_parse(const struct tcactl *tcactl, const char *text);
 /* Prints a document as JSON: unchanged, or with line breaks on a terminal. */
 void tcactl_print_json(const struct tcactl *tcactl, const char *text);
+/* Prints tcactl's own document, as JSON or rendered, and releases it. Returns EXIT_OK. */
+int tcactl_print(const struct tcactl *tcactl, json_t *doc, render_function *render);
 /* An exit code for the contents of a document. */
 typedef int judge_function(const struct tcactl *tcactl, const json_t *doc);
 /* Sends a request, prints the reply, and returns the exit code; judge may be NULL. */

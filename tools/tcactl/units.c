@@ -37,6 +37,11 @@ struct units_text units_ns(double ns)
     return scale(ns, 1000, units, sizeof(units) / sizeof(*units));
 }
 
+struct units_text units_time(double ns)
+{
+    return ns > 0 ? units_ns(ns) : (struct units_text){"-"};
+}
+
 struct units_text units_count(double count)
 {
     static const char *const units[] = {"", "k", "M", "G", "T", "P", "E"};

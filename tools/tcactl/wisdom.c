@@ -29,18 +29,10 @@ static int list_wisdom(struct tcactl *tcactl)
 
     if (r < 0)
         return tcactl_failed(tcactl, r);
-    json_t *doc = wisdom_document(path, entries, count);
-    if (tcactl->json) {
-        char *text = must(json_dumps(doc, JSON_COMPACT));
-        tcactl_print_json(tcactl, text);
-        free(text);
-    } else {
-        render_wisdom(doc, &tcactl->screen);
-    }
-    json_decref(doc);
+    int code = tcactl_print(tcactl, wisdom_document(path, entries, count), render_wisdom);
     free(entries);
     free(path);
-    return EXIT_OK;
+    return code;
 }
 
 int run_wisdom(struct tcactl *tcactl, int count, char **arguments)
