@@ -9,8 +9,8 @@
 
 #include "proto/frame.h"
 #include "proto/frame_memfd.h"
+#include "proto/message.h"
 #include "proto/status.h"
-#include "proto/tca.pb-c.h"
 
 struct sink {
     ProtobufCBuffer buffer;
@@ -99,15 +99,13 @@ int frame_send_message(int socket_fd, uint32_t tag, const ProtobufCMessage *mess
 int frame_refuse(int socket_fd, const struct frame_header *refused, const char *text)
 {
     Tca__Failure failure = TCA__FAILURE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     struct {
         struct frame_header header;
         uint8_t payload[2048];
     } frame;
     failure.status = status_to_wire(-EPROTONOSUPPORT);
     failure.text = (char *)text;
-    message.body_case = TCA__MESSAGE__BODY_FAILURE;
-    message.failure = &failure;
+    const Tca__Message message = MESSAGE_OF(FAILURE, failure, &failure);
     const size_t bytes = tca__message__get_packed_size(&message);
     if (bytes > sizeof frame.payload)
         return -EMSGSIZE;

@@ -12,7 +12,7 @@
 
 #include "client/core/socket.h"
 #include "proto/frame.h"
-#include "proto/tca.pb-c.h"
+#include "proto/message.h"
 
 struct control;
 
@@ -66,12 +66,8 @@ struct reply {
 };
 void reply_free(struct reply *reply);
 
-/* Initializer of a Tca__Message: REQUEST(REGION_FREE, region_free, &body). */
-#define REQUEST(CASE, member, pointer)                                                             \
-    {                                                                                              \
-        .base = PROTOBUF_C_MESSAGE_INIT(&tca__message__descriptor),                                \
-        .body_case = TCA__MESSAGE__BODY_##CASE, .member = (pointer)                                \
-    }
+/* The initializer of a request. */
+#define REQUEST(CASE, member, pointer) MESSAGE_OF(CASE, member, pointer)
 
 /* Sends a request and waits for its reply until end_ns. A reply other than `expected` is -EPROTO; a
  * Failure returns its status and sets its text. ret_reply may be NULL. */

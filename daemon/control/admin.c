@@ -29,15 +29,13 @@ struct admin_reply {
 static void send_text(struct client *client, uint32_t tag, char *text, bool degraded)
 {
     Tca__Document document = TCA__DOCUMENT__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     if (!text) {
         client_failf(client, tag, -ENOMEM, "out of memory for the reply");
         return;
     }
     document.text = text;
     document.degraded = degraded;
-    message.body_case = TCA__MESSAGE__BODY_DOCUMENT;
-    message.document = &document;
+    const Tca__Message message = MESSAGE_OF(DOCUMENT, document, &document);
     client_send(client, tag, &message, NULL, 0);
     free(text);
 }
@@ -111,12 +109,10 @@ static void pack(void *context)
 {
     struct packing *packing = context;
     Tca__Document document = TCA__DOCUMENT__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     char *text = json_dumps(packing->document, JSON_COMPACT);
     json_decref(packing->document);
     document.text = text;
-    message.body_case = TCA__MESSAGE__BODY_DOCUMENT;
-    message.document = &document;
+    const Tca__Message message = MESSAGE_OF(DOCUMENT, document, &document);
     packing->memfd = text ? frame_pack(&message.base, &packing->bytes) : -ENOMEM;
     free(text);
 }

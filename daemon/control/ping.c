@@ -63,10 +63,8 @@ static void replied(void *context, int status, const Tca__Message *reply, const 
 static void ask(struct ping *ping)
 {
     Tca__PeerPing request = TCA__PEER_PING__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     request.sequence = ++ping->asked;
-    message.body_case = TCA__MESSAGE__BODY_PEER_PING;
-    message.peer_ping = &request;
+    const Tca__Message message = MESSAGE_OF(PEER_PING, peer_ping, &request);
     ping->asked_ns = clock_now_ns();
     peers_request(ping->tcad->peers, ping->node, &message,
                   ping->tcad->conf->control.request_timeout_ns, replied, ping);

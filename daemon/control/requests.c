@@ -29,15 +29,13 @@ static void hello(struct client *client, uint32_t tag, const Tca__Hello *hello)
     }
     if (hello->admin) {
         Tca__Welcome welcome = TCA__WELCOME__INIT;
-        Tca__Message message = TCA__MESSAGE__INIT;
         client->admin = true;
         welcome.version = PROTO_VERSION;
         welcome.node = client->tcad->node;
         welcome.node_name = client->tcad->conf->node.name;
         welcome.incarnation = client->tcad->incarnation;
         welcome.daemon_version = (char *)TCAD_VERSION;
-        message.body_case = TCA__MESSAGE__BODY_WELCOME;
-        message.welcome = &welcome;
+        const Tca__Message message = MESSAGE_OF(WELCOME, welcome, &welcome);
         client_send(client, tag, &message, NULL, 0);
         return;
     }

@@ -138,9 +138,7 @@ static void tell_gone(struct groups *groups, const struct place *place)
     gone.user = place->user;
     gone.rank = place->rank;
     gone.node_down = groups->tcad->shutting_down; /* its process may still be running */
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_SESSION_GONE;
-    message.peer_session_gone = &gone;
+    const Tca__Message message = MESSAGE_OF(PEER_SESSION_GONE, peer_session_gone, &gone);
 
     for (uint32_t rank = 0; rank <= place->size; rank++) {
         bool member = place->joined && session && rank < place->size;

@@ -82,9 +82,7 @@ static void finish(struct root *root, struct group *group)
     Tca__Gathered body = TCA__GATHERED__INIT;
     body.n_blobs = group->size;
     body.blobs = blobs;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_GATHERED;
-    message.gathered = &body;
+    const Tca__Message message = MESSAGE_OF(GATHERED, gathered, &body);
     group_answer_all(root, group, &message);
     for (uint32_t rank = 0; rank < group->size; rank++)
         stop_gathering(group, &group->members[rank]);

@@ -38,9 +38,7 @@ static void answer_members(struct session *session, uint32_t tag)
         Tca__GroupMembers body = TCA__GROUP_MEMBERS__INIT;
         body.n_members = session->size;
         body.members = list;
-        Tca__Message message = TCA__MESSAGE__INIT;
-        message.body_case = TCA__MESSAGE__BODY_GROUP_MEMBERS;
-        message.group_members = &body;
+        const Tca__Message message = MESSAGE_OF(GROUP_MEMBERS, group_members, &body);
         session_answer(session, tag, &message, NULL, 0);
     } else {
         session_fail(session, tag, -ENOMEM, "out of memory for the list of members");
@@ -207,8 +205,6 @@ void group_join(struct session *session, uint32_t tag, const Tca__GroupJoin *joi
     body.size = join->size;
     body.session = session->id;
     body.timeout_ns = join->timeout_ns;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_GROUP_JOIN;
-    message.peer_group_join = &body;
+    const Tca__Message message = MESSAGE_OF(PEER_GROUP_JOIN, peer_group_join, &body);
     request_send(request, &message);
 }

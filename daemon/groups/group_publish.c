@@ -71,9 +71,7 @@ static void answer_found(struct root *root, uint32_t node, uint32_t tag,
 {
     Tca__Found body = TCA__FOUND__INIT;
     body.handle = (ProtobufCBinaryData){.len = HANDLE_BYTES, .data = (uint8_t *)published->handle};
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_FOUND;
-    message.found = &body;
+    const Tca__Message message = MESSAGE_OF(FOUND, found, &body);
     peers_reply(root->tcad->peers, node, tag, &message);
 }
 

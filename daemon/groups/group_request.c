@@ -140,8 +140,6 @@ void request_gather(struct request *request, uint32_t rank, uint64_t sequence,
     body.sequence = sequence;
     body.blob = blob;
     body.timeout_ns = time_left(request);
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_GATHER;
-    message.peer_gather = &body;
+    const Tca__Message message = MESSAGE_OF(PEER_GATHER, peer_gather, &body);
     request_send(request, &message);
 }

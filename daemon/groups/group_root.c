@@ -113,9 +113,7 @@ static void relay(struct root *root, struct group *group, const uint32_t *ranks,
 {
     Tca__PeerSessionGone gone[SESSIONS_GONE_MAX], *list[SESSIONS_GONE_MAX];
     Tca__PeerSessionsGone all = TCA__PEER_SESSIONS_GONE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_SESSIONS_GONE;
-    message.peer_sessions_gone = &all;
+    const Tca__Message message = MESSAGE_OF(PEER_SESSIONS_GONE, peer_sessions_gone, &all);
     all.gone = list;
 
     for (uint32_t i = 0; i < count; i++) {

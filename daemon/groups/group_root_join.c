@@ -90,9 +90,7 @@ static void complete(struct root *root, struct group *group)
     Tca__GroupMembers body = TCA__GROUP_MEMBERS__INIT;
     body.n_members = group->size;
     body.members = list;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_GROUP_MEMBERS;
-    message.group_members = &body;
+    const Tca__Message message = MESSAGE_OF(GROUP_MEMBERS, group_members, &body);
     group_answer_all(root, group, &message);
     free(members);
     free(list);

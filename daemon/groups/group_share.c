@@ -26,9 +26,7 @@ void group_gather(struct session *session, uint32_t tag, const Tca__Gather *gath
         Tca__Gathered body = TCA__GATHERED__INIT;
         body.n_blobs = 1;
         body.blobs = &blob;
-        Tca__Message message = TCA__MESSAGE__INIT;
-        message.body_case = TCA__MESSAGE__BODY_GATHERED;
-        message.gathered = &body;
+        const Tca__Message message = MESSAGE_OF(GATHERED, gathered, &body);
         session_answer(session, tag, &message, NULL, 0);
         return;
     }
@@ -143,9 +141,7 @@ static void withdraw(struct groups *groups, const struct place *place, const cha
     body.user = place->user;
     body.rank = place->rank;
     body.name = (char *)name;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_PUBLISH;
-    message.peer_publish = &body;
+    const Tca__Message message = MESSAGE_OF(PEER_PUBLISH, peer_publish, &body);
     if (place->root == groups->tcad->node)
         root_publish(groups->root, place->root, 0, &body);
     else
@@ -202,9 +198,7 @@ void group_publish(struct session *session, uint32_t tag, const Tca__Publish *pu
     body.name = publish->name;
     body.handle = publish->handle;
     body.rank = place->rank;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_PUBLISH;
-    message.peer_publish = &body;
+    const Tca__Message message = MESSAGE_OF(PEER_PUBLISH, peer_publish, &body);
     request_send(request, &message);
 }
 
@@ -214,9 +208,7 @@ static void answer_found(struct session *session, uint32_t tag, const uint8_t ha
 {
     Tca__Found body = TCA__FOUND__INIT;
     body.handle = (ProtobufCBinaryData){.len = HANDLE_BYTES, .data = (uint8_t *)handle};
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_FOUND;
-    message.found = &body;
+    const Tca__Message message = MESSAGE_OF(FOUND, found, &body);
     session_answer(session, tag, &message, NULL, 0);
 }
 
@@ -247,8 +239,6 @@ void group_lookup(struct session *session, uint32_t tag, const Tca__Lookup *look
     body.name = lookup->name;
     body.timeout_ns = lookup->timeout_ns;
     body.rank = place->rank;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_LOOKUP;
-    message.peer_lookup = &body;
+    const Tca__Message message = MESSAGE_OF(PEER_LOOKUP, peer_lookup, &body);
     request_send(request, &message);
 }

@@ -150,12 +150,10 @@ static void reply_opened(struct session *session, const struct command *command)
 {
     const struct port *port = command->processor->port;
     Tca__DcfaOpened opened = TCA__DCFA_OPENED__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     opened.segment_bytes = port->segment_bytes;
     opened.memory_offset = PORT_QUEUE_BYTES;
     opened.device = port->device->name;
-    message.body_case = TCA__MESSAGE__BODY_DCFA_OPENED;
-    message.dcfa_opened = &opened;
+    const Tca__Message message = MESSAGE_OF(DCFA_OPENED, dcfa_opened, &opened);
     opened.direct = port_is_direct(port);
     session_answer(session, command->tag, &message,
                    (int[]){port->segment_fd, port->wake_fd, port->device->fd},
@@ -165,7 +163,6 @@ static void reply_opened(struct session *session, const struct command *command)
 static void reply_created(struct session *session, struct command *command)
 {
     Tca__DcfaCreated created = TCA__DCFA_CREATED__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     created.kind = command->request.kind;
     created.id = command->created.id;
     created.queue_offset = command->created.queue.offset;
@@ -178,8 +175,7 @@ static void reply_created(struct session *session, struct command *command)
     created.remote_key = command->created.remote_key;
     if (command->request.kind == DCFA_QP)
         created.address = (ProtobufCBinaryData){DCFA_ADDRESS_BYTES, command->created.address};
-    message.body_case = TCA__MESSAGE__BODY_DCFA_CREATED;
-    message.dcfa_created = &created;
+    const Tca__Message message = MESSAGE_OF(DCFA_CREATED, dcfa_created, &created);
     session_answer(session, command->tag, &message, NULL, 0);
 }
 

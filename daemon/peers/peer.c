@@ -156,9 +156,7 @@ static int open_up(struct peers *peers, char *text, size_t text_bytes)
 /* A deep copy of a hello. */
 static Tca__Message *copy_hello(const Tca__PeerHello *hello)
 {
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_HELLO;
-    message.peer_hello = (Tca__PeerHello *)hello;
+    const Tca__Message message = MESSAGE_OF(PEER_HELLO, peer_hello, (Tca__PeerHello *)hello);
     size_t bytes = tca__message__get_packed_size(&message);
     uint8_t *packed = malloc(bytes);
     if (!packed)
@@ -238,9 +236,7 @@ struct peers *peers_free(struct peers *peers)
 void peers_leave(struct peers *peers)
 {
     Tca__PeerLeave leave = TCA__PEER_LEAVE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_LEAVE;
-    message.peer_leave = &leave;
+    const Tca__Message message = MESSAGE_OF(PEER_LEAVE, peer_leave, &leave);
     peers->leaving = true;
     peers->listener = listener_free(peers->listener);
     for (struct peer *peer = peers->first; peer; peer = peer->next)

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "proto/limits.h"
-#include "proto/tca.pb-c.h"
+#include "proto/message.h"
 
 struct tcad;
 struct peers;
@@ -69,9 +69,7 @@ void peers_reply(struct peers *peers, uint32_t node, uint32_t tag, const Tca__Me
 static inline void peers_done(struct peers *peers, uint32_t node, uint32_t tag)
 {
     Tca__Done done = TCA__DONE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_DONE;
-    message.done = &done;
+    const Tca__Message message = MESSAGE_OF(DONE, done, &done);
     peers_reply(peers, node, tag, &message);
 }
 void peers_fail(struct peers *peers, uint32_t node, uint32_t tag, int error, const char *format,

@@ -100,9 +100,7 @@ void link_resume(struct peer *peer)
 static void acknowledge(struct peer *peer)
 {
     Tca__PeerPong pong = TCA__PEER_PONG__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_PONG;
-    message.peer_pong = &pong;
+    const Tca__Message message = MESSAGE_OF(PEER_PONG, peer_pong, &pong);
     pong.received = link_tell(&peer->link);
     connection_send(peer->connection, 0, &message);
 }

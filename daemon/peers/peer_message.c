@@ -13,9 +13,7 @@ static void send_welcome(struct connection *connection)
 {
     struct peer_link *link = &connection->peer->link;
     Tca__PeerWelcome welcome = TCA__PEER_WELCOME__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_WELCOME;
-    message.peer_welcome = &welcome;
+    const Tca__Message message = MESSAGE_OF(PEER_WELCOME, peer_welcome, &welcome);
     if (connection->resumes) {
         welcome.resume_key = (ProtobufCBinaryData){LINK_KEY_BYTES, link->other_key};
         welcome.received = link_tell(link);
@@ -172,9 +170,7 @@ static void handle_ping(struct connection *connection, uint32_t tag, const Tca__
     struct peer *peer = connection->peer;
     Tca__PeerPong pong = TCA__PEER_PONG__INIT;
     pong.sequence = ping->sequence;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_PONG;
-    message.peer_pong = &pong;
+    const Tca__Message message = MESSAGE_OF(PEER_PONG, peer_pong, &pong);
     if (tag != 0) { /* a request */
         link_send(peer, tag, &message);
     } else if (link_acknowledged(connection, ping->received) == 0) {

@@ -289,12 +289,10 @@ static void give_back(struct peers *peers, uint32_t node, const Tca__PeerBound *
 {
     uint64_t bindings[BIND_PUTS_MAX];
     Tca__PeerUnbind unbind = TCA__PEER_UNBIND__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     for (size_t i = 0; i < bound->n_puts && i < BIND_PUTS_MAX; i++)
         bindings[unbind.n_bindings++] = bound->puts[i]->binding;
     unbind.bindings = bindings;
-    message.body_case = TCA__MESSAGE__BODY_PEER_UNBIND;
-    message.peer_unbind = &unbind;
+    const Tca__Message message = MESSAGE_OF(PEER_UNBIND, peer_unbind, &unbind);
     if (unbind.n_bindings > 0)
         peers_tell(peers, node, &message);
 }

@@ -55,9 +55,7 @@ void peer_ping(struct peer *peer, uint64_t now_ns)
     Tca__PeerPing ping = TCA__PEER_PING__INIT;
     ping.sequence = ++peer->ping_sequence;
     ping.received = link_tell(&peer->link);
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_PING;
-    message.peer_ping = &ping;
+    const Tca__Message message = MESSAGE_OF(PEER_PING, peer_ping, &ping);
     peer->ping_ns = now_ns;
     connection_send(peer->connection, 0, &message);
 }

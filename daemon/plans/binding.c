@@ -238,11 +238,9 @@ struct informed {
 static void inform_region_gone(const struct informed *informed, uint32_t node)
 {
     Tca__PeerRegionGone gone = TCA__PEER_REGION_GONE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     gone.region = informed->region;
     gone.status = status_to_wire(informed->error);
-    message.body_case = TCA__MESSAGE__BODY_PEER_REGION_GONE;
-    message.peer_region_gone = &gone;
+    const Tca__Message message = MESSAGE_OF(PEER_REGION_GONE, peer_region_gone, &gone);
     peers_tell(informed->tcad->peers, node, &message);
 }
 

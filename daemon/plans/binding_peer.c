@@ -68,9 +68,7 @@ static void draft_init(struct draft *draft, const struct request *request, struc
 
 static void reply(const struct request *request, Tca__PeerBound *bound)
 {
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_BOUND;
-    message.peer_bound = bound;
+    const Tca__Message message = MESSAGE_OF(PEER_BOUND, peer_bound, bound);
     peers_reply(request->tcad->peers, request->node, request->tag, &message);
 }
 

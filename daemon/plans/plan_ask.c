@@ -225,7 +225,6 @@ static int ask_peer(struct request *request)
     struct plan *plan = request->plan;
     const uint32_t node = unit_of(request, 0)->node;
     Tca__PeerBind bind = TCA__PEER_BIND__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     Tca__BindPut puts[BIND_PUTS_MAX], *list[BIND_PUTS_MAX];
     Tca__RailKey keys[RAILS_MAX], *key_list[RAILS_MAX];
 
@@ -253,8 +252,7 @@ static int ask_peer(struct request *request)
     }
     bind.n_puts = request->count;
     bind.puts = list;
-    message.body_case = TCA__MESSAGE__BODY_PEER_BIND;
-    message.peer_bind = &bind;
+    const Tca__Message message = MESSAGE_OF(PEER_BIND, peer_bind, &bind);
     peers_request(plan->tcad->peers, node, &message, plan->timeout_ns, bound_there, request);
     return 0;
 }

@@ -42,10 +42,8 @@ static void copied_there(void *context, int status, const Tca__Message *message,
 static void ask_peer(struct plan_unit *unit)
 {
     Tca__PeerAwaitCopied request = TCA__PEER_AWAIT_COPIED__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     request.binding = unit->remote_binding;
-    message.body_case = TCA__MESSAGE__BODY_PEER_AWAIT_COPIED;
-    message.peer_await_copied = &request;
+    const Tca__Message message = MESSAGE_OF(PEER_AWAIT_COPIED, peer_await_copied, &request);
     peers_request(unit->plan->tcad->peers, unit->node, &message, COPY_NS, copied_there, unit);
 }
 

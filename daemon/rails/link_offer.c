@@ -80,14 +80,12 @@ void link_ask(struct link *link)
     const struct rail *rail = rail_at(links->tcad, link->rail);
     Tca__RailKey key = TCA__RAIL_KEY__INIT;
     Tca__PeerOffer offer = TCA__PEER_OFFER__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     key.driver = (char *)driver_name(rail->driver);
     key.plane = (char *)rail->plane;
     offer.rail = &key;
     offer.generation = link->own.generation;
     offer.offer = (ProtobufCBinaryData){link->own.bytes, link->own.data};
-    message.body_case = TCA__MESSAGE__BODY_PEER_OFFER;
-    message.peer_offer = &offer;
+    const Tca__Message message = MESSAGE_OF(PEER_OFFER, peer_offer, &offer);
 
     link_move(link, LINK_OFFERED);
     link->refs++;
@@ -103,7 +101,6 @@ void link_reply(struct link *link, int status, const char *text)
     struct peers *peers = link->links->tcad->peers;
     const uint32_t tag = link->reply_tag;
     Tca__PeerOffered offered = TCA__PEER_OFFERED__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     if (tag == 0)
         return;
     link->reply_tag = 0;
@@ -113,8 +110,7 @@ void link_reply(struct link *link, int status, const char *text)
     }
     offered.generation = link->own.generation;
     offered.offer = (ProtobufCBinaryData){link->own.bytes, link->own.data};
-    message.body_case = TCA__MESSAGE__BODY_PEER_OFFERED;
-    message.peer_offered = &offered;
+    const Tca__Message message = MESSAGE_OF(PEER_OFFERED, peer_offered, &offered);
     peers_reply(peers, link->node, tag, &message);
 }
 

@@ -9,7 +9,7 @@
 
 #include "daemon/base/loop.h"
 #include "daemon/sessions/user.h"
-#include "proto/tca.pb-c.h"
+#include "proto/message.h"
 
 struct server;
 struct session;

@@ -27,9 +27,7 @@ static void grant(struct session *session, uint32_t tag, struct region *region)
     granted.secret_0 = region->secret[0];
     granted.secret_1 = region->secret[1];
     granted.pages = region->pages;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_REGION_GRANTED;
-    message.region_granted = &granted;
+    const Tca__Message message = MESSAGE_OF(REGION_GRANTED, region_granted, &granted);
     session_answer(session, tag, &message, &region->fd, region->attached ? 0 : 1);
 }
 
@@ -218,8 +216,6 @@ void region_reach(struct session *session, uint32_t tag, const Tca__RegionReach 
     mapping.region_bytes = region->bytes;
     mapping.region_fd = !region->attached;
     mapping.attached = region->attached;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_REGION_REACHED;
-    message.region_reached = &mapping;
+    const Tca__Message message = MESSAGE_OF(REGION_REACHED, region_reached, &mapping);
     session_answer(session, tag, &message, &region->fd, region->attached ? 0 : 1);
 }

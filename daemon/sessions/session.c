@@ -120,7 +120,6 @@ static void welcome(struct session *session, uint32_t tag)
 {
     struct tcad *tcad = session->tcad;
     Tca__Welcome welcome = TCA__WELCOME__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     welcome.version = PROTO_VERSION;
     welcome.node = tcad->node;
     welcome.node_name = tcad->conf->node.name;
@@ -134,8 +133,7 @@ static void welcome(struct session *session, uint32_t tag)
     for (size_t i = 0; i < welcome.n_rails; i++)
         rail_list[i] = &rails[i];
     welcome.rails = rail_list;
-    message.body_case = TCA__MESSAGE__BODY_WELCOME;
-    message.welcome = &welcome;
+    const Tca__Message message = MESSAGE_OF(WELCOME, welcome, &welcome);
     session_answer(session, tag, &message,
                    (int[]){session->segment_fd, session->notify_fd, session->engine_fd}, 3);
 }

@@ -10,8 +10,8 @@
 #include "daemon/sessions/user.h"
 #include "daemon/sessions/withdrawals.h"
 #include "drivers/shm/ways.h"
+#include "proto/message.h"
 #include "proto/segment.h"
-#include "proto/tca.pb-c.h"
 
 struct client; /* client.h */
 struct loop_timer;
@@ -136,9 +136,7 @@ void session_answer(struct session *session, uint32_t tag, const Tca__Message *a
 static inline void session_done(struct session *session, uint32_t tag)
 {
     Tca__Done done = TCA__DONE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_DONE;
-    message.done = &done;
+    const Tca__Message message = MESSAGE_OF(DONE, done, &done);
     session_answer(session, tag, &message, NULL, 0);
 }
 void session_fail(struct session *session, uint32_t tag, int error, const char *format, ...)

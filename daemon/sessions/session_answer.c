@@ -74,9 +74,7 @@ void session_event_fds(struct session *session, const Tca__Event *event, const i
         return;
     if (event->n_ids == 0)
         withdrawals_send(session); /* first */
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_EVENT;
-    message.event = (Tca__Event *)event;
+    const Tca__Message message = MESSAGE_OF(EVENT, event, (Tca__Event *)event);
     client_send(session->client, 0, &message, fds, fd_count);
     atomic_fetch_add_explicit(&session->segment->events, 1, memory_order_release);
     notify_wake(session->notify);

@@ -11,8 +11,8 @@
 
 #include "proto/frame.h"
 #include "proto/handle.h"
+#include "proto/message.h"
 #include "proto/status.h"
-#include "proto/tca.pb-c.h"
 
 enum { SESSION = 7, REGION = 3 };
 
@@ -60,16 +60,13 @@ static void send_message(struct fake *fake, uint32_t tag, const Tca__Message *me
 static void send_done(struct fake *fake, uint32_t tag)
 {
     Tca__Done done = TCA__DONE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_DONE;
-    message.done = &done;
+    const Tca__Message message = MESSAGE_OF(DONE, done, &done);
     send_message(fake, tag, &message, NULL, 0);
 }
 
 static void welcome(struct fake *fake, uint32_t tag)
 {
     Tca__Welcome welcome = TCA__WELCOME__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     if (fake->lie == FAKE_FRAME_VERSION) {
         struct frame_header header;
         frame_header_fill(&header, tag, 0);
@@ -93,8 +90,7 @@ static void welcome(struct fake *fake, uint32_t tag)
         rails[0].name = (char *)"shm:a_name_that_has_32_bytes_or_more";
     welcome.n_rails = 2;
     welcome.rails = rail_list;
-    message.body_case = TCA__MESSAGE__BODY_WELCOME;
-    message.welcome = &welcome;
+    const Tca__Message message = MESSAGE_OF(WELCOME, welcome, &welcome);
     send_message(fake, tag, &message, (int[]){fake->segment_fd, fake->notify_fd, fake->engine_fd},
                  fake->lie == FAKE_NO_DESCRIPTORS ? 0 : 3);
 }
@@ -102,7 +98,6 @@ static void welcome(struct fake *fake, uint32_t tag)
 static void region_granted(struct fake *fake, uint32_t tag, const Tca__RegionAlloc *alloc)
 {
     Tca__RegionGranted granted = TCA__REGION_GRANTED__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     uint8_t bytes[HANDLE_BYTES];
     fake->region_bytes = (alloc->bytes + 4095) / 4096 * 4096;
     if (fake->region_fd >= 0)
@@ -116,8 +111,7 @@ static void region_granted(struct fake *fake, uint32_t tag, const Tca__RegionAll
     granted.address = 0x500000000000;
     granted.bytes = fake->region_bytes;
     granted.handle = (ProtobufCBinaryData){sizeof(bytes), bytes};
-    message.body_case = TCA__MESSAGE__BODY_REGION_GRANTED;
-    message.region_granted = &granted;
+    const Tca__Message message = MESSAGE_OF(REGION_GRANTED, region_granted, &granted);
     send_message(fake, tag, &message, &fake->region_fd, 1);
 }
 
@@ -182,7 +176,6 @@ static void commit(struct fake *fake, uint32_t tag, const Tca__PlanCommit *commi
     Tca__Mapping mappings[PLAN_CHAINS_MAX][STEPS], *lists[PLAN_CHAINS_MAX][STEPS];
     Tca__ChainCommitted chains[PLAN_CHAINS_MAX], *chain_list[PLAN_CHAINS_MAX];
     Tca__PlanCommitted committed = TCA__PLAN_COMMITTED__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
 
     for (size_t i = 0; i < commit->n_chains; i++) {
         const Tca__Chain *chain = commit->chains[i];
@@ -209,8 +202,7 @@ static void commit(struct fake *fake, uint32_t tag, const Tca__PlanCommit *commi
     committed.plan = fake->lie == FAKE_PLAN_NUMBER ? PLANS_PER_SESSION_MAX : plans++;
     committed.n_chains = commit->n_chains - (fake->lie == FAKE_CHAIN_COUNT);
     committed.chains = chain_list;
-    message.body_case = TCA__MESSAGE__BODY_PLAN_COMMITTED;
-    message.plan_committed = &committed;
+    const Tca__Message message = MESSAGE_OF(PLAN_COMMITTED, plan_committed, &committed);
     send_message(fake, tag, &message, &fake->notify_fd, fake->lie == FAKE_SEGMENT_SOURCES);
 }
 
@@ -219,7 +211,6 @@ static void reach(struct fake *fake, uint32_t tag, const Tca__RegionReach *reach
 {
     enum { BYTES = 8192 };
     Tca__Mapping mapping = TCA__MAPPING__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     struct handle handle;
     must(reach->handle.len == HANDLE_BYTES && handle_decode(reach->handle.data, &handle) == 0);
     int fd = memory(fake->lie == FAKE_REACH_FILE ? BYTES / 2 : BYTES, true, NULL);
@@ -228,8 +219,7 @@ static void reach(struct fake *fake, uint32_t tag, const Tca__RegionReach *reach
     mapping.region_bytes = fake->lie == FAKE_REACH_SHORT ? BYTES / 2 : BYTES;
     mapping.region_fd = fake->lie == FAKE_REACH_DESCRIPTOR ? 2 : 1;
     mapping.attached = fake->lie == FAKE_REACH_ATTACHED;
-    message.body_case = TCA__MESSAGE__BODY_REGION_REACHED;
-    message.region_reached = &mapping;
+    const Tca__Message message = MESSAGE_OF(REGION_REACHED, region_reached, &mapping);
     send_message(fake, tag, &message, &fd, 1);
     close(fd);
 }
@@ -323,14 +313,12 @@ void fake_stop(struct fake *fake)
 void fake_event(struct fake *fake, int kind, uint64_t object, int error)
 {
     Tca__Event event = TCA__EVENT__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     event.kind = (Tca__Event__Kind)kind;
     event.rank = event.plan = (uint32_t)object;
     event.regions = &object;
     event.n_regions = kind == TCA__EVENT__KIND__REGION_GONE;
     event.status = status_to_wire(error);
-    message.body_case = TCA__MESSAGE__BODY_EVENT;
-    message.event = &event;
+    const Tca__Message message = MESSAGE_OF(EVENT, event, &event);
     send_message(fake, 0, &message, NULL, 0);
     atomic_fetch_add(&fake->segment->events, 1);
 }
@@ -338,11 +326,9 @@ void fake_event(struct fake *fake, int kind, uint64_t object, int error)
 void fake_share(struct fake *fake, const Tca__Share *share, const int *fds, size_t fd_count)
 {
     Tca__Event event = TCA__EVENT__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     event.kind = TCA__EVENT__KIND__SHARE;
     event.share = (Tca__Share *)share;
-    message.body_case = TCA__MESSAGE__BODY_EVENT;
-    message.event = &event;
+    const Tca__Message message = MESSAGE_OF(EVENT, event, &event);
     send_message(fake, 0, &message, fds, fd_count);
     atomic_fetch_add(&fake->segment->events, 1);
 }
@@ -350,13 +336,11 @@ void fake_share(struct fake *fake, const Tca__Share *share, const int *fds, size
 void fake_unshare(struct fake *fake, uint32_t rank, uint32_t id)
 {
     Tca__Event event = TCA__EVENT__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     event.kind = TCA__EVENT__KIND__UNSHARE;
     event.ids = &id;
     event.of = &rank;
     event.n_ids = event.n_of = 1;
-    message.body_case = TCA__MESSAGE__BODY_EVENT;
-    message.event = &event;
+    const Tca__Message message = MESSAGE_OF(EVENT, event, &event);
     send_message(fake, 0, &message, NULL, 0);
     atomic_fetch_add(&fake->segment->events, 1);
 }

@@ -214,11 +214,9 @@ void peers_fail(struct peers *peers, uint32_t node, uint32_t tag, int error, con
                 ...)
 {
     Tca__Failure failure = TCA__FAILURE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     failure.status = (uint32_t)-error; /* of this test's own wire */
     failure.text = (char *)"refused";
-    message.body_case = TCA__MESSAGE__BODY_FAILURE;
-    message.failure = &failure;
+    const Tca__Message message = MESSAGE_OF(FAILURE, failure, &failure);
     peers_reply(peers, node, tag, &message);
 }
 

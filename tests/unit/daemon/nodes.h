@@ -179,11 +179,9 @@ static inline void node_take_offer(struct node *node, uint32_t peer, uint32_t ta
                                    const Tca__PeerOffer *offer)
 {
     Tca__PeerOffered offered = TCA__PEER_OFFERED__INIT;
-    Tca__Message answer = TCA__MESSAGE__INIT;
     offered.generation = offer->generation;
     offered.offer = offer->offer;
-    answer.body_case = TCA__MESSAGE__BODY_PEER_OFFERED;
-    answer.peer_offered = &offered;
+    const Tca__Message answer = MESSAGE_OF(PEER_OFFERED, peer_offered, &offered);
     peers_reply(node->tcad.peers, peer, tag, &answer);
 }
 
@@ -207,9 +205,7 @@ static inline void node_asked(void *context, uint32_t peer, uint32_t tag,
     Tca__Found found = TCA__FOUND__INIT;
     found.handle.data = (uint8_t *)question->peer_lookup->name;
     found.handle.len = strlen(question->peer_lookup->name);
-    Tca__Message answer = TCA__MESSAGE__INIT;
-    answer.body_case = TCA__MESSAGE__BODY_FOUND;
-    answer.found = &found;
+    const Tca__Message answer = MESSAGE_OF(FOUND, found, &found);
     peers_reply(node->tcad.peers, peer, tag, &answer);
 }
 
@@ -321,9 +317,7 @@ static inline void ask(struct node *node, uint32_t whom, const char *name, uint6
     Tca__PeerLookup lookup = TCA__PEER_LOOKUP__INIT;
     lookup.group = (char *)"g";
     lookup.name = (char *)name;
-    Tca__Message question = TCA__MESSAGE__INIT;
-    question.body_case = TCA__MESSAGE__BODY_PEER_LOOKUP;
-    question.peer_lookup = &lookup;
+    const Tca__Message question = MESSAGE_OF(PEER_LOOKUP, peer_lookup, &lookup);
     unsigned before = reply->count;
     peers_request(node->tcad.peers, whom, &question, timeout_ns, reply_take, reply);
     cr_assert_eq(reply->count, before, "answered from within the call");

@@ -100,19 +100,15 @@ static inline void raw_expect_failure(int status, const char *text)
 static inline void raw_answer(uint32_t tag)
 {
     Tca__Found found = TCA__FOUND__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_FOUND;
-    message.found = &found;
+    const Tca__Message message = MESSAGE_OF(FOUND, found, &found);
     raw_say(tag, &message);
 }
 
 static inline void raw_ping(uint64_t received)
 {
     Tca__PeerPing ping = TCA__PEER_PING__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     ping.received = received;
-    message.body_case = TCA__MESSAGE__BODY_PEER_PING;
-    message.peer_ping = &ping;
+    const Tca__Message message = MESSAGE_OF(PEER_PING, peer_ping, &ping);
     raw_say(0, &message);
 }
 
@@ -130,7 +126,6 @@ static inline void raw_hello(uint64_t incarnation, const uint8_t *resume_key)
 {
     struct sockaddr_in address = own_address(test.ports[1]);
     Tca__PeerHello hello = TCA__PEER_HELLO__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
 
     raw.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     cr_assert_eq(connect(raw.fd, (struct sockaddr *)&address, sizeof address), 0);
@@ -143,8 +138,7 @@ static inline void raw_hello(uint64_t incarnation, const uint8_t *resume_key)
     hello.link_key = (ProtobufCBinaryData){LINK_KEY_BYTES, (uint8_t *)raw_key};
     if (resume_key)
         hello.resume_key = (ProtobufCBinaryData){LINK_KEY_BYTES, (uint8_t *)resume_key};
-    message.body_case = TCA__MESSAGE__BODY_PEER_HELLO;
-    message.peer_hello = &hello;
+    const Tca__Message message = MESSAGE_OF(PEER_HELLO, peer_hello, &hello);
     raw_say(0, &message);
 
     Tca__Message *theirs = raw_expect(TCA__MESSAGE__BODY_PEER_HELLO);
@@ -157,12 +151,10 @@ static inline void raw_hello(uint64_t incarnation, const uint8_t *resume_key)
 static inline void raw_welcome(const uint8_t *resume_key, uint64_t received)
 {
     Tca__PeerWelcome welcome = TCA__PEER_WELCOME__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     if (resume_key)
         welcome.resume_key = (ProtobufCBinaryData){LINK_KEY_BYTES, (uint8_t *)resume_key};
     welcome.received = received;
-    message.body_case = TCA__MESSAGE__BODY_PEER_WELCOME;
-    message.peer_welcome = &welcome;
+    const Tca__Message message = MESSAGE_OF(PEER_WELCOME, peer_welcome, &welcome);
     raw_say(0, &message);
 }
 

@@ -125,10 +125,8 @@ Test(group_deaths, a_large_node_down_is_told_in_parts)
 {
     enum { THERE = SESSIONS_GONE_MAX + 5 };
     Tca__PeerGroupJoin join = TCA__PEER_GROUP_JOIN__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     struct reply replies[THERE + 1] = {0};
-    message.body_case = TCA__MESSAGE__BODY_PEER_GROUP_JOIN;
-    message.peer_group_join = &join;
+    const Tca__Message message = MESSAGE_OF(PEER_GROUP_JOIN, peer_group_join, &join);
     join.name = (char *)"large";
     join.user = 1000;
     join.size = THERE + 1;

@@ -22,9 +22,7 @@ Test(group_hostile, the_root_believes_nothing)
 {
     make_group(3);
     Tca__PeerGather body = TCA__PEER_GATHER__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_GATHER;
-    message.peer_gather = &body;
+    Tca__Message message = MESSAGE_OF(PEER_GATHER, peer_gather, &body);
     body.group = (char *)"g";
     body.user = 1000;
     body.rank = 1; /* of another node */
@@ -40,8 +38,7 @@ Test(group_hostile, the_root_believes_nothing)
     expect_reply(2, &message, -EMSGSIZE);
 
     Tca__PeerGroupJoin ask_join = TCA__PEER_GROUP_JOIN__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_GROUP_JOIN;
-    message.peer_group_join = &ask_join;
+    message = (Tca__Message)MESSAGE_OF(PEER_GROUP_JOIN, peer_group_join, &ask_join);
     ask_join.name = (char *)"x";
     ask_join.size = UINT32_MAX;
     ask_join.session = 1;
@@ -54,8 +51,7 @@ Test(group_hostile, the_root_believes_nothing)
     expect_reply(2, &message, -EINVAL);
 
     Tca__PeerPublish ask_publish = TCA__PEER_PUBLISH__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_PUBLISH;
-    message.peer_publish = &ask_publish;
+    message = (Tca__Message)MESSAGE_OF(PEER_PUBLISH, peer_publish, &ask_publish);
     ask_publish.group = (char *)"g";
     ask_publish.user = 1001;
     ask_publish.name = (char *)"halo";
@@ -73,8 +69,7 @@ Test(group_hostile, the_root_believes_nothing)
 
     /* Node 2 reports the end of rank 1, which is not its own. */
     Tca__PeerSessionGone gone = TCA__PEER_SESSION_GONE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_SESSION_GONE;
-    message.peer_session_gone = &gone;
+    message = (Tca__Message)MESSAGE_OF(PEER_SESSION_GONE, peer_session_gone, &gone);
     gone.group = (char *)"g";
     gone.user = 1000;
     gone.rank = 1;

@@ -95,21 +95,18 @@ Test(link_hostile, replies_that_nobody_may_send)
         struct waiter waiter;
         uint8_t data[2 * OFFER_MAX_BYTES] = {0};
         Tca__PeerOffered offered = TCA__PEER_OFFERED__INIT;
-        Tca__Message message = TCA__MESSAGE__INIT;
         Tca__Done done = TCA__DONE__INIT;
         offered.offer = (ProtobufCBinaryData){bytes[i], data};
         offered.generation = i < 2;
-        message.body_case = TCA__MESSAGE__BODY_PEER_OFFERED;
-        message.peer_offered = &offered;
+        const Tca__Message message = MESSAGE_OF(PEER_OFFERED, peer_offered, &offered);
+        const Tca__Message other = MESSAGE_OF(DONE, done, &done);
         begin(0, 1, &waiter);
         cr_assert(work());
         end_question(&questions[question_count], 0, &message, "");
         cr_assert_eq(waiter.status, -EPROTO);
         begin(0, 1, &waiter);
         cr_assert(work());
-        message.body_case = TCA__MESSAGE__BODY_DONE;
-        message.done = &done;
-        end_question(&questions[question_count], 0, &message, "");
+        end_question(&questions[question_count], 0, &other, "");
         cr_assert_eq(waiter.status, -EPROTO);
     }
     settle();

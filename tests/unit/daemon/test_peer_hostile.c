@@ -200,9 +200,7 @@ Test(peer_hostile, a_question_before_the_greeting_is_refused)
     a->conf.control.security = CONF_SECURITY_PLAIN;
     node_open(a);
     Tca__PeerLookup lookup = TCA__PEER_LOOKUP__INIT;
-    Tca__Message question = TCA__MESSAGE__INIT;
-    question.body_case = TCA__MESSAGE__BODY_PEER_LOOKUP;
-    question.peer_lookup = &lookup;
+    const Tca__Message question = MESSAGE_OF(PEER_LOOKUP, peer_lookup, &lookup);
     struct {
         struct frame_header header;
         uint8_t rest[64];

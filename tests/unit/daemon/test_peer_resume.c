@@ -104,11 +104,9 @@ static void offer(struct node *node, uint32_t whom, unsigned generation, struct 
 {
     uint8_t bytes[OFFER_MAX_BYTES] = {0};
     Tca__PeerOffer offer = TCA__PEER_OFFER__INIT;
-    Tca__Message question = TCA__MESSAGE__INIT;
     offer.generation = generation;
     offer.offer = (ProtobufCBinaryData){sizeof bytes, bytes};
-    question.body_case = TCA__MESSAGE__BODY_PEER_OFFER;
-    question.peer_offer = &offer;
+    const Tca__Message question = MESSAGE_OF(PEER_OFFER, peer_offer, &offer);
     peers_request(node->tcad.peers, whom, &question, LONG, reply_take, taken);
 }
 
@@ -376,9 +374,7 @@ Test(peer_resume, a_goodbye_is_no_loss)
 {
     struct node *node = raw_begin();
     Tca__PeerLeave leave = TCA__PEER_LEAVE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_LEAVE;
-    message.peer_leave = &leave;
+    const Tca__Message message = MESSAGE_OF(PEER_LEAVE, peer_leave, &leave);
     raw_say(0, &message);
     expect_down("its daemon has ended");
     cr_assert_eq(raw_seen()->reconnects, 0);
