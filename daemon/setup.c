@@ -157,19 +157,15 @@ static int make_engine(struct tcad *tcad, char *text, size_t text_bytes)
 
 static int make_peers(struct tcad *tcad, char *text, size_t text_bytes)
 {
-    Tca__PeerHello hello = TCA__PEER_HELLO__INIT;
     Tca__RailAddress addresses[RAIL_SLOTS], *list[RAIL_SLOTS];
     uint8_t bytes[RAIL_SLOTS][ADDRESS_MAX_BYTES];
     struct peers_events events = {
         .asked = peer_request, .up = peer_up, .down = peer_down, .context = tcad};
 
-    hello.version = PROTO_VERSION;
-    hello.node = tcad->node;
-    hello.node_name = tcad->conf->node.name;
-    hello.incarnation = tcad->incarnation;
-    hello.cluster = tcad->cluster->name;
-    hello.daemon_version = (char *)TCAD_VERSION;
-    hello.rails = list;
+    Tca__PeerHello hello = BODY_OF(peer_hello, .version = PROTO_VERSION, .node = tcad->node,
+                                   .node_name = tcad->conf->node.name,
+                                   .incarnation = tcad->incarnation, .cluster = tcad->cluster->name,
+                                   .daemon_version = (char *)TCAD_VERSION, .rails = list);
     for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
         struct driver *driver = engine_driver(tcad->engine, rail);
         if (!driver)

@@ -32,11 +32,9 @@ static const struct layout *layout_in(const ProtobufCBinaryData *data)
 static int map_source(struct tca *session, const Tca__Share *share, struct frame *frame,
                       struct mapped_region **ret_region)
 {
-    Tca__Mapping mapping = TCA__MAPPING__INIT;
-    mapping.region = share->source_region;
-    mapping.region_address = share->source_address;
-    mapping.region_bytes = share->source_bytes;
-    mapping.region_fd = share->source_fd;
+    Tca__Mapping mapping =
+        BODY_OF(mapping, .region = share->source_region, .region_address = share->source_address,
+                .region_bytes = share->source_bytes, .region_fd = share->source_fd);
     return mapping_share_region(session, &mapping, frame, ret_region);
 }
 

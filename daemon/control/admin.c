@@ -28,13 +28,11 @@ struct admin_reply {
 
 static void send_text(struct client *client, uint32_t tag, char *text, bool degraded)
 {
-    Tca__Document document = TCA__DOCUMENT__INIT;
     if (!text) {
         client_failf(client, tag, -ENOMEM, "out of memory for the reply");
         return;
     }
-    document.text = text;
-    document.degraded = degraded;
+    Tca__Document document = BODY_OF(document, .text = text, .degraded = degraded);
     const Tca__Message message = MESSAGE_OF(DOCUMENT, document, &document);
     client_send(client, tag, &message, NULL, 0);
     free(text);

@@ -28,13 +28,11 @@ static void hello(struct client *client, uint32_t tag, const Tca__Hello *hello)
         return;
     }
     if (hello->admin) {
-        Tca__Welcome welcome = TCA__WELCOME__INIT;
         client->admin = true;
-        welcome.version = PROTO_VERSION;
-        welcome.node = client->tcad->node;
-        welcome.node_name = client->tcad->conf->node.name;
-        welcome.incarnation = client->tcad->incarnation;
-        welcome.daemon_version = (char *)TCAD_VERSION;
+        Tca__Welcome welcome = BODY_OF(
+            welcome, .version = PROTO_VERSION, .node = client->tcad->node,
+            .node_name = client->tcad->conf->node.name, .incarnation = client->tcad->incarnation,
+            .daemon_version = (char *)TCAD_VERSION);
         const Tca__Message message = MESSAGE_OF(WELCOME, welcome, &welcome);
         client_send(client, tag, &message, NULL, 0);
         return;

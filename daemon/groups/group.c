@@ -132,11 +132,9 @@ static void tell_gone(struct groups *groups, const struct place *place)
      * in flight. */
     bool ordered = !place->joined && (!session || session->closing);
     uint8_t informed[PEER_NODES_MAX / 8] = {0};
-    Tca__PeerSessionGone gone = TCA__PEER_SESSION_GONE__INIT;
-    gone.session = place->session;
-    gone.group = (char *)place->group;
-    gone.user = place->user;
-    gone.rank = place->rank;
+    Tca__PeerSessionGone gone =
+        BODY_OF(peer_session_gone, .session = place->session, .group = (char *)place->group,
+                .user = place->user, .rank = place->rank);
     gone.node_down = groups->tcad->shutting_down; /* its process may still be running */
     const Tca__Message message = MESSAGE_OF(PEER_SESSION_GONE, peer_session_gone, &gone);
 

@@ -79,9 +79,7 @@ static void finish(struct root *root, struct group *group)
         blobs[rank] =
             (ProtobufCBinaryData){.len = group->blob_bytes, .data = group->members[rank].blob};
 
-    Tca__Gathered body = TCA__GATHERED__INIT;
-    body.n_blobs = group->size;
-    body.blobs = blobs;
+    Tca__Gathered body = BODY_OF(gathered, .n_blobs = group->size, .blobs = blobs);
     const Tca__Message message = MESSAGE_OF(GATHERED, gathered, &body);
     group_answer_all(root, group, &message);
     for (uint32_t rank = 0; rank < group->size; rank++)

@@ -35,9 +35,8 @@ static void answer_members(struct session *session, uint32_t tag)
                 subcluster_of(session->tcad->cluster, session->members[rank].node);
             list[rank] = &members[rank];
         }
-        Tca__GroupMembers body = TCA__GROUP_MEMBERS__INIT;
-        body.n_members = session->size;
-        body.members = list;
+        Tca__GroupMembers body =
+            BODY_OF(group_members, .n_members = session->size, .members = list);
         const Tca__Message message = MESSAGE_OF(GROUP_MEMBERS, group_members, &body);
         session_answer(session, tag, &message, NULL, 0);
     } else {
@@ -198,13 +197,9 @@ void group_join(struct session *session, uint32_t tag, const Tca__GroupJoin *joi
         place_leave(session->tcad->groups, place);
         return;
     }
-    Tca__PeerGroupJoin body = TCA__PEER_GROUP_JOIN__INIT;
-    body.name = name;
-    body.user = place->user;
-    body.rank = join->rank;
-    body.size = join->size;
-    body.session = session->id;
-    body.timeout_ns = join->timeout_ns;
+    Tca__PeerGroupJoin body =
+        BODY_OF(peer_group_join, .name = name, .user = place->user, .rank = join->rank,
+                .size = join->size, .session = session->id, .timeout_ns = join->timeout_ns);
     const Tca__Message message = MESSAGE_OF(PEER_GROUP_JOIN, peer_group_join, &body);
     request_send(request, &message);
 }

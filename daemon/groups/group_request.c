@@ -133,13 +133,9 @@ void request_send(struct request *request, const Tca__Message *message)
 void request_gather(struct request *request, uint32_t rank, uint64_t sequence,
                     ProtobufCBinaryData blob)
 {
-    Tca__PeerGather body = TCA__PEER_GATHER__INIT;
-    body.group = request->group;
-    body.user = request->user;
-    body.rank = rank;
-    body.sequence = sequence;
-    body.blob = blob;
-    body.timeout_ns = time_left(request);
+    Tca__PeerGather body =
+        BODY_OF(peer_gather, .group = request->group, .user = request->user, .rank = rank,
+                .sequence = sequence, .blob = blob, .timeout_ns = time_left(request));
     const Tca__Message message = MESSAGE_OF(PEER_GATHER, peer_gather, &body);
     request_send(request, &message);
 }

@@ -87,9 +87,7 @@ static void complete(struct root *root, struct group *group)
     group->in = group->size;
     group->joining = 0;
 
-    Tca__GroupMembers body = TCA__GROUP_MEMBERS__INIT;
-    body.n_members = group->size;
-    body.members = list;
+    Tca__GroupMembers body = BODY_OF(group_members, .n_members = group->size, .members = list);
     const Tca__Message message = MESSAGE_OF(GROUP_MEMBERS, group_members, &body);
     group_answer_all(root, group, &message);
     free(members);

@@ -23,9 +23,7 @@ void group_gather(struct session *session, uint32_t tag, const Tca__Gather *gath
     }
     if (place->group[0] == '\0') {
         ProtobufCBinaryData blob = gather->blob;
-        Tca__Gathered body = TCA__GATHERED__INIT;
-        body.n_blobs = 1;
-        body.blobs = &blob;
+        Tca__Gathered body = BODY_OF(gathered, .n_blobs = 1, .blobs = &blob);
         const Tca__Message message = MESSAGE_OF(GATHERED, gathered, &body);
         session_answer(session, tag, &message, NULL, 0);
         return;
@@ -136,11 +134,8 @@ static int check_publish(const struct place *place, const Tca__Publish *publish,
 /* Sends the request without waiting for a reply. */
 static void withdraw(struct groups *groups, const struct place *place, const char *name)
 {
-    Tca__PeerPublish body = TCA__PEER_PUBLISH__INIT;
-    body.group = (char *)place->group;
-    body.user = place->user;
-    body.rank = place->rank;
-    body.name = (char *)name;
+    Tca__PeerPublish body = BODY_OF(peer_publish, .group = (char *)place->group,
+                                    .user = place->user, .rank = place->rank, .name = (char *)name);
     const Tca__Message message = MESSAGE_OF(PEER_PUBLISH, peer_publish, &body);
     if (place->root == groups->tcad->node)
         root_publish(groups->root, place->root, 0, &body);
@@ -192,12 +187,9 @@ void group_publish(struct session *session, uint32_t tag, const Tca__Publish *pu
     if (!gives_up)
         memcpy(request->handle, publish->handle.data, HANDLE_BYTES);
 
-    Tca__PeerPublish body = TCA__PEER_PUBLISH__INIT;
-    body.group = place->group;
-    body.user = place->user;
-    body.name = publish->name;
-    body.handle = publish->handle;
-    body.rank = place->rank;
+    Tca__PeerPublish body =
+        BODY_OF(peer_publish, .group = place->group, .user = place->user, .name = publish->name,
+                .handle = publish->handle, .rank = place->rank);
     const Tca__Message message = MESSAGE_OF(PEER_PUBLISH, peer_publish, &body);
     request_send(request, &message);
 }
@@ -233,12 +225,9 @@ void group_lookup(struct session *session, uint32_t tag, const Tca__Lookup *look
     struct request *request = request_new(session, place, REQUEST_LOOKUP, tag, lookup->timeout_ns);
     if (!request)
         return;
-    Tca__PeerLookup body = TCA__PEER_LOOKUP__INIT;
-    body.group = place->group;
-    body.user = place->user;
-    body.name = lookup->name;
-    body.timeout_ns = lookup->timeout_ns;
-    body.rank = place->rank;
+    Tca__PeerLookup body =
+        BODY_OF(peer_lookup, .group = place->group, .user = place->user, .name = lookup->name,
+                .timeout_ns = lookup->timeout_ns, .rank = place->rank);
     const Tca__Message message = MESSAGE_OF(PEER_LOOKUP, peer_lookup, &body);
     request_send(request, &message);
 }

@@ -149,10 +149,9 @@ static void work(void *context)
 static void reply_opened(struct session *session, const struct command *command)
 {
     const struct port *port = command->processor->port;
-    Tca__DcfaOpened opened = TCA__DCFA_OPENED__INIT;
-    opened.segment_bytes = port->segment_bytes;
-    opened.memory_offset = PORT_QUEUE_BYTES;
-    opened.device = port->device->name;
+    Tca__DcfaOpened opened =
+        BODY_OF(dcfa_opened, .segment_bytes = port->segment_bytes,
+                .memory_offset = PORT_QUEUE_BYTES, .device = port->device->name);
     const Tca__Message message = MESSAGE_OF(DCFA_OPENED, dcfa_opened, &opened);
     opened.direct = port_is_direct(port);
     session_answer(session, command->tag, &message,

@@ -237,9 +237,8 @@ struct informed {
 
 static void inform_region_gone(const struct informed *informed, uint32_t node)
 {
-    Tca__PeerRegionGone gone = TCA__PEER_REGION_GONE__INIT;
-    gone.region = informed->region;
-    gone.status = status_to_wire(informed->error);
+    Tca__PeerRegionGone gone = BODY_OF(peer_region_gone, .region = informed->region,
+                                       .status = status_to_wire(informed->error));
     const Tca__Message message = MESSAGE_OF(PEER_REGION_GONE, peer_region_gone, &gone);
     peers_tell(informed->tcad->peers, node, &message);
 }

@@ -74,18 +74,13 @@ static void reply(const struct request *request, Tca__PeerBound *bound)
 
 static void reply_failure(const struct request *request, size_t which, int error, const char *text)
 {
-    Tca__PeerBound bound = TCA__PEER_BOUND__INIT;
-    Tca__Failure failure = TCA__FAILURE__INIT;
-    failure.status = status_to_wire(error);
-    failure.text = (char *)text;
-    bound.failure = &failure;
-    bound.failed = (uint32_t)which;
+    Tca__Failure failure = BODY_OF(failure, .status = status_to_wire(error), .text = (char *)text);
+    Tca__PeerBound bound = BODY_OF(peer_bound, .failure = &failure, .failed = (uint32_t)which);
     reply(request, &bound);
 }
 
 static void reply_bound(const struct request *request, struct binding *const *bindings)
 {
-    Tca__PeerBound bound = TCA__PEER_BOUND__INIT;
     struct draft *drafts = calloc(request->count, sizeof *drafts);
     Tca__BoundPut *list[BIND_PUTS_MAX];
     if (!drafts) {
@@ -98,8 +93,7 @@ static void reply_bound(const struct request *request, struct binding *const *bi
         draft_init(&drafts[i], request, bindings[i]);
         list[i] = &drafts[i].put;
     }
-    bound.n_puts = request->count;
-    bound.puts = list;
+    Tca__PeerBound bound = BODY_OF(peer_bound, .n_puts = request->count, .puts = list);
     reply(request, &bound);
     free(drafts);
 }

@@ -107,12 +107,9 @@ void plan_free(struct plan *plan)
 
 static void tell_now(struct plan *plan)
 {
-    Tca__Event event = TCA__EVENT__INIT;
-    event.kind = TCA__EVENT__KIND__PLAN_BROKEN;
-    event.plan = plan->id;
-    event.status = status_to_wire(plan->error);
-    event.text = plan->error_text;
-    event.lost = plan->lossy;
+    Tca__Event event = BODY_OF(event, .kind = TCA__EVENT__KIND__PLAN_BROKEN, .plan = plan->id,
+                               .status = status_to_wire(plan->error), .text = plan->error_text,
+                               .lost = plan->lossy);
     session_event(plan->session, &event);
 }
 

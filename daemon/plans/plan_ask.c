@@ -224,18 +224,14 @@ static int ask_peer(struct request *request)
 {
     struct plan *plan = request->plan;
     const uint32_t node = unit_of(request, 0)->node;
-    Tca__PeerBind bind = TCA__PEER_BIND__INIT;
     Tca__BindPut puts[BIND_PUTS_MAX], *list[BIND_PUTS_MAX];
     Tca__RailKey keys[RAILS_MAX], *key_list[RAILS_MAX];
 
     const struct plan_chain *chain = &plan->chains[unit_of(request, 0)->chain],
                             *direct = chain->direct ? chain : NULL;
-    bind.direct = direct != NULL;
-    bind.user = plan->session->uid;
-    bind.session = plan->session->id;
-    bind.group = plan->session->group;
-    bind.rank = plan->session->rank;
-    bind.rails = key_list;
+    Tca__PeerBind bind = BODY_OF(peer_bind, .direct = direct != NULL, .user = plan->session->uid,
+                                 .session = plan->session->id, .group = plan->session->group,
+                                 .rank = plan->session->rank, .rails = key_list);
     for (unsigned rail = 1; rail <= plan->tcad->rails->last; rail++) {
         if (!links_possible(plan->tcad, rail, node) || (direct && rail != direct->rail) ||
             (plan->wanted_rails && !(plan->wanted_rails & 1u << rail)))

@@ -78,13 +78,10 @@ void link_ask(struct link *link)
 {
     struct links *links = link->links;
     const struct rail *rail = rail_at(links->tcad, link->rail);
-    Tca__RailKey key = TCA__RAIL_KEY__INIT;
-    Tca__PeerOffer offer = TCA__PEER_OFFER__INIT;
-    key.driver = (char *)driver_name(rail->driver);
-    key.plane = (char *)rail->plane;
-    offer.rail = &key;
-    offer.generation = link->own.generation;
-    offer.offer = (ProtobufCBinaryData){link->own.bytes, link->own.data};
+    Tca__RailKey key = BODY_OF(rail_key, .driver = (char *)driver_name(rail->driver),
+                               .plane = (char *)rail->plane);
+    Tca__PeerOffer offer = BODY_OF(peer_offer, .rail = &key, .generation = link->own.generation,
+                                   .offer = (ProtobufCBinaryData){link->own.bytes, link->own.data});
     const Tca__Message message = MESSAGE_OF(PEER_OFFER, peer_offer, &offer);
 
     link_move(link, LINK_OFFERED);
@@ -100,7 +97,6 @@ void link_reply(struct link *link, int status, const char *text)
 {
     struct peers *peers = link->links->tcad->peers;
     const uint32_t tag = link->reply_tag;
-    Tca__PeerOffered offered = TCA__PEER_OFFERED__INIT;
     if (tag == 0)
         return;
     link->reply_tag = 0;
@@ -108,8 +104,9 @@ void link_reply(struct link *link, int status, const char *text)
         peers_fail(peers, link->node, tag, status, "%s", text);
         return;
     }
-    offered.generation = link->own.generation;
-    offered.offer = (ProtobufCBinaryData){link->own.bytes, link->own.data};
+    Tca__PeerOffered offered =
+        BODY_OF(peer_offered, .generation = link->own.generation,
+                .offer = (ProtobufCBinaryData){link->own.bytes, link->own.data});
     const Tca__Message message = MESSAGE_OF(PEER_OFFERED, peer_offered, &offered);
     peers_reply(peers, link->node, tag, &message);
 }

@@ -44,19 +44,15 @@ int bounce_new(struct region *region, enum bounce_way way, uint64_t offset_bytes
                const struct layout *layout, uint32_t *ret_id)
 {
     struct session *session = region->session;
-    Tca__Bounce bounce = TCA__BOUNCE__INIT;
     Tca__Event event = TCA__EVENT__INIT;
     if (!session || !session->client)
         return -ESTALE;
     if (++session->last_bounce == 0)
         session->last_bounce = 1; /* 0 is not a valid id */
-    bounce.id = session->last_bounce;
-    bounce.region = region->id;
-    bounce.offset = offset_bytes;
-    bounce.layout = (ProtobufCBinaryData){layout_bytes(layout), (uint8_t *)layout};
-    bounce.in = way == BOUNCE_IN;
-    bounce.fd = region->bounce_told ? 0 : 1;
-    bounce.pages = region->pages;
+    Tca__Bounce bounce =
+        BODY_OF(bounce, .id = session->last_bounce, .region = region->id, .offset = offset_bytes,
+                .layout = (ProtobufCBinaryData){layout_bytes(layout), (uint8_t *)layout},
+                .in = way == BOUNCE_IN, .fd = region->bounce_told ? 0 : 1, .pages = region->pages);
     event.kind = TCA__EVENT__KIND__BOUNCE;
     event.bounce = &bounce;
     session_event_fds(session, &event, &region->fd, bounce.fd);

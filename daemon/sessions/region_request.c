@@ -19,14 +19,10 @@ static void grant(struct session *session, uint32_t tag, struct region *region)
     uint8_t bytes[HANDLE_BYTES];
     handle_sign(&handle, region->secret);
     handle_encode(&handle, bytes);
-    Tca__RegionGranted granted = TCA__REGION_GRANTED__INIT;
-    granted.region = region->id;
-    granted.address = region->address;
-    granted.bytes = region->bytes;
-    granted.handle = (ProtobufCBinaryData){sizeof bytes, bytes};
-    granted.secret_0 = region->secret[0];
-    granted.secret_1 = region->secret[1];
-    granted.pages = region->pages;
+    Tca__RegionGranted granted = BODY_OF(
+        region_granted, .region = region->id, .address = region->address, .bytes = region->bytes,
+        .handle = (ProtobufCBinaryData){sizeof bytes, bytes}, .secret_0 = region->secret[0],
+        .secret_1 = region->secret[1], .pages = region->pages);
     const Tca__Message message = MESSAGE_OF(REGION_GRANTED, region_granted, &granted);
     session_answer(session, tag, &message, &region->fd, region->attached ? 0 : 1);
 }
@@ -210,12 +206,9 @@ void region_reach(struct session *session, uint32_t tag, const Tca__RegionReach 
                      region->id);
         return;
     }
-    Tca__Mapping mapping = TCA__MAPPING__INIT;
-    mapping.region = region->id;
-    mapping.region_address = region->address;
-    mapping.region_bytes = region->bytes;
-    mapping.region_fd = !region->attached;
-    mapping.attached = region->attached;
+    Tca__Mapping mapping = BODY_OF(mapping, .region = region->id, .region_address = region->address,
+                                   .region_bytes = region->bytes, .region_fd = !region->attached,
+                                   .attached = region->attached);
     const Tca__Message message = MESSAGE_OF(REGION_REACHED, region_reached, &mapping);
     session_answer(session, tag, &message, &region->fd, region->attached ? 0 : 1);
 }

@@ -119,15 +119,12 @@ static void session_destroy(struct session *session)
 static void welcome(struct session *session, uint32_t tag)
 {
     struct tcad *tcad = session->tcad;
-    Tca__Welcome welcome = TCA__WELCOME__INIT;
-    welcome.version = PROTO_VERSION;
-    welcome.node = tcad->node;
-    welcome.node_name = tcad->conf->node.name;
-    welcome.incarnation = tcad->incarnation;
-    welcome.session = session->id;
-    welcome.session_segment_bytes = sizeof(struct session_segment);
-    welcome.notify_segment_bytes = notify_segment_bytes(session->sources);
-    welcome.daemon_version = (char *)TCAD_VERSION;
+    Tca__Welcome welcome =
+        BODY_OF(welcome, .version = PROTO_VERSION, .node = tcad->node,
+                .node_name = tcad->conf->node.name, .incarnation = tcad->incarnation,
+                .session = session->id, .session_segment_bytes = sizeof(struct session_segment),
+                .notify_segment_bytes = notify_segment_bytes(session->sources),
+                .daemon_version = (char *)TCAD_VERSION);
     Tca__Rail rails[RAILS_MAX], *rail_list[RAILS_MAX];
     welcome.n_rails = tcad->session_hooks->rails(tcad, rails);
     for (size_t i = 0; i < welcome.n_rails; i++)

@@ -5,7 +5,7 @@
 
 #include "proto/frame.h"
 #include "proto/layout_internal.h"
-#include "proto/tca.pb-c.h"
+#include "proto/message.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/seeds.h"
 
@@ -68,7 +68,6 @@ static ProtobufCBinaryData blob(const char *text)
 
 static void plan_seed(void)
 {
-    Tca__Put put = TCA__PUT__INIT;
     Tca__Notify notify = TCA__NOTIFY__INIT;
     Tca__Wait wait = TCA__WAIT__INIT;
     Tca__Step steps[] = {TCA__STEP__INIT, TCA__STEP__INIT, TCA__STEP__INIT};
@@ -76,8 +75,7 @@ static void plan_seed(void)
     Tca__Chain chain = TCA__CHAIN__INIT, *chains[] = {&chain, &chain};
     Tca__PlanCommit commit = TCA__PLAN_COMMIT__INIT;
     Tca__Message message = TCA__MESSAGE__INIT;
-    put.source_region = 1;
-    put.source_offset = 4096;
+    Tca__Put put = BODY_OF(put, .source_region = 1, .source_offset = 4096);
     put.source_layout = put.target_layout = blob("layout");
     put.handle = blob("handle");
     notify.rank = wait.rank = 1;
@@ -95,8 +93,7 @@ static void plan_seed(void)
     commit.n_chains = 2;
     commit.chains = chains;
     commit.timeout_ns = 1000000000;
-    message.body_case = TCA__MESSAGE__BODY_PLAN_COMMIT;
-    message.plan_commit = &commit;
+    message = (Tca__Message)MESSAGE_OF(PLAN_COMMIT, plan_commit, &commit);
     message_seed("plan-commit", &message);
 }
 
@@ -108,8 +105,6 @@ static void bind_seeds(void)
     Tca__Landing landing = TCA__LANDING__INIT, *landings[] = {&landing};
     Tca__BoundPut bounds[] = {TCA__BOUND_PUT__INIT, TCA__BOUND_PUT__INIT},
                   *bound_list[] = {bounds, bounds + 1};
-    Tca__PeerBound bound = TCA__PEER_BOUND__INIT;
-    Tca__Failure failure = TCA__FAILURE__INIT;
     Tca__Message message = TCA__MESSAGE__INIT;
     Tca__RailKey key = TCA__RAIL_KEY__INIT, *keys[] = {&key};
     puts[0].handle = blob("handle");
@@ -124,8 +119,7 @@ static void bind_seeds(void)
     bind.rails = keys;
     bind.n_puts = 2;
     bind.puts = put_list;
-    message.body_case = TCA__MESSAGE__BODY_PEER_BIND;
-    message.peer_bind = &bind;
+    message = (Tca__Message)MESSAGE_OF(PEER_BIND, peer_bind, &bind);
     message_seed("peer-bind", &message);
 
     landing.rail = 1;
@@ -133,14 +127,12 @@ static void bind_seeds(void)
     bounds[0].binding = 7;
     bounds[0].n_landings = 1;
     bounds[0].landings = landings;
-    bound.n_puts = 2;
-    bound.puts = bound_list;
-    message.body_case = TCA__MESSAGE__BODY_PEER_BOUND;
-    message.peer_bound = &bound;
+    Tca__PeerBound bound = BODY_OF(peer_bound, .n_puts = 2, .puts = bound_list);
+    message = (Tca__Message)MESSAGE_OF(PEER_BOUND, peer_bound, &bound);
     message_seed("peer-bound", &message);
 
-    failure.status = 23;
-    failure.text = (char *)"region 3 of node 1 was freed: get a new handle";
+    Tca__Failure failure = BODY_OF(
+        failure, .status = 23, .text = (char *)"region 3 of node 1 was freed: get a new handle");
     bound.n_puts = 0;
     bound.failure = &failure;
     bound.failed = 1;
@@ -149,20 +141,14 @@ static void bind_seeds(void)
 
 static void offer_seeds(void)
 {
-    Tca__RailKey key = TCA__RAIL_KEY__INIT;
-    Tca__PeerOffer offer = TCA__PEER_OFFER__INIT;
     Tca__PeerOffered offered = TCA__PEER_OFFERED__INIT;
     Tca__Message message = TCA__MESSAGE__INIT;
-    key.driver = (char *)"hca";
-    key.plane = (char *)"hca:1";
-    offer.rail = &key;
-    offer.generation = offered.generation = 7;
+    Tca__RailKey key = BODY_OF(rail_key, .driver = (char *)"hca", .plane = (char *)"hca:1");
+    Tca__PeerOffer offer = BODY_OF(peer_offer, .rail = &key, .generation = offered.generation = 7);
     offer.offer = offered.offer = blob("queue pair");
-    message.body_case = TCA__MESSAGE__BODY_PEER_OFFER;
-    message.peer_offer = &offer;
+    message = (Tca__Message)MESSAGE_OF(PEER_OFFER, peer_offer, &offer);
     message_seed("peer-offer", &message);
-    message.body_case = TCA__MESSAGE__BODY_PEER_OFFERED;
-    message.peer_offered = &offered;
+    message = (Tca__Message)MESSAGE_OF(PEER_OFFERED, peer_offered, &offered);
     message_seed("peer-offered", &message);
 }
 
@@ -170,34 +156,27 @@ static void link_seeds(void)
 {
     Tca__Message message = TCA__MESSAGE__INIT;
 
-    Tca__PeerWelcome welcome = TCA__PEER_WELCOME__INIT;
-    welcome.resume_key = blob("that of the link");
-    welcome.received = 300;
-    message.body_case = TCA__MESSAGE__BODY_PEER_WELCOME;
-    message.peer_welcome = &welcome;
+    Tca__PeerWelcome welcome =
+        BODY_OF(peer_welcome, .resume_key = blob("that of the link"), .received = 300);
+    message = (Tca__Message)MESSAGE_OF(PEER_WELCOME, peer_welcome, &welcome);
     message_seed("peer-welcome", &message);
 
     Tca__PeerPong pong = TCA__PEER_PONG__INIT;
     pong.received = UINT64_MAX;
-    message.body_case = TCA__MESSAGE__BODY_PEER_PONG;
-    message.peer_pong = &pong;
+    message = (Tca__Message)MESSAGE_OF(PEER_PONG, peer_pong, &pong);
     message_seed("peer-pong", &message);
 
     Tca__PeerLeave leave = TCA__PEER_LEAVE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_LEAVE;
-    message.peer_leave = &leave;
+    message = (Tca__Message)MESSAGE_OF(PEER_LEAVE, peer_leave, &leave);
     message_seed("peer-leave", &message);
 
     Tca__PeerSessionGone gone[] = {TCA__PEER_SESSION_GONE__INIT, TCA__PEER_SESSION_GONE__INIT},
                          *gone_list[] = {&gone[0], &gone[1]};
-    Tca__PeerSessionsGone all = TCA__PEER_SESSIONS_GONE__INIT;
     gone[0].group = (char *)"job";
     gone[0].about = 2;
     gone[0].node_down = true;
-    all.n_gone = 2;
-    all.gone = gone_list;
-    message.body_case = TCA__MESSAGE__BODY_PEER_SESSIONS_GONE;
-    message.peer_sessions_gone = &all;
+    Tca__PeerSessionsGone all = BODY_OF(peer_sessions_gone, .n_gone = 2, .gone = gone_list);
+    message = (Tca__Message)MESSAGE_OF(PEER_SESSIONS_GONE, peer_sessions_gone, &all);
     message_seed("peer-sessions-gone", &message);
 }
 
@@ -206,30 +185,23 @@ static void message_seeds(void)
     Tca__Message message = TCA__MESSAGE__INIT;
     message_seed("nothing", &message);
 
-    Tca__Hello hello = TCA__HELLO__INIT;
-    hello.version = PROTO_VERSION;
-    hello.name = (char *)"himeno";
-    hello.group_size = 4;
-    message.body_case = TCA__MESSAGE__BODY_HELLO;
-    message.hello = &hello;
+    Tca__Hello hello =
+        BODY_OF(hello, .version = PROTO_VERSION, .name = (char *)"himeno", .group_size = 4);
+    message = (Tca__Message)MESSAGE_OF(HELLO, hello, &hello);
     message_seed("hello", &message);
 
-    Tca__Failure failure = TCA__FAILURE__INIT;
-    failure.status = 15;
-    failure.text = (char *)"region: 65 GiB asked, quota 64 GiB: raise quota_bytes";
-    message.body_case = TCA__MESSAGE__BODY_FAILURE;
-    message.failure = &failure;
+    Tca__Failure failure =
+        BODY_OF(failure, .status = 15,
+                .text = (char *)"region: 65 GiB asked, quota 64 GiB: raise quota_bytes");
+    message = (Tca__Message)MESSAGE_OF(FAILURE, failure, &failure);
     message_seed("failure", &message);
 
     Tca__Member members[] = {TCA__MEMBER__INIT, TCA__MEMBER__INIT},
                 *member_list[] = {&members[0], &members[1]};
-    Tca__GroupMembers group = TCA__GROUP_MEMBERS__INIT;
     members[1].rank = 1;
     members[1].incarnation = 0x1234567812345678;
-    group.n_members = 2;
-    group.members = member_list;
-    message.body_case = TCA__MESSAGE__BODY_GROUP_MEMBERS;
-    message.group_members = &group;
+    Tca__GroupMembers group = BODY_OF(group_members, .n_members = 2, .members = member_list);
+    message = (Tca__Message)MESSAGE_OF(GROUP_MEMBERS, group_members, &group);
     message_seed("group-members", &message);
 
     Tca__RailAddress rail = TCA__RAIL_ADDRESS__INIT, *rails[] = {&rail};
@@ -245,16 +217,12 @@ static void message_seeds(void)
     peer.rails = rails;
     peer.link_key = blob("the key of a new");
     peer.resume_key = blob("that of the link");
-    message.body_case = TCA__MESSAGE__BODY_PEER_HELLO;
-    message.peer_hello = &peer;
+    message = (Tca__Message)MESSAGE_OF(PEER_HELLO, peer_hello, &peer);
     message_seed("peer-hello", &message);
 
     uint64_t bindings[] = {1, 2, UINT64_MAX};
-    Tca__PeerUnbind unbind = TCA__PEER_UNBIND__INIT;
-    unbind.n_bindings = 3;
-    unbind.bindings = bindings;
-    message.body_case = TCA__MESSAGE__BODY_PEER_UNBIND;
-    message.peer_unbind = &unbind;
+    Tca__PeerUnbind unbind = BODY_OF(peer_unbind, .n_bindings = 3, .bindings = bindings);
+    message = (Tca__Message)MESSAGE_OF(PEER_UNBIND, peer_unbind, &unbind);
     message_seed("peer-unbind", &message);
     bind_seeds();
     offer_seeds();

@@ -66,7 +66,6 @@ static void send_done(struct fake *fake, uint32_t tag)
 
 static void welcome(struct fake *fake, uint32_t tag)
 {
-    Tca__Welcome welcome = TCA__WELCOME__INIT;
     if (fake->lie == FAKE_FRAME_VERSION) {
         struct frame_header header;
         frame_header_fill(&header, tag, 0);
@@ -75,13 +74,11 @@ static void welcome(struct fake *fake, uint32_t tag)
         return;
     }
     make_segments(fake);
-    welcome.version = PROTO_VERSION + (fake->lie == FAKE_VERSION);
-    welcome.node = 1;
-    welcome.node_name = (char *)"fake";
-    welcome.session = SESSION;
-    welcome.session_segment_bytes = sizeof(struct session_segment);
-    welcome.notify_segment_bytes = notify_segment_bytes(1);
-    welcome.daemon_version = (char *)"9.9.9";
+    Tca__Welcome welcome =
+        BODY_OF(welcome, .version = PROTO_VERSION + (fake->lie == FAKE_VERSION), .node = 1,
+                .node_name = (char *)"fake", .session = SESSION,
+                .session_segment_bytes = sizeof(struct session_segment),
+                .notify_segment_bytes = notify_segment_bytes(1), .daemon_version = (char *)"9.9.9");
     Tca__Rail rails[] = {TCA__RAIL__INIT, TCA__RAIL__INIT}, *rail_list[] = {rails, rails + 1};
     rails[FAKE_SHM - 1].name = rails[FAKE_SHM - 1].driver = (char *)"shm";
     rails[FAKE_OFI - 1].name = (char *)"ofi:tcp:lo";
@@ -97,7 +94,6 @@ static void welcome(struct fake *fake, uint32_t tag)
 
 static void region_granted(struct fake *fake, uint32_t tag, const Tca__RegionAlloc *alloc)
 {
-    Tca__RegionGranted granted = TCA__REGION_GRANTED__INIT;
     uint8_t bytes[HANDLE_BYTES];
     fake->region_bytes = (alloc->bytes + 4095) / 4096 * 4096;
     if (fake->region_fd >= 0)
@@ -107,10 +103,9 @@ static void region_granted(struct fake *fake, uint32_t tag, const Tca__RegionAll
     handle_encode(&(struct handle){.node = 1, .region = REGION, .length_bytes = fake->region_bytes},
                   bytes);
     bytes[20] ^= fake->lie == FAKE_BAD_HANDLE;
-    granted.region = REGION;
-    granted.address = 0x500000000000;
-    granted.bytes = fake->region_bytes;
-    granted.handle = (ProtobufCBinaryData){sizeof(bytes), bytes};
+    Tca__RegionGranted granted =
+        BODY_OF(region_granted, .region = REGION, .address = 0x500000000000,
+                .bytes = fake->region_bytes, .handle = (ProtobufCBinaryData){sizeof(bytes), bytes});
     const Tca__Message message = MESSAGE_OF(REGION_GRANTED, region_granted, &granted);
     send_message(fake, tag, &message, &fake->region_fd, 1);
 }
@@ -175,7 +170,6 @@ static void commit(struct fake *fake, uint32_t tag, const Tca__PlanCommit *commi
     enum { STEPS = 16 };
     Tca__Mapping mappings[PLAN_CHAINS_MAX][STEPS], *lists[PLAN_CHAINS_MAX][STEPS];
     Tca__ChainCommitted chains[PLAN_CHAINS_MAX], *chain_list[PLAN_CHAINS_MAX];
-    Tca__PlanCommitted committed = TCA__PLAN_COMMITTED__INIT;
 
     for (size_t i = 0; i < commit->n_chains; i++) {
         const Tca__Chain *chain = commit->chains[i];
@@ -199,9 +193,9 @@ static void commit(struct fake *fake, uint32_t tag, const Tca__PlanCommit *commi
     }
     if (fake->lie == FAKE_FEW_MAPPINGS)
         chains[0].n_mappings--;
-    committed.plan = fake->lie == FAKE_PLAN_NUMBER ? PLANS_PER_SESSION_MAX : plans++;
-    committed.n_chains = commit->n_chains - (fake->lie == FAKE_CHAIN_COUNT);
-    committed.chains = chain_list;
+    Tca__PlanCommitted committed = BODY_OF(
+        plan_committed, .plan = fake->lie == FAKE_PLAN_NUMBER ? PLANS_PER_SESSION_MAX : plans++,
+        .n_chains = commit->n_chains - (fake->lie == FAKE_CHAIN_COUNT), .chains = chain_list);
     const Tca__Message message = MESSAGE_OF(PLAN_COMMITTED, plan_committed, &committed);
     send_message(fake, tag, &message, &fake->notify_fd, fake->lie == FAKE_SEGMENT_SOURCES);
 }
@@ -210,15 +204,14 @@ static void commit(struct fake *fake, uint32_t tag, const Tca__PlanCommit *commi
 static void reach(struct fake *fake, uint32_t tag, const Tca__RegionReach *reach)
 {
     enum { BYTES = 8192 };
-    Tca__Mapping mapping = TCA__MAPPING__INIT;
     struct handle handle;
     must(reach->handle.len == HANDLE_BYTES && handle_decode(reach->handle.data, &handle) == 0);
     int fd = memory(fake->lie == FAKE_REACH_FILE ? BYTES / 2 : BYTES, true, NULL);
-    mapping.region = handle.region;
-    mapping.region_address = 0x510000000000;
-    mapping.region_bytes = fake->lie == FAKE_REACH_SHORT ? BYTES / 2 : BYTES;
-    mapping.region_fd = fake->lie == FAKE_REACH_DESCRIPTOR ? 2 : 1;
-    mapping.attached = fake->lie == FAKE_REACH_ATTACHED;
+    Tca__Mapping mapping =
+        BODY_OF(mapping, .region = handle.region, .region_address = 0x510000000000,
+                .region_bytes = fake->lie == FAKE_REACH_SHORT ? BYTES / 2 : BYTES,
+                .region_fd = fake->lie == FAKE_REACH_DESCRIPTOR ? 2 : 1,
+                .attached = fake->lie == FAKE_REACH_ATTACHED);
     const Tca__Message message = MESSAGE_OF(REGION_REACHED, region_reached, &mapping);
     send_message(fake, tag, &message, &fd, 1);
     close(fd);

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <sys/un.h>
 
+#include "proto/message.h"
 #include "proto/segment.h"
-#include "proto/tca.pb-c.h"
 
 enum fake_lie {
     FAKE_HONEST,

@@ -72,15 +72,9 @@ static void tear_down(void)
 
 static Tca__Share share_of(uint32_t id)
 {
-    Tca__Share share = TCA__SHARE__INIT;
-    share.id = id;
-    share.source_region = SOURCE;
-    share.source_fd = 1;
-    share.lane_fd = 2;
-    share.source_bytes = BYTES;
-    share.source_offset = 128;
-    share.target_region = TARGET;
-    share.target_offset = 8192;
+    Tca__Share share = BODY_OF(share, .id = id, .source_region = SOURCE, .source_fd = 1,
+                               .lane_fd = 2, .source_bytes = BYTES, .source_offset = 128,
+                               .target_region = TARGET, .target_offset = 8192);
     share.source_layout = share.target_layout =
         (ProtobufCBinaryData){layout_bytes(layout), (uint8_t *)layout};
     return share;

@@ -3,6 +3,7 @@
 
 #include "client/core/error.h"
 #include "client/include/tca.h"
+#include "proto/message.h"
 #include "proto/status.h"
 
 Test(names, are_never_null)
@@ -24,9 +25,8 @@ Test(names, errors_keep_their_text)
     cr_assert_str_eq(tca_error_text(), "step 3");
     cr_assert_eq(error_prefix(-EINVAL, "chain %d: ", 1), -EINVAL);
     cr_assert_str_eq(tca_error_text(), "chain 1: step 3");
-    Tca__Failure failure = TCA__FAILURE__INIT;
-    failure.status = status_to_wire(-EDQUOT);
-    failure.text = (char *)"full";
+    Tca__Failure failure =
+        BODY_OF(failure, .status = status_to_wire(-EDQUOT), .text = (char *)"full");
     cr_assert_eq(error_wire(&failure), -EDQUOT);
     cr_assert_str_eq(tca_error_text(), "full");
     failure.status = 0;

@@ -215,21 +215,17 @@ static inline void await(unsigned count)
 static inline void join(struct fake *fake, const char *name, uint32_t rank, uint32_t size,
                         uint64_t timeout_ns)
 {
-    Tca__GroupJoin body = TCA__GROUP_JOIN__INIT;
-    body.name = (char *)name;
-    body.rank = rank;
-    body.size = size;
-    body.timeout_ns = timeout_ns;
+    Tca__GroupJoin body = BODY_OF(group_join, .name = (char *)name, .rank = rank, .size = size,
+                                  .timeout_ns = timeout_ns);
     group_join(&fake->session, 77, &body);
 }
 
 static inline void gather(struct fake *fake, uint64_t sequence, const void *blob, size_t bytes,
                           uint64_t timeout_ns)
 {
-    Tca__Gather body = TCA__GATHER__INIT;
-    body.sequence = sequence;
-    body.blob = (ProtobufCBinaryData){.len = bytes, .data = (uint8_t *)blob};
-    body.timeout_ns = timeout_ns;
+    Tca__Gather body = BODY_OF(gather, .sequence = sequence,
+                               .blob = (ProtobufCBinaryData){.len = bytes, .data = (uint8_t *)blob},
+                               .timeout_ns = timeout_ns);
     group_gather(&fake->session, 78, &body);
 }
 
@@ -237,17 +233,15 @@ static inline void publish(struct fake *fake, const char *name, int fill)
 {
     uint8_t handle[HANDLE_BYTES];
     memset(handle, fill, sizeof handle);
-    Tca__Publish body = TCA__PUBLISH__INIT;
-    body.name = (char *)name;
-    body.handle = (ProtobufCBinaryData){.len = fill ? sizeof handle : 0, .data = handle};
+    Tca__Publish body =
+        BODY_OF(publish, .name = (char *)name,
+                .handle = (ProtobufCBinaryData){.len = fill ? sizeof handle : 0, .data = handle});
     group_publish(&fake->session, 79, &body);
 }
 
 static inline void look_up(struct fake *fake, const char *name, uint64_t timeout_ns)
 {
-    Tca__Lookup body = TCA__LOOKUP__INIT;
-    body.name = (char *)name;
-    body.timeout_ns = timeout_ns;
+    Tca__Lookup body = BODY_OF(lookup, .name = (char *)name, .timeout_ns = timeout_ns);
     group_lookup(&fake->session, 80, &body);
 }
 

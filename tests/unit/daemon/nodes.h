@@ -178,9 +178,8 @@ static inline void node_down(void *context, uint32_t peer, int error, const char
 static inline void node_take_offer(struct node *node, uint32_t peer, uint32_t tag,
                                    const Tca__PeerOffer *offer)
 {
-    Tca__PeerOffered offered = TCA__PEER_OFFERED__INIT;
-    offered.generation = offer->generation;
-    offered.offer = offer->offer;
+    Tca__PeerOffered offered =
+        BODY_OF(peer_offered, .generation = offer->generation, .offer = offer->offer);
     const Tca__Message answer = MESSAGE_OF(PEER_OFFERED, peer_offered, &offered);
     peers_reply(node->tcad.peers, peer, tag, &answer);
 }
@@ -247,13 +246,11 @@ static inline void node_open_as(struct node *node, const Tca__PeerHello *hello,
 
 static inline Tca__PeerHello node_hello(const struct node *node)
 {
-    Tca__PeerHello hello = TCA__PEER_HELLO__INIT;
-    hello.version = PROTO_VERSION;
-    hello.node = node->tcad.node;
-    hello.node_name = cluster_by_id(node->tcad.cluster, node->tcad.node)->name;
-    hello.incarnation = node->tcad.incarnation;
-    hello.cluster = node->tcad.cluster->name;
-    hello.daemon_version = (char *)"0.1.0";
+    Tca__PeerHello hello =
+        BODY_OF(peer_hello, .version = PROTO_VERSION, .node = node->tcad.node,
+                .node_name = cluster_by_id(node->tcad.cluster, node->tcad.node)->name,
+                .incarnation = node->tcad.incarnation, .cluster = node->tcad.cluster->name,
+                .daemon_version = (char *)"0.1.0");
     return hello;
 }
 
@@ -314,9 +311,7 @@ static inline void reply_take(void *context, int status, const Tca__Message *ans
 static inline void ask(struct node *node, uint32_t whom, const char *name, uint64_t timeout_ns,
                        struct reply *reply)
 {
-    Tca__PeerLookup lookup = TCA__PEER_LOOKUP__INIT;
-    lookup.group = (char *)"g";
-    lookup.name = (char *)name;
+    Tca__PeerLookup lookup = BODY_OF(peer_lookup, .group = (char *)"g", .name = (char *)name);
     const Tca__Message question = MESSAGE_OF(PEER_LOOKUP, peer_lookup, &lookup);
     unsigned before = reply->count;
     peers_request(node->tcad.peers, whom, &question, timeout_ns, reply_take, reply);

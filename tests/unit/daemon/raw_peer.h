@@ -125,17 +125,13 @@ static inline void raw_end(void)
 static inline void raw_hello(uint64_t incarnation, const uint8_t *resume_key)
 {
     struct sockaddr_in address = own_address(test.ports[1]);
-    Tca__PeerHello hello = TCA__PEER_HELLO__INIT;
 
     raw.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     cr_assert_eq(connect(raw.fd, (struct sockaddr *)&address, sizeof address), 0);
-    hello.version = PROTO_VERSION;
-    hello.node = 0;
-    hello.node_name = (char *)"n0";
-    hello.incarnation = incarnation;
-    hello.cluster = (char *)"test";
-    hello.daemon_version = (char *)"raw";
-    hello.link_key = (ProtobufCBinaryData){LINK_KEY_BYTES, (uint8_t *)raw_key};
+    Tca__PeerHello hello = BODY_OF(
+        peer_hello, .version = PROTO_VERSION, .node = 0, .node_name = (char *)"n0",
+        .incarnation = incarnation, .cluster = (char *)"test", .daemon_version = (char *)"raw",
+        .link_key = (ProtobufCBinaryData){LINK_KEY_BYTES, (uint8_t *)raw_key});
     if (resume_key)
         hello.resume_key = (ProtobufCBinaryData){LINK_KEY_BYTES, (uint8_t *)resume_key};
     const Tca__Message message = MESSAGE_OF(PEER_HELLO, peer_hello, &hello);

@@ -92,12 +92,8 @@ Test(group_hostile, the_root_believes_nothing)
 Test(group_hostile, only_the_root_passes_news_on)
 {
     make_group(3);
-    Tca__PeerSessionGone gone = TCA__PEER_SESSION_GONE__INIT;
-    gone.group = (char *)"g";
-    gone.user = 1000;
-    gone.rank = 0;
-    gone.session = fakes[0].session.id;
-    gone.about = 0 + 1;
+    Tca__PeerSessionGone gone = BODY_OF(peer_session_gone, .group = (char *)"g", .user = 1000,
+                                        .rank = 0, .session = fakes[0].session.id, .about = 0 + 1);
     cr_assert(!groups_session_gone(test.nodes[1].tcad.groups, 2, &gone));
     cr_assert_eq(fakes[1].gone_calls, 0);
     gone.about = 2 + 1;

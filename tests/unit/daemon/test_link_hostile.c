@@ -6,13 +6,10 @@ TestSuite(link_hostile, .init = setup, .fini = teardown);
 static void offer_raw(const char *driver, const char *plane, uint64_t generation, size_t bytes)
 {
     static uint8_t data[4 * OFFER_MAX_BYTES] = {0xff};
-    Tca__RailKey key = TCA__RAIL_KEY__INIT;
-    Tca__PeerOffer offer = TCA__PEER_OFFER__INIT;
-    key.driver = (char *)driver;
-    key.plane = (char *)plane;
-    offer.rail = driver ? &key : NULL;
-    offer.generation = generation;
-    offer.offer = (ProtobufCBinaryData){bytes, data};
+    Tca__RailKey key = BODY_OF(rail_key, .driver = (char *)driver, .plane = (char *)plane);
+    Tca__PeerOffer offer =
+        BODY_OF(peer_offer, .rail = driver ? &key : NULL, .generation = generation,
+                .offer = (ProtobufCBinaryData){bytes, data});
     links_offered(nodes[1].links, 0, ++question_count, &offer);
 }
 
@@ -94,10 +91,9 @@ Test(link_hostile, replies_that_nobody_may_send)
     for (unsigned i = 0; i < 3; i++) {
         struct waiter waiter;
         uint8_t data[2 * OFFER_MAX_BYTES] = {0};
-        Tca__PeerOffered offered = TCA__PEER_OFFERED__INIT;
         Tca__Done done = TCA__DONE__INIT;
-        offered.offer = (ProtobufCBinaryData){bytes[i], data};
-        offered.generation = i < 2;
+        Tca__PeerOffered offered = BODY_OF(
+            peer_offered, .offer = (ProtobufCBinaryData){bytes[i], data}, .generation = i < 2);
         const Tca__Message message = MESSAGE_OF(PEER_OFFERED, peer_offered, &offered);
         const Tca__Message other = MESSAGE_OF(DONE, done, &done);
         begin(0, 1, &waiter);

@@ -103,9 +103,8 @@ static unsigned cut_some(void)
 static void offer(struct node *node, uint32_t whom, unsigned generation, struct reply *taken)
 {
     uint8_t bytes[OFFER_MAX_BYTES] = {0};
-    Tca__PeerOffer offer = TCA__PEER_OFFER__INIT;
-    offer.generation = generation;
-    offer.offer = (ProtobufCBinaryData){sizeof bytes, bytes};
+    Tca__PeerOffer offer = BODY_OF(peer_offer, .generation = generation,
+                                   .offer = (ProtobufCBinaryData){sizeof bytes, bytes});
     const Tca__Message question = MESSAGE_OF(PEER_OFFER, peer_offer, &offer);
     peers_request(node->tcad.peers, whom, &question, LONG, reply_take, taken);
 }
