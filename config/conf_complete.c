@@ -19,15 +19,13 @@ struct completion {
 static void blame_absent(struct completion *c, const struct config_key *key)
 {
     const struct cluster *cluster = c->conf->cluster;
-    char *names = cluster_fold(cluster), *why;
+    char *names = cluster_fold(cluster);
 
-    if (asprintf(&why, "is not in %s, which has %zu node%s: %.200s; set name or id in [node]",
-                 c->conf->node.cluster_file, cluster->count, cluster->count == 1 ? "" : "s",
-                 names ? names : "?") < 0)
-        why = NULL;
-    conf_blame(c->conf, key, c->errors, why ? why : "is not in the cluster file");
+    conf_blame(c->conf, key, c->errors,
+               "is not in %s, which has %zu node%s: %.200s; set name or id in [node]",
+               c->conf->node.cluster_file, cluster->count, cluster->count == 1 ? "" : "s",
+               names ? names : "?");
     free(names);
-    free(why);
 }
 
 /* If both id and name are given, they must identify the same node. */
@@ -43,12 +41,8 @@ static const struct cluster_node *find_by_id(struct completion *c)
     }
     if (!conf_given(conf, name) || strcmp(node->name, conf->node.name) == 0)
         return node;
-    char *why;
-    if (asprintf(&why, "contradicts %s, where node %u is %s; remove id or name",
-                 conf->node.cluster_file, node->id, node->name) < 0)
-        why = NULL;
-    conf_blame(conf, name, c->errors, why ? why : "contradicts the cluster file");
-    free(why);
+    conf_blame(conf, name, c->errors, "contradicts %s, where node %u is %s; remove id or name",
+               conf->node.cluster_file, node->id, node->name);
     return NULL;
 }
 
@@ -97,14 +91,11 @@ static int join_cluster(struct completion *c)
 static void check_socket(struct completion *c)
 {
     const size_t max = sizeof(((struct sockaddr_un *)0)->sun_path) - 1;
-    char why[160];
 
-    if (strlen(c->conf->control.socket) <= max)
-        return;
-    snprintf(why, sizeof(why),
-             "has %zu bytes, but the limit is %zu; choose a shorter runtime_dir or socket",
-             strlen(c->conf->control.socket), max);
-    conf_blame(c->conf, KEY_AT(control.socket), c->errors, why);
+    if (strlen(c->conf->control.socket) > max)
+        conf_blame(c->conf, KEY_AT(control.socket), c->errors,
+                   "has %zu bytes, but the limit is %zu; choose a shorter runtime_dir or socket",
+                   strlen(c->conf->control.socket), max);
 }
 
 static void check_key_file(struct completion *c)
@@ -123,7 +114,7 @@ static void check_key_file(struct completion *c)
     }
     int fd = config_secret_open(c->conf->control.key_file, why, sizeof(why));
     if (fd < 0)
-        conf_blame(c->conf, key, c->errors, why);
+        conf_blame(c->conf, key, c->errors, "%s", why);
     else
         close(fd);
 }
@@ -131,13 +122,11 @@ static void check_key_file(struct completion *c)
 static void check_cpus(struct completion *c)
 {
     long have = sysconf(_SC_NPROCESSORS_CONF);
-    char why[128];
 
     for (int cpu = CPU_SETSIZE - 1; have > 0 && cpu >= have; cpu--)
         if (CPU_ISSET(cpu, &c->conf->engine.cpus)) {
-            snprintf(why, sizeof(why), "processor %d does not exist; this machine has 0-%ld", cpu,
-                     have - 1);
-            conf_blame(c->conf, KEY_AT(engine.cpus), c->errors, why);
+            conf_blame(c->conf, KEY_AT(engine.cpus), c->errors,
+                       "processor %d does not exist; this machine has 0-%ld", cpu, have - 1);
             return;
         }
 }

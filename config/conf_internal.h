@@ -53,4 +53,5 @@ const char *conf_rail_host(const struct tcad_conf *conf);
 
 /* Adds an error about the value of a key, with the file and line of the value. */
 void conf_blame(const struct tcad_conf *conf, const struct config_key *key,
-                struct config_errors *errors, const char *what);
+                struct config_errors *errors, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));

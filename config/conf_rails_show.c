@@ -14,17 +14,8 @@ static const void *field_of(const struct conf_rail *rail, const struct config_ke
 
 char *conf_rail_value(const struct conf_rail *rail, const struct config_key *key, bool *ret_given)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *to = open_memstream(&text, &bytes);
     *ret_given = conf_rail_gives(rail, key->name);
-    if (!to)
-        return NULL;
-    config_value_write(key, field_of(rail, key), to);
-    if (fclose(to) == 0)
-        return text;
-    free(text);
-    return NULL;
+    return config_value_text(key, field_of(rail, key));
 }
 
 void conf_rails_write(const struct tcad_conf *conf, FILE *to)

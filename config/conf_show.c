@@ -38,17 +38,7 @@ void tcad_conf_write(const struct tcad_conf *conf, FILE *to)
 
 char *tcad_conf_value(const struct tcad_conf *conf, const struct config_key *key)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *to = open_memstream(&text, &bytes);
-
-    if (!to)
-        return NULL;
-    config_value_write(key, conf_field_const(conf, key), to);
-    if (fclose(to) == 0)
-        return text;
-    free(text);
-    return NULL;
+    return config_value_text(key, conf_field_const(conf, key));
 }
 
 size_t tcad_conf_diff(const struct tcad_conf *before, const struct tcad_conf *after,

@@ -1,6 +1,7 @@
 #include "config/tcad_conf.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,16 +32,23 @@ static const char *conf_file(const struct tcad_conf *conf)
 }
 
 void conf_blame(const struct tcad_conf *conf, const struct config_key *key,
-                struct config_errors *errors, const char *what)
+                struct config_errors *errors, const char *format, ...)
 {
     size_t i = (size_t)(key - config_keys);
     bool overridden = conf->origins->keys[i].given && conf->origins->keys[i].line == 0;
-    char *value = tcad_conf_value(conf, key);
+    char *value = tcad_conf_value(conf, key), *what;
+    va_list args;
+
+    va_start(args, format);
+    if (vasprintf(&what, format, args) < 0)
+        what = NULL;
+    va_end(args);
 
     config_errors_add(errors, overridden ? override_file : conf_file(conf),
                       conf->origins->keys[i].line, "[%s] %s = %s: %s", key->section, key->name,
-                      value && *value ? value : "none", what);
+                      value && *value ? value : "none", what ? what : format);
     free(value);
+    free(what);
 }
 
 /* Reports an unknown key, with its section if it belongs to another one, or a suggestion. */

@@ -16,6 +16,8 @@ int config_value_parse(const struct config_key *key, const char *text, void *fie
 
 /* As in a configuration file; nothing for none. */
 void config_value_write(const struct config_key *key, const void *field, FILE *to);
+/* The same, from malloc; NULL: out of memory. */
+char *config_value_text(const struct config_key *key, const void *field);
 /* The legal values: "1ms to 1h", "tls or plain". */
 void config_value_write_range(const struct config_key *key, FILE *to);
 

@@ -135,6 +135,21 @@ void config_value_write(const struct config_key *key, const void *field, FILE *t
     }
 }
 
+char *config_value_text(const struct config_key *key, const void *field)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+
+    if (!to)
+        return NULL;
+    config_value_write(key, field, to);
+    if (fclose(to) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
 static void write_choice_names(const struct config_key *key, FILE *to)
 {
     const char *before_last = key->type == CONFIG_CHOICES ? ", " : " or ";
