@@ -3,6 +3,8 @@
  * starts are counted exactly once.
  */
 #include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <ctype.h>
 #include <errno.h>
 
 #include "client/compat/memory.h"
@@ -185,23 +187,69 @@ static void start(struct place at, uint64_t chain, enum outcome outcome)
         place_doubt(at, chain);
 }
 
+static const char *told = ""; /* which history this is */
+
 static void check_gets(unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        cr_assert(inbox_wait(SENDER, SLOT, TAG) == TCA_SUCCESS, "notification %u of %u", i, count);
-    cr_assert(inbox_test(SENDER, SLOT, TAG) == TCA_ERROR_NOT_READY, "one more than %u", count);
+        cr_assert(inbox_wait(SENDER, SLOT, TAG) == TCA_SUCCESS, "%snotification %u of %u", told, i,
+                  count);
+    cr_assert(inbox_test(SENDER, SLOT, TAG) == TCA_ERROR_NOT_READY, "%sone more than %u", told,
+              count);
 }
 
 TestSuite(inbox, .init = setup, .timeout = 30);
 
-Test(inbox, each_once)
+/*
+ * Histories of one place. A letter is a start of the chain of that name: alone it is good, with ! it fails
+ * and has arrived, with ? it fails and has not, with - it is refused, with ~ its notice arrives, and the data
+ * before it need not have: + is its notification. A digit: so many notifications can be taken. w: one is
+ * taken by waiting.
+ */
+struct history {
+    char name[40], steps[24];
+};
+
+ParameterizedTestParameters(inbox, histories)
 {
-    check_gets(0);
-    start(place, A_CHAIN, GOOD);
-    check_gets(1);
-    for (unsigned i = 0; i < 5; i++)
-        start(place, i, GOOD);
-    check_gets(5);
+    static struct history histories[] = {
+        {"each once", "0 A 1 C D E F G 5"},
+        {"seen before it was notified of", "A 1 A~ 0 + 1"},
+        {"failed and did not arrive",
+         "A? B 1 B 1"},                     /* the receiver finds out with the next chain */
+        {"failed and arrived", "A! 1 B 1"}, /* whatever the sender thinks */
+        {"failed and arrived unseen", "A! B 2"},
+        {"arrived and then late", "A! B 2 B~ w + 0 B 1"}, /* resolved doubts stay resolved */
+        {"repeated and then late", "A! A 1 A~ 0 + 1"}, /* the second one is not the next notice's */
+        {"repeated after it arrived", "A! A 1 A 1"},   /* repeating a start keeps its number */
+        {"repeated after it was taken", "A! 1 A 0 B 1"},
+        {"repeated after it did not arrive", "A? A? A 1 A 1"},
+        {"repeated in vain", "A! 1 A- B 1"}, /* its number is not free for another chain's */
+        {"refused", "A- 0 B 1"},
+    };
+    return cr_make_param_array(struct history, histories, sizeof histories / sizeof histories[0]);
+}
+
+ParameterizedTest(struct history *history, inbox, histories)
+{
+    char text[sizeof *history + 8];
+    snprintf(text, sizeof text, "%s, %s: ", history->name, history->steps);
+    told = text;
+    for (const char *step = history->steps; *step; step++)
+        if (isupper((unsigned char)*step)) {
+            start(place, (uint64_t)*step,
+                  step[1] == '!'   ? FAILED_THERE
+                  : step[1] == '?' ? FAILED_NOT_THERE
+                  : step[1] == '-' ? REFUSED
+                                   : GOOD);
+            notifications -= step[1] == '~';
+        } else if (isdigit((unsigned char)*step)) {
+            check_gets((unsigned)(*step - '0'));
+        } else if (*step == 'w') {
+            cr_assert(inbox_wait(SENDER, SLOT, TAG) == TCA_SUCCESS, "believed after a while");
+        } else {
+            notifications += *step == '+';
+        }
 }
 
 Test(inbox, other_slots_and_tags_are_others)
@@ -216,23 +264,6 @@ Test(inbox, other_slots_and_tags_are_others)
     cr_assert(inbox_wait(SENDER, SLOT + 1, TAG) == TCA_SUCCESS);
 }
 
-/* Its notice has arrived, the data before it need not have. */
-static void start_unnotified(uint64_t chain)
-{
-    start(place, chain, GOOD);
-    notifications--;
-}
-
-Test(inbox, seen_before_it_was_notified_of)
-{
-    start(place, A_CHAIN, GOOD);
-    check_gets(1);
-    start_unnotified(A_CHAIN);
-    check_gets(0);
-    notifications++;
-    check_gets(1);
-}
-
 Test(inbox, half_written)
 {
     start(place, A_CHAIN, GOOD);
@@ -241,105 +272,6 @@ Test(inbox, half_written)
     cr_assert(inbox_test(SENDER, SLOT + 1, TAG) == TCA_ERROR_NOT_READY);
     check_gets(0);
     table[place.index] = whole;
-    check_gets(1);
-}
-
-/* Another chain is started after it: the receiver finds out. */
-Test(inbox, failed_and_did_not_arrive)
-{
-    start(place, A_CHAIN, FAILED_NOT_THERE);
-    start(place, OTHER_CHAIN, GOOD);
-    check_gets(1);
-    start(place, OTHER_CHAIN, GOOD);
-    check_gets(1);
-}
-
-Test(inbox, failed_and_arrived)
-{
-    start(place, A_CHAIN, FAILED_THERE);
-    check_gets(1); /* it has arrived, whatever the sender thinks */
-    start(place, OTHER_CHAIN, GOOD);
-    check_gets(1);
-}
-
-Test(inbox, failed_and_arrived_unseen)
-{
-    start(place, A_CHAIN, FAILED_THERE);
-    start(place, OTHER_CHAIN, GOOD);
-    check_gets(2);
-}
-
-/* Resolved doubts stay resolved. */
-Test(inbox, arrived_and_then_late)
-{
-    start(place, A_CHAIN, FAILED_THERE);
-    start(place, OTHER_CHAIN, GOOD);
-    check_gets(2);
-    start_unnotified(OTHER_CHAIN);
-    cr_assert(inbox_wait(SENDER, SLOT, TAG) == TCA_SUCCESS, "believed after a while");
-    notifications++;
-    check_gets(0);
-    start(place, OTHER_CHAIN, GOOD);
-    check_gets(1);
-}
-
-/* The second notification of one notice does not count for the next one. */
-Test(inbox, repeated_and_then_late)
-{
-    start(place, A_CHAIN, FAILED_THERE);
-    start(place, A_CHAIN, GOOD);
-    check_gets(1);
-    start_unnotified(A_CHAIN);
-    check_gets(0);
-    notifications++;
-    check_gets(1);
-}
-
-/* Repeating the same start keeps the number. */
-Test(inbox, repeated_after_it_arrived)
-{
-    start(place, A_CHAIN, FAILED_THERE);
-    start(place, A_CHAIN, GOOD);
-    check_gets(1);
-    start(place, A_CHAIN, GOOD);
-    check_gets(1);
-}
-
-Test(inbox, repeated_after_it_was_taken)
-{
-    start(place, A_CHAIN, FAILED_THERE);
-    check_gets(1);
-    start(place, A_CHAIN, GOOD);
-    check_gets(0);
-    start(place, OTHER_CHAIN, GOOD);
-    check_gets(1);
-}
-
-Test(inbox, repeated_after_it_did_not_arrive)
-{
-    start(place, A_CHAIN, FAILED_NOT_THERE);
-    start(place, A_CHAIN, FAILED_NOT_THERE);
-    start(place, A_CHAIN, GOOD);
-    check_gets(1);
-    start(place, A_CHAIN, GOOD);
-    check_gets(1);
-}
-
-/* The repeated one was refused: its number is not free for another chain's. */
-Test(inbox, repeated_in_vain)
-{
-    start(place, A_CHAIN, FAILED_THERE);
-    check_gets(1);
-    start(place, A_CHAIN, REFUSED);
-    start(place, OTHER_CHAIN, GOOD);
-    check_gets(1);
-}
-
-Test(inbox, refused)
-{
-    start(place, A_CHAIN, REFUSED);
-    check_gets(0);
-    start(place, OTHER_CHAIN, GOOD);
     check_gets(1);
 }
 
