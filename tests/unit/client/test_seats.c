@@ -8,30 +8,38 @@
 #include "proto/status.h"
 #include "tests/unit/client/kit.h"
 
+static struct kit kit;
+
+static void end(void)
+{
+    kit_deinit(&kit);
+}
+
+TestSuite(seats, .fini = end);
+
 /* What an engine would do with the next entry of channel 0. */
-static struct submit_entry engine_take(struct kit *kit)
+static struct submit_entry engine_take(void)
 {
     static struct ring ring;
     struct submit_entry entry;
     if (!ring.shared)
-        ring_init(&ring, &kit->fake.segment->submit[0], kit->fake.segment->submit_entries[0],
+        ring_init(&ring, &kit.fake.segment->submit[0], kit.fake.segment->submit_entries[0],
                   sizeof(entry), SUBMIT_ENTRIES);
     cr_assert_eq(ring_pop(&ring, &entry), 1);
     return entry;
 }
 
-static void engine_complete(struct kit *kit, const struct complete_entry *entry)
+static void engine_complete(const struct complete_entry *entry)
 {
     static struct ring ring;
     if (!ring.shared)
-        ring_init(&ring, &kit->fake.segment->complete, kit->fake.segment->complete_entries,
+        ring_init(&ring, &kit.fake.segment->complete, kit.fake.segment->complete_entries,
                   sizeof(*entry), COMPLETE_ENTRIES);
     cr_assert_eq(ring_push(&ring, entry), 0);
 }
 
 Test(seats, the_daemon_seat_goes_through_the_rings)
 {
-    struct kit kit;
     kit_init(&kit, FAKE_DAEMON_SEAT);
     struct tca_plan *plan = put_plan(&kit, 0, false);
     struct tca_receipt receipt;
@@ -41,16 +49,16 @@ Test(seats, the_daemon_seat_goes_through_the_rings)
     cr_assert_eq(tca_start(plan), 0);
     cr_assert_eq(kit.fake.segment->engine_armed, 0);
     cr_assert_eq(read(kit.fake.engine_fd, &rung, sizeof(rung)), sizeof(rung));
-    struct submit_entry entry = engine_take(&kit);
+    struct submit_entry entry = engine_take();
     cr_assert_eq(tca_test(plan), 0);
     cr_assert_eq(tca_wait(plan, 1000), -ETIMEDOUT);
     cr_expect(strstr(tca_error_text(), "tcactl plan explain 7.0"), "%s", tca_error_text());
 
     struct complete_entry answer = {
         .plan = entry.plan, .sequence = entry.sequence + 1, .rail = FAKE_OFI};
-    engine_complete(&kit, &answer); /* of a start that never was */
+    engine_complete(&answer); /* of a start that never was */
     answer.plan = 4000;
-    engine_complete(&kit, &answer); /* of a plan that never was */
+    engine_complete(&answer); /* of a plan that never was */
     cr_assert_eq(tca_test(plan), 0);
     answer = (struct complete_entry){.plan = entry.plan,
                                      .sequence = entry.sequence,
@@ -63,7 +71,7 @@ Test(seats, the_daemon_seat_goes_through_the_rings)
                                      .taken_ns = entry.start_ns + 1,
                                      .posted_ns = entry.start_ns + 2,
                                      .done_ns = entry.start_ns + 3};
-    engine_complete(&kit, &answer);
+    engine_complete(&answer);
     cr_assert_eq(tca_wait(plan, 0), 0);
     cr_assert_eq(tca_plan_receipt(plan, &receipt), 0);
     cr_assert_eq(receipt.rail, TCA_RAIL_OFI);
@@ -77,18 +85,16 @@ Test(seats, the_daemon_seat_goes_through_the_rings)
     cr_assert_neq(receipt.seen_ns, 0);
 
     cr_assert_eq(tca_start(plan), 0); /* and one that fails */
-    entry = engine_take(&kit);
+    entry = engine_take();
     answer = (struct complete_entry){
         .plan = entry.plan, .sequence = entry.sequence, .status = status_to_wire(-ENETDOWN)};
-    engine_complete(&kit, &answer);
+    engine_complete(&answer);
     cr_assert_eq(tca_wait(plan, 0), -ENETDOWN);
     cr_assert_eq(tca_test(plan), -ENETDOWN);
-    kit_deinit(&kit);
 }
 
 Test(seats, a_full_ring_says_so)
 {
-    struct kit kit;
     struct tca_plan *plans[SUBMIT_ENTRIES + 1];
     kit_init(&kit, FAKE_DAEMON_SEAT);
     for (int i = 0; i <= SUBMIT_ENTRIES; i++)
@@ -96,26 +102,22 @@ Test(seats, a_full_ring_says_so)
     for (int i = 0; i < SUBMIT_ENTRIES; i++)
         cr_assert_eq(tca_start(plans[i]), 0);
     cr_assert_eq(tca_start(plans[SUBMIT_ENTRIES]), -EAGAIN);
-    engine_take(&kit);
+    engine_take();
     cr_assert_eq(tca_start(plans[SUBMIT_ENTRIES]), 0);
-    kit_deinit(&kit);
 }
 
 Test(seats, a_ring_that_makes_no_sense_ends_the_session)
 {
-    struct kit kit;
     kit_init(&kit, FAKE_DAEMON_SEAT);
     struct tca_plan *plan = put_plan(&kit, 0, false);
     cr_assert_eq(tca_start(plan), 0);
     atomic_store(&kit.fake.segment->complete.tail, 5000);
     cr_assert_eq(tca_wait(plan, TCA_FOREVER), -EPROTO);
     cr_assert_eq(tca_start(plan), -EPROTO);
-    kit_deinit(&kit);
 }
 
 Test(seats, both_seats_have_to_end)
 {
-    struct kit kit;
     struct tca_plan *plan;
     struct tca_receipt receipt;
     kit_init(&kit, FAKE_MIXED_SEATS);
@@ -134,7 +136,7 @@ Test(seats, both_seats_have_to_end)
 
     for (int daemon_first = 0; daemon_first < 2; daemon_first++) {
         cr_assert_eq(tca_start(plan), 0);
-        struct submit_entry entry = engine_take(&kit);
+        struct submit_entry entry = engine_take();
         struct complete_entry answer = {.plan = entry.plan,
                                         .sequence = entry.sequence,
                                         .rail = FAKE_OFI,
@@ -142,14 +144,14 @@ Test(seats, both_seats_have_to_end)
                                         .descriptors = 3,
                                         .done_ns = 1};
         if (daemon_first)
-            engine_complete(&kit, &answer);
+            engine_complete(&answer);
         else
             notify_raise_direct(&kit.fake.notify->lines[0], 1, 0);
         cr_assert_eq(tca_test(plan), 0);
         if (daemon_first)
             notify_raise_direct(&kit.fake.notify->lines[0], 2, 0);
         else
-            engine_complete(&kit, &answer);
+            engine_complete(&answer);
         cr_assert_eq(tca_test(plan), 1);
         cr_assert_eq(tca_plan_receipt(plan, &receipt), 0);
         cr_assert_eq(receipt.bytes, 24);
@@ -157,5 +159,4 @@ Test(seats, both_seats_have_to_end)
         cr_assert_eq(receipt.rail, TCA_RAIL_SHM, "of the first chain");
         cr_assert_eq(receipt.seat, TCA_SEAT_CLIENT);
     }
-    kit_deinit(&kit);
 }

@@ -12,9 +12,17 @@
 #include "proto/tca.pb-c.h"
 #include "tests/unit/client/kit.h"
 
+static struct kit kit;
+
+static void end(void)
+{
+    kit_deinit(&kit);
+}
+
+TestSuite(session, .fini = end);
+
 Test(session, starts_copy_and_notify)
 {
-    struct kit kit;
     kit_init(&kit, FAKE_HONEST);
     struct tca_plan *plan = put_plan(&kit, 0, false);
     struct tca_receipt receipt;
@@ -42,12 +50,10 @@ Test(session, starts_copy_and_notify)
     cr_assert_null(tca_plan_free(plan));
     cr_assert_eq(tca_region_free(kit.region), 0);
     cr_assert_eq(kit.fake.released, 2);
-    kit_deinit(&kit);
 }
 
 Test(session, timed_receipts_have_times)
 {
-    struct kit kit;
     kit_init(&kit, FAKE_HONEST);
     struct tca_plan *plan = put_plan(&kit, TCA_PLAN_TIMED, false);
     struct tca_receipt receipt;
@@ -55,12 +61,10 @@ Test(session, timed_receipts_have_times)
     cr_assert_eq(tca_plan_receipt(plan, &receipt), 0);
     cr_assert(receipt.start_ns > 0 && receipt.start_ns <= receipt.done_ns &&
               receipt.done_ns <= receipt.seen_ns);
-    kit_deinit(&kit);
 }
 
 Test(session, a_wait_step_is_released_by_a_notification)
 {
-    struct kit kit;
     kit_init(&kit, FAKE_HONEST);
     struct tca_plan *plan = put_plan(&kit, 0, true), *release = notify_plan(&kit, 0);
     for (int i = 0; i < 3; i++) {
@@ -76,7 +80,6 @@ Test(session, a_wait_step_is_released_by_a_notification)
         cr_assert_eq(kit.memory[4096], i + 1);
         cr_assert_eq(tca_wait(plan, 0), 0);
     }
-    kit_deinit(&kit);
 }
 
 static void expect_words(const char *const words[])
@@ -90,7 +93,6 @@ static void expect_words(const char *const words[])
 
 Test(session, time_outs_say_what_did_not_happen)
 {
-    struct kit kit;
     struct tca_plan *named;
     uint32_t rank;
     kit_init(&kit, FAKE_HONEST);
@@ -113,23 +115,19 @@ Test(session, time_outs_say_what_did_not_happen)
     EXPECT_WORDS("rank 0", "slot 5", "its slot 9 has 1");
     cr_assert_eq(tca_notified_wait_any(kit.session, 5, 1000000, &rank), -ETIMEDOUT);
     EXPECT_WORDS("slot 5", "within 0.001 s");
-    kit_deinit(&kit);
 }
 
 Test(session, a_silent_daemon_is_told_with_the_question)
 {
-    struct kit kit;
     struct tca_plan *plan;
     kit_init(&kit, FAKE_SILENT_COMMIT);
     cr_assert_eq(tca_plan_new(kit.session, &(struct tca_plan_args){.name = "collect"}, &plan), 0);
     cr_assert_eq(tca_plan_commit(plan, 0), -ETIMEDOUT);
     EXPECT_WORDS("plan \"collect\"", "committing", kit.fake.address.sun_path);
-    kit_deinit(&kit);
 }
 
 Test(session, a_sleeper_is_woken_by_another_process)
 {
-    struct kit kit;
     kit_init(&kit, FAKE_HONEST);
     pid_t child = fork();
     if (child == 0) {
@@ -141,12 +139,10 @@ Test(session, a_sleeper_is_woken_by_another_process)
     cr_assert_eq(tca_notified_wait(kit.session, 0, 3, TCA_FOREVER), 0);
     cr_assert_eq(waitpid(child, NULL, 0), child);
     cr_assert_eq(kit.fake.notify->sleeping, 0);
-    kit_deinit(&kit);
 }
 
 Test(session, events_break_plans)
 {
-    struct kit kit;
     kit_init(&kit, FAKE_HONEST);
     struct tca_plan *put = put_plan(&kit, 0, false), *waiting = put_plan(&kit, 0, true),
                     *broken = notify_plan(&kit, 2);
@@ -165,13 +161,11 @@ Test(session, events_break_plans)
     fake_event(&kit.fake, TCA__EVENT__KIND__PLAN_BROKEN, 123456, -ENETDOWN);
     fake_event(&kit.fake, TCA__EVENT__KIND__RANK_GONE, 123456, 0);
     cr_assert_eq(tca_start(put), -ESTALE);
-    kit_deinit(&kit);
 }
 
 /* The error code of a failed start and its text have the same cause. */
 Test(session, a_rail_notices_first)
 {
-    struct kit kit;
     struct ring completions;
     kit_init(&kit, FAKE_DAEMON_SEAT);
     struct tca_plan *plan = put_plan(&kit, 0, false);
@@ -186,12 +180,10 @@ Test(session, a_rail_notices_first)
     cr_assert_not_null(strstr(tca_error_text(), "owner died"), "%s", tca_error_text());
     cr_assert_eq(tca_test(plan), -EOWNERDEAD);
     cr_assert_eq(tca_start(plan), -EOWNERDEAD);
-    kit_deinit(&kit);
 }
 
 Test(session, a_dead_rank_is_told_once_its_notifications_are_taken)
 {
-    struct kit kit;
     kit_init(&kit, FAKE_HONEST);
     struct tca_plan *plan = notify_plan(&kit, 2), *waiting = put_plan(&kit, 0, true);
     cr_assert_eq(tca_start(plan), 0);
@@ -203,12 +195,10 @@ Test(session, a_dead_rank_is_told_once_its_notifications_are_taken)
     cr_assert_eq(tca_notified(kit.session, 0, 2), -EOWNERDEAD);
     cr_assert_eq(tca_wait(waiting, TCA_FOREVER), -EOWNERDEAD);
     cr_assert_eq(tca_start(plan), -EOWNERDEAD);
-    kit_deinit(&kit);
 }
 
 Test(session, a_daemon_that_goes_ends_every_wait)
 {
-    struct kit kit;
     kit_init(&kit, FAKE_HONEST);
     struct tca_plan *waiting = put_plan(&kit, 0, true);
     struct tca_region *region;
@@ -219,12 +209,10 @@ Test(session, a_daemon_that_goes_ends_every_wait)
     cr_assert_eq(tca_start(waiting), -EHOSTDOWN);
     cr_assert_eq(tca_region_alloc(kit.session, 1, &region), -EHOSTDOWN);
     cr_assert_not_null(strstr(tca_error_text(), kit.fake.address.sun_path));
-    kit_deinit(&kit);
 }
 
 Test(session, a_child_must_open_its_own)
 {
-    struct kit kit;
     kit_init(&kit, FAKE_HONEST);
     pid_t child = fork();
     if (child == 0) {
@@ -237,12 +225,10 @@ Test(session, a_child_must_open_its_own)
     cr_assert_eq(waitpid(child, &status, 0), child);
     cr_assert_eq(status, 0);
     cr_assert_eq(tca_region_free(kit.region), 0);
-    kit_deinit(&kit);
 }
 
 Test(session, a_group_of_one_needs_no_daemon)
 {
-    struct kit kit;
     uint64_t one = 42, all = 0;
     kit_init(&kit, FAKE_HONEST);
     cr_assert_eq(tca_allgather(kit.session, &one, sizeof(one), &all, TCA_DEFAULT), 0);
@@ -252,13 +238,11 @@ Test(session, a_group_of_one_needs_no_daemon)
     cr_assert_eq(tca_node_of(kit.session, 0), 1);
     cr_assert_eq(tca_node_of(kit.session, 1), -EINVAL);
     cr_assert_str_eq(tca_node_name(kit.session), "fake");
-    kit_deinit(&kit);
 }
 
 /* The result of a commit that has timed out is released when it arrives. */
 Test(session, a_late_answer_is_released)
 {
-    struct kit kit;
     struct tca_plan *plan;
     kit_init(&kit, FAKE_LATE_COMMIT);
     cr_assert_eq(tca_plan_new(kit.session, NULL, &plan), 0);
@@ -271,5 +255,4 @@ Test(session, a_late_answer_is_released)
     cr_assert_eq(tca_notified(kit.session, 0, 0), 1);
     cr_assert_eq(tca_region_free(kit.region), 0);
     cr_assert_eq(kit.fake.released, 2, "the first plan and the region");
-    kit_deinit(&kit);
 }

@@ -71,12 +71,19 @@ static struct chain_step wait_step(uint64_t count)
     return (struct chain_step){.kind = CHAIN_WAIT, .wait = {&line, &taken, count}};
 }
 
-static struct chain *make(const struct chain_step *steps, uint32_t count)
+static struct chain *chain;
+
+static void make(const struct chain_step *steps, uint32_t count)
 {
-    struct chain *chain;
     cr_assert(chain_new(steps, count, &chain) == 0);
-    return chain;
 }
+
+static void end(void)
+{
+    cr_assert(chain_free(chain) == NULL);
+}
+
+TestSuite(chain, .fini = end);
 
 static void notify(uint64_t value)
 {
@@ -86,7 +93,7 @@ static void notify(uint64_t value)
 Test(chain, of_one_put_that_is_done_at_once)
 {
     const struct chain_step steps[] = {put_step(0, false)};
-    struct chain *chain = make(steps, 1);
+    make(steps, 1);
     script[0].at_once = true;
     for (unsigned i = 1; i <= 3; i++) {
         cr_assert(chain_start(chain) == 1);
@@ -95,22 +102,20 @@ Test(chain, of_one_put_that_is_done_at_once)
     cr_assert(chain_run(chain) == 1 && script[0].posted == 3);
     cr_assert(chain_posted_ns(chain) == 100);
     cr_assert(chain_retries(chain) == 0);
-    chain_free(chain);
 }
 
 Test(chain, of_nothing)
 {
-    struct chain *chain = make(NULL, 0);
+    make(NULL, 0);
     cr_assert(chain_start(chain) == 1);
     cr_assert(!chain_waiting(chain));
-    cr_assert(chain_free(chain) == NULL);
     cr_assert(chain_free(NULL) == NULL);
 }
 
 Test(chain, keeps_several_puts_in_flight)
 {
     const struct chain_step steps[] = {put_step(0, false), put_step(1, false), put_step(2, false)};
-    struct chain *chain = make(steps, 3);
+    make(steps, 3);
     cr_assert(chain_start(chain) == 0);
     cr_assert(script[2].posted == 1);
     cr_assert(chain_start(chain) == -EBUSY);
@@ -120,7 +125,6 @@ Test(chain, keeps_several_puts_in_flight)
     complete(1, 0);
     cr_assert(chain_run(chain) == 1);
     cr_assert(chain_posted_ns(chain) == 102);
-    chain_free(chain);
 }
 
 Test(chain, ends_with_its_flushes)
@@ -129,7 +133,7 @@ Test(chain, ends_with_its_flushes)
         put_step(0, false),
         {.kind = CHAIN_FLUSH, .flush = {&scripted, (struct driver_peer *)&script[1]}},
         {.kind = CHAIN_FLUSH, .flush = {&scripted, (struct driver_peer *)&script[2]}}};
-    struct chain *chain = make(steps, 3);
+    make(steps, 3);
     script[0].at_once = true;
     script[2].answer = -EAGAIN;
     cr_assert(chain_start(chain) == 0);
@@ -146,7 +150,6 @@ Test(chain, ends_with_its_flushes)
     complete(1, -ETIMEDOUT);
     complete(2, 0);
     cr_assert(chain_run(chain) == -ETIMEDOUT);
-    chain_free(chain);
 }
 
 static int scripted_call(void *context, struct driver_op *op)
@@ -160,7 +163,7 @@ Test(chain, calls_its_owner)
     const struct chain_step steps[] = {put_step(0, false),
                                        {.kind = CHAIN_CALL, .call = {scripted_call, &script[1]}},
                                        put_step(2, true)};
-    struct chain *chain = make(steps, 3);
+    make(steps, 3);
     script[1].answer = -EAGAIN;
     cr_assert(chain_start(chain) == 0);
     cr_assert(script[0].posted == 1 && script[1].posted == 0);
@@ -177,13 +180,12 @@ Test(chain, calls_its_owner)
     complete(0, 0);
     complete(1, -EOWNERDEAD);
     cr_assert(chain_run(chain) == -EOWNERDEAD && script[2].posted == 1);
-    chain_free(chain);
 }
 
 Test(chain, waits_at_a_fence)
 {
     const struct chain_step steps[] = {put_step(0, false), put_step(1, false), put_step(2, true)};
-    struct chain *chain = make(steps, 3);
+    make(steps, 3);
     cr_assert(chain_start(chain) == 0);
     cr_assert(script[1].posted == 1 && script[2].posted == 0);
     complete(1, 0);
@@ -192,14 +194,13 @@ Test(chain, waits_at_a_fence)
     cr_assert(chain_run(chain) == 0 && script[2].posted == 1);
     complete(2, 0);
     cr_assert(chain_run(chain) == 1);
-    chain_free(chain);
 }
 
 Test(chain, waits_for_notifications)
 {
     const struct chain_step steps[] = {wait_step(2), put_step(0, false), wait_step(1),
                                        put_step(1, false)};
-    struct chain *chain = make(steps, 4);
+    make(steps, 4);
     script[0].at_once = script[1].at_once = true;
     cr_assert(chain_start(chain) == 0);
     cr_assert(chain_waiting(chain) && script[0].posted == 0);
@@ -214,13 +215,12 @@ Test(chain, waits_for_notifications)
     /* again, with all notifications already there */
     notify(6);
     cr_assert(chain_start(chain) == 1 && script[1].posted == 2);
-    chain_free(chain);
 }
 
 Test(chain, tries_again_what_was_refused)
 {
     const struct chain_step steps[] = {put_step(0, false), put_step(1, false)};
-    struct chain *chain = make(steps, 2);
+    make(steps, 2);
     script[0].at_once = script[1].at_once = true;
     script[1].answer = -EAGAIN;
     cr_assert(chain_start(chain) == 0);
@@ -233,13 +233,12 @@ Test(chain, tries_again_what_was_refused)
     cr_assert(chain_retries(chain) == 1);
     cr_assert(chain_start(chain) == 1);
     cr_assert(chain_retries(chain) == 0, "of an earlier start");
-    chain_free(chain);
 }
 
 Test(chain, ends_when_a_put_is_impossible)
 {
     const struct chain_step steps[] = {put_step(0, false), put_step(1, false), put_step(2, false)};
-    struct chain *chain = make(steps, 3);
+    make(steps, 3);
     script[1].answer = -EHOSTDOWN;
     cr_assert(chain_start(chain) == 0, "one is still in flight");
     cr_assert(script[2].posted == 0);
@@ -249,26 +248,24 @@ Test(chain, ends_when_a_put_is_impossible)
     script[1].answer = 0;
     script[0].at_once = script[1].at_once = script[2].at_once = true;
     cr_assert(chain_start(chain) == 1, "and can be started again");
-    chain_free(chain);
 }
 
 Test(chain, ends_when_a_put_fails_later)
 {
     const struct chain_step steps[] = {put_step(0, false), wait_step(1), put_step(1, false)};
-    struct chain *chain = make(steps, 3);
+    make(steps, 3);
     cr_assert(chain_start(chain) == 0);
     complete(0, -ESTALE);
     notify(1);
     cr_assert(chain_run(chain) == -ESTALE);
     cr_assert(script[1].posted == 0);
     cr_assert(atomic_load(&taken) == 0, "a failed chain takes no notification");
-    chain_free(chain);
 }
 
 Test(chain, the_first_error_counts)
 {
     const struct chain_step steps[] = {put_step(0, false), put_step(1, false)};
-    struct chain *chain = make(steps, 2);
+    make(steps, 2);
     cr_assert(chain_start(chain) == 0);
     script[1].op->fault = 7;
     script[0].op->fault = 8;
@@ -282,13 +279,12 @@ Test(chain, the_first_error_counts)
     complete(0, -ESTALE);
     cr_assert(chain_run(chain) == -ESTALE);
     cr_assert(chain_fault(chain) == 0, "what was said of another failure");
-    chain_free(chain);
 }
 
 Test(chain, is_cancelled)
 {
     const struct chain_step steps[] = {put_step(0, false), wait_step(1), put_step(1, false)};
-    struct chain *chain = make(steps, 3);
+    make(steps, 3);
     chain_cancel(chain, -ECANCELED); /* not running: nothing to cancel */
     cr_assert(chain_start(chain) == 0);
     chain_cancel(chain, -EOWNERDEAD);
@@ -305,7 +301,6 @@ Test(chain, is_cancelled)
     complete(0, 0);
     complete(1, 0);
     cr_assert(chain_run(chain) == 1, "nothing was left to cancel");
-    chain_free(chain);
 }
 
 Test(chain, posts_in_order_whatever_happens)
@@ -313,7 +308,7 @@ Test(chain, posts_in_order_whatever_happens)
     struct chain_step steps[PUTS];
     for (unsigned i = 0; i < PUTS; i++)
         steps[i] = put_step(i, i % 3 == 2);
-    struct chain *chain = make(steps, PUTS);
+    make(steps, PUTS);
     int r = chain_start(chain);
     for (unsigned round = 0; r == 0; round++) {
         for (unsigned i = 0; i < PUTS; i++) {
@@ -326,7 +321,6 @@ Test(chain, posts_in_order_whatever_happens)
     cr_assert(r == 1 && order_count == PUTS);
     for (unsigned i = 0; i < PUTS; i++)
         cr_assert(order[i] == i);
-    chain_free(chain);
 }
 
 /* ---- starts that end early ---- */
@@ -340,7 +334,7 @@ static struct chain_step flush_step(unsigned put)
 Test(chain, that_has_put_everything_is_not_failed_by_a_cancel)
 {
     const struct chain_step steps[] = {put_step(0, false), flush_step(1)};
-    struct chain *chain = make(steps, 2);
+    make(steps, 2);
     script[1].answer = -EAGAIN;
     cr_assert(chain_start(chain) == 0);
     chain_cancel(chain, -EOWNERDEAD);
@@ -355,7 +349,6 @@ Test(chain, that_has_put_everything_is_not_failed_by_a_cancel)
     complete(0, -ESTALE);
     complete(1, 0);
     cr_assert(chain_run(chain) == -ESTALE);
-    chain_free(chain);
 }
 
 Test(chain, loses_what_is_behind_without_harm)
@@ -364,7 +357,7 @@ Test(chain, loses_what_is_behind_without_harm)
     struct chain_step steps[] = {put_step(0, false), put_step(1, true), put_step(2, true)};
     for (int i = 0; i < 3; i++)
         steps[i].gone = &gone[i];
-    struct chain *chain = make(steps, 3);
+    make(steps, 3);
     cr_assert(chain_start(chain) == 0); /* 0 is in flight, the others wait for it */
     gone[0] = true;
     chain_lose(chain, -ESTALE);
@@ -376,7 +369,6 @@ Test(chain, loses_what_is_behind_without_harm)
     complete(1, 0);
     cr_assert(chain_run(chain) == -EOWNERDEAD);
     cr_assert(script[2].posted == 0);
-    chain_free(chain);
 }
 
 Test(chain, stops_what_it_has_posted_in_vain)
@@ -385,7 +377,7 @@ Test(chain, stops_what_it_has_posted_in_vain)
     struct chain_step steps[] = {put_step(0, false), put_step(1, false), put_step(2, true)};
     for (int i = 0; i < 3; i++)
         steps[i].gone = &gone[i];
-    struct chain *chain = make(steps, 3);
+    make(steps, 3);
     cr_assert(chain_start(chain) == 0); /* 2 waits for the others */
     gone[1] = gone[2] = true;
     chain_lose(chain, -ESTALE);
@@ -393,7 +385,6 @@ Test(chain, stops_what_it_has_posted_in_vain)
     complete(1, -ESTALE);
     complete(0, 0);
     cr_assert(chain_run(chain) == -ESTALE && script[2].posted == 0);
-    chain_free(chain);
 }
 
 Test(chain, loses_who_would_notify)
@@ -402,7 +393,7 @@ Test(chain, loses_who_would_notify)
     struct chain_step steps[] = {put_step(0, false), wait_step(1), wait_step(1),
                                  put_step(1, false)};
     steps[1].gone = steps[2].gone = &gone[0];
-    struct chain *chain = make(steps, 4);
+    make(steps, 4);
     script[0].at_once = script[1].at_once = true;
     cr_assert(chain_start(chain) == 0 && chain_waiting(chain));
     notify(1);
@@ -410,14 +401,13 @@ Test(chain, loses_who_would_notify)
     chain_lose(chain, -EOWNERDEAD); /* it has notified once before */
     cr_assert(chain_run(chain) == -EOWNERDEAD);
     cr_assert(atomic_load(&taken) == 1 && script[1].posted == 0);
-    chain_free(chain);
 }
 
 Test(chain, in_a_hurry_waits_for_nothing)
 {
     const struct chain_step steps[] = {put_step(0, false), put_step(1, true), wait_step(1),
                                        put_step(2, false)};
-    struct chain *chain = make(steps, 4);
+    make(steps, 4);
     script[1].at_once = script[2].at_once = true;
     cr_assert(chain_start(chain) == 0);
     chain_hurry(chain, -ECANCELED);
@@ -427,12 +417,10 @@ Test(chain, in_a_hurry_waits_for_nothing)
     cr_assert(chain_start(chain) == 0);
     complete(0, 0);
     cr_assert(chain_run(chain) == 1 && script[2].posted == 1);
-    chain_free(chain);
 }
 
 Test(chain, too_many_steps)
 {
-    struct chain *chain = NULL;
     const struct chain_step none = {0};
     cr_assert(chain_new(&none, CHAIN_STEPS_MAX + 1, &chain) == -E2BIG);
     cr_assert(chain_new(&none, UINT32_MAX, &chain) == -E2BIG);
