@@ -5,12 +5,10 @@
  */
 #include <errno.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "client/core/layouts.h"
 #include "client/msg/msg.h"
+#include "tests/integration/expect.h"
 #include "tests/unit/proto/random.h"
 
 enum { PACKETS = 600, REQUESTS = 24, END = 99, BYTES = 5000, CREDITS = 6, LAYOUT_ROOM = 512 };
@@ -21,10 +19,10 @@ static struct tca_msg *msg;
 static struct msg_peer *peer; /* the other rank */
 static struct random dice;
 
-static int fail(const char *what, int error)
+static _Noreturn void fail(const char *what, int error)
 {
     printf("%s: %d: %s\n", what, error, tca_error_text());
-    return -EIO;
+    exit(1);
 }
 
 /* ---- rank 1 */
@@ -38,63 +36,57 @@ static struct {
     struct tca_handle handle; /* of other memory, which it offers */
 } hostile;
 
-static int make_put(struct tca_put put, uint32_t slot, struct tca_plan **ret_plan)
+static struct tca_plan *make_put(struct tca_put put, uint32_t slot)
 {
-    int r = msg_plan_new(msg, 0, ret_plan);
+    struct tca_plan *plan;
 
     put.target = peer->area;
     put.target_offset_bytes += peer->area_bytes;
-    if (r >= 0)
-        r = tca_plan_put(*ret_plan, &put);
-    if (r >= 0)
-        r = tca_plan_notify(*ret_plan, 0, peer->slot + slot);
-    return r < 0 ? r : tca_plan_commit(*ret_plan, TCA_DEFAULT);
+    check(msg_plan_new(msg, 0, &plan), "plan");
+    check(tca_plan_put(plan, &put), "put");
+    check(tca_plan_notify(plan, 0, peer->slot + slot), "notify");
+    check(tca_plan_commit(plan, TCA_DEFAULT), "commit");
+    return plan;
 }
 
-static int prepare(void)
+static void prepare(void)
 {
-    void *offered = NULL;
-    int r = tca_alloc(session, MSG_RING * MSG_PACKET_BYTES, (void **)&hostile.memory);
+    void *offered;
 
-    if (r >= 0) /* rank 0 puts there: not into packets that are on their way */
-        r = tca_alloc(session, BYTES, &offered);
-    if (r >= 0)
-        r = tca_handle_of(session, offered, BYTES, &hostile.handle);
-    for (uint32_t i = 0; r >= 0 && i < MSG_RING; i++) {
-        struct tca_put put = {.source_address = hostile.memory + i * MSG_PACKET_BYTES,
-                              .target_offset_bytes = offsetof(struct msg_area, packets[i]),
-                              .bytes = MSG_PACKET_BYTES};
-        r = make_put(put, MSG_SLOT_RING, &hostile.puts[i]);
-    }
-    if (r >= 0)
-        r = tca_alloc(session, COUNT_BYTES, (void **)&hostile.counts);
-    if (r >= 0)
-        r = make_put((struct tca_put){.source_address = hostile.counts,
-                                      .target_offset_bytes = offsetof(struct msg_area, confirmed),
-                                      .bytes = COUNT_BYTES},
-                     MSG_SLOT_WAKE, &hostile.put_counts);
-    for (uint32_t i = 0; r >= 0 && i < MSG_SLOTS; i++)
-        r = msg_plan_notify(peer, msg, peer->slot + i, &hostile.notifications[i]);
-    return r < 0 ? fail("preparing", r) : 0;
+    check(tca_alloc(session, MSG_RING * MSG_PACKET_BYTES, (void **)&hostile.memory), "memory");
+    /* rank 0 puts there: not into packets that are on their way */
+    check(tca_alloc(session, BYTES, &offered), "memory");
+    check(tca_handle_of(session, offered, BYTES, &hostile.handle), "handle");
+    for (uint32_t i = 0; i < MSG_RING; i++)
+        hostile.puts[i] =
+            make_put((struct tca_put){.source_address = hostile.memory + i * MSG_PACKET_BYTES,
+                                      .target_offset_bytes = offsetof(struct msg_area, packets[i]),
+                                      .bytes = MSG_PACKET_BYTES},
+                     MSG_SLOT_RING);
+    check(tca_alloc(session, COUNT_BYTES, (void **)&hostile.counts), "memory");
+    hostile.put_counts =
+        make_put((struct tca_put){.source_address = hostile.counts,
+                                  .target_offset_bytes = offsetof(struct msg_area, confirmed),
+                                  .bytes = COUNT_BYTES},
+                 MSG_SLOT_WAKE);
+    for (uint32_t i = 0; i < MSG_SLOTS; i++)
+        check(msg_plan_notify(peer, msg, peer->slot + i, &hostile.notifications[i]), "notifier");
 }
 
-static int start(struct tca_plan *plan)
+static void start(struct tca_plan *plan)
 {
-    int r = tca_start(plan);
-    if (r >= 0)
-        r = tca_wait(plan, TCA_DEFAULT);
-    return r < 0 ? fail("the hostile rank", r) : 0;
+    check(tca_start(plan), "start");
+    check(tca_wait(plan, TCA_DEFAULT), "wait");
 }
 
-static int write_packet(struct msg_head head, const void *payload, size_t bytes)
+static void write_packet(struct msg_head head, const void *payload, size_t bytes)
 {
     uint32_t place = ++peer->sent % MSG_RING;
     uint8_t *packet = hostile.memory + place * MSG_PACKET_BYTES;
 
     for (uint64_t round = 0; peer->sent - peer->confirmed > MSG_RING; round++) {
         int r = tca_notified(session, 0, msg->slot + MSG_SLOT_CREDIT);
-        if (r < 0)
-            return fail("waiting for credits", r);
+        check(r, "waiting for credits");
         if (r > 0)
             peer->confirmed += MSG_CREDIT;
         tca_pause(round);
@@ -102,7 +94,7 @@ static int write_packet(struct msg_head head, const void *payload, size_t bytes)
     head.seq = peer->sent;
     memcpy(packet, &head, sizeof(head));
     memcpy(packet + sizeof(head), payload, bytes);
-    return start(hostile.puts[place]);
+    start(hostile.puts[place]);
 }
 
 static uint64_t any_length(void)
@@ -125,7 +117,7 @@ static size_t any_layout(uint8_t data[LAYOUT_ROOM])
     return bytes > 0 ? (size_t)bytes - (random_below(&dice, 8) == 0) : 0;
 }
 
-static int any_packet(void)
+static void any_packet(void)
 {
     static const uint16_t sizes[] = {0, 1, 8, sizeof(struct msg_note), 2032, 2033, UINT16_MAX};
     static const uint16_t right[] = {0, 16, 8, sizeof(struct msg_note), sizeof(struct msg_note),
@@ -140,9 +132,7 @@ static int any_packet(void)
         ((uint8_t *)&payload.note.handle)[random_below(&dice, sizeof(struct tca_handle))] ^= 1;
     if (random_below(&dice, 16) == 0) {
         hostile.counts[random_below(&dice, TCA_MSG_PAIRS)].value = any_length();
-        int r = start(hostile.put_counts);
-        if (r < 0)
-            return r;
+        start(hostile.put_counts);
     }
     struct msg_head head = {
         .kind = (uint8_t)kind,
@@ -156,49 +146,52 @@ static int any_packet(void)
         bytes += any_layout(payload.layout);
         head.bytes = (uint16_t)bytes;
     }
-    return write_packet(head, &payload, bytes);
+    write_packet(head, &payload, bytes);
 }
 
 /* The length of a pair's message beyond its receive, and then its data. */
-static int too_long(void)
+static void too_long(void)
 {
     const uint64_t bytes = 1ull << 40;
-    int r = write_packet((struct msg_head){.kind = MSG_PAIRED, .bytes = 8}, &bytes, sizeof(bytes));
 
-    return r < 0 ? r : start(hostile.notifications[MSG_SLOT_DATA]);
+    write_packet((struct msg_head){.kind = MSG_PAIRED, .bytes = 8}, &bytes, sizeof(bytes));
+    start(hostile.notifications[MSG_SLOT_DATA]);
 }
 
 /* The notice of a receive whose memory nobody has. */
-static int bad_memory(void)
+static void bad_memory(void)
 {
     struct msg_note note = {.bytes = BYTES};
 
     memset(&note.handle, 0x5a, sizeof(note.handle));
-    return write_packet((struct msg_head){.kind = MSG_NOTICE, .bytes = sizeof(note), .tag = 1},
-                        &note, sizeof(note));
+    write_packet((struct msg_head){.kind = MSG_NOTICE, .bytes = sizeof(note), .tag = 1}, &note,
+                 sizeof(note));
 }
 
-static int attack(void)
+static void meet(void)
 {
-    int r = prepare();
+    check(tca_barrier(session, TCA_DEFAULT), "barrier");
+}
 
-    if (r >= 0 && (r = tca_barrier(session, TCA_DEFAULT)) >= 0 && (r = too_long()) >= 0)
-        r = bad_memory();
-    if (r >= 0)
-        r = tca_barrier(session, TCA_DEFAULT);
-    for (int i = 0, credits = 0; r >= 0 && i < PACKETS; i++) {
-        r = any_packet();
-        if (r >= 0 && random_below(&dice, 16) == 0) {
+static void attack(void)
+{
+    prepare();
+    meet();
+    too_long();
+    bad_memory();
+    meet();
+    for (int i = 0, credits = 0; i < PACKETS; i++) {
+        any_packet();
+        if (random_below(&dice, 16) == 0) {
             uint32_t slot = (uint32_t)random_below(&dice, MSG_SLOTS);
             if (slot != MSG_SLOT_RING && (slot != MSG_SLOT_CREDIT || credits++ < CREDITS))
-                r = start(hostile.notifications[slot]);
+                start(hostile.notifications[slot]);
         }
     }
-    if (r >= 0)
-        r = write_packet((struct msg_head){.kind = MSG_SHORT, .tag = END}, "", 0);
-    if (r >= 0 && (r = tca_barrier(session, TCA_DEFAULT)) >= 0)
-        r = start(hostile.notifications[MSG_SLOT_RING]); /* without a packet */
-    return r < 0 ? r : tca_barrier(session, TCA_DEFAULT);
+    write_packet((struct msg_head){.kind = MSG_SHORT, .tag = END}, "", 0);
+    meet();
+    start(hostile.notifications[MSG_SLOT_RING]); /* without a packet */
+    meet();
 }
 
 /* ---- rank 0 */
@@ -207,20 +200,19 @@ static struct tca_msg_request *requests[REQUESTS];
 static uint8_t *buffers[REQUESTS]; /* of exactly BYTES: the sanitizer watches their ends */
 
 /* Begins again with a rank that has failed. Plans of pairs may still wait for it. */
-static int forgive(void)
+static void forgive(void)
 {
     int error = peer->failed;
 
     if (error && error != -EPROTO && error != -EINVAL && error != -ESTALE && error != -EACCES)
-        return fail("the rank failed with", msg_peer_failed(peer));
+        fail("the rank failed with", msg_peer_failed(peer));
     peer->failed = 0;
     for (uint32_t i = 0; error && i < REQUESTS; i++)
         if (requests[i] && requests[i]->persistent)
             requests[i] = tca_msg_release(requests[i]);
-    return 0;
 }
 
-static int any_request(void)
+static void any_request(void)
 {
     uint32_t i = (uint32_t)random_below(&dice, REQUESTS), tag = (uint32_t)random_below(&dice, 2);
     static const uint64_t sizes[] = {0, 8, BYTES};
@@ -232,7 +224,8 @@ static int any_request(void)
             requests[i] = tca_msg_release(requests[i]);
         else if (requests[i]->persistent)
             tca_msg_start(requests[i]);
-        return forgive();
+        forgive();
+        return;
     }
     switch (random_below(&dice, 4)) {
     case 0:
@@ -247,32 +240,29 @@ static int any_request(void)
     default:
         tca_msg_recv_init(msg, 1, tag, &buffer, &requests[i]);
     }
-    return forgive();
+    forgive();
 }
 
 /* Everything until the last packet. */
-static int suffer(void)
+static void suffer(void)
 {
     const struct tca_msg_buffer nothing = {0};
     struct tca_msg_request *end = NULL;
-    int r = 0;
 
-    for (uint32_t i = 0; r >= 0; i = (i + 1) % 4) {
-        if (!end)
-            r = tca_msg_recv(msg, 1, END, &nothing, &end);
+    for (uint32_t i = 0;; i = (i + 1) % 4) {
+        int r = end ? 0 : tca_msg_recv(msg, 1, END, &nothing, &end);
         if (r >= 0 && (r = tca_msg_test(end)) > 0)
-            return 0;
+            return;
         if (r < 0) { /* the rank has failed, and with it this receive */
             end = tca_msg_release(end);
-            r = forgive();
+            forgive();
         }
-        if (r >= 0 && i == 0)
-            r = any_request();
+        if (i == 0)
+            any_request();
     }
-    return r;
 }
 
-static int endure(void)
+static void endure(void)
 {
     struct tca_msg_request *received = NULL, *sent = NULL;
     const struct tca_msg_buffer buffer = {buffers[0], 100, NULL};
@@ -282,42 +272,44 @@ static int endure(void)
     tca_msg_send_init(msg, 1, 1, &buffer, &sent);
     tca_msg_start(received);
     tca_msg_start(sent);
-    if ((r = tca_barrier(session, TCA_DEFAULT)) < 0)
-        return fail("barrier", r);
+    meet();
     if ((r = tca_msg_wait(received, TCA_DEFAULT)) != -EMSGSIZE)
-        return fail("a message that is too long", r);
+        fail("a message that is too long", r);
     if ((r = tca_msg_wait(sent, TCA_DEFAULT)) >= 0 || r == -ETIMEDOUT)
-        return fail("a send to invalid memory", r);
-    if ((r = forgive()) < 0 || (r = tca_msg_start(sent)) >= 0)
-        return fail("another start of it", r);
+        fail("a send to invalid memory", r);
+    forgive();
+    if ((r = tca_msg_start(sent)) >= 0)
+        fail("another start of it", r);
     tca_msg_release(received);
     tca_msg_release(sent);
-    if ((r = tca_barrier(session, TCA_DEFAULT)) < 0 || (r = suffer()) < 0 ||
-        (r = tca_barrier(session, TCA_DEFAULT)) < 0)
-        return r;
+    meet();
+    suffer();
+    meet();
     while (!peer->failed)
         msg_peer_progress(peer, msg);
     if (peer->failed != -EPROTO)
-        return fail("a notification without its packet", peer->failed);
-    return tca_barrier(session, TCA_DEFAULT);
+        fail("a notification without its packet", peer->failed);
+    meet();
 }
 
 int main(int argc, char **argv)
 {
-    int r = argc < 2 ? -EINVAL : tca_open(NULL, &session);
-
-    if (r >= 0)
-        r = tca_msg_new(session, NULL, &msg);
-    if (r < 0)
-        return fail("setting up", r) < 0;
-    dice.state = strtoull(argv[1], NULL, 0) * 2 + tca_rank(session);
-    peer = &msg->peers[1 - tca_rank(session)];
+    if (argc < 2)
+        return 2;
+    check(tca_open(NULL, &session), "open");
+    check(tca_msg_new(session, NULL, &msg), "messenger");
+    rank = tca_rank(session);
+    dice.state = strtoull(argv[1], NULL, 0) * 2 + rank;
+    peer = &msg->peers[1 - rank];
     for (uint32_t i = 0; i < REQUESTS; i++)
         buffers[i] = malloc(BYTES);
-    r = tca_rank(session) == 0 ? endure() : attack();
+    if (rank == 0)
+        endure();
+    else
+        attack();
     tca_msg_free(msg);
     tca_close(session);
     for (uint32_t i = 0; i < REQUESTS; i++)
         free(buffers[i]);
-    return r < 0;
+    return wrong;
 }
