@@ -108,14 +108,17 @@ static inline struct sockaddr_in own_address(uint16_t port)
     return address;
 }
 
+/* The socket keeps the port from others until the process ends: from a second call, or a listener
+ * that takes any free port. Those that set SO_REUSEADDR, as tcad does, may listen on it. */
 static inline uint16_t free_port(void)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int one = 1;
     struct sockaddr_in address = own_address(0);
     socklen_t bytes = sizeof address;
     cr_assert_eq(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
     cr_assert_eq(getsockname(fd, (struct sockaddr *)&address, &bytes), 0);
-    close(fd);
+    cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one), 0);
     return ntohs(address.sin_port);
 }
 

@@ -199,6 +199,21 @@ Test(peer_greeting, cut_wherever_both_connect)
     every_cut(1, true);
 }
 
+/* A relay takes any free port, but not one that a node listens on later. */
+Test(peer_greeting, ports_of_nodes_stay_theirs)
+{
+    const int one = 1;
+    for (unsigned i = 0; i < NODES_MAX; i++) {
+        const struct sockaddr_in address = own_address(test.ports[i]);
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        cr_assert_lt(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+        cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one), 0);
+        cr_assert_eq(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+        cr_assert_eq(listen(fd, 1), 0);
+        close(fd);
+    }
+}
+
 /* ---- one daemon, and every message by hand ---- */
 
 /* A node that has sent its welcome, and whose connection ends before it has another; it waits for an answer. */
