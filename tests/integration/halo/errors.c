@@ -173,7 +173,7 @@ static void faces(void)
     struct tca_halo_face face;
 
     args.diagonals = 2;
-    expect(tca_halo_new(session, &args, &halo), 0, NULL, "an exchange");
+    check(tca_halo_new(session, &args, &halo), "an exchange");
     expect((int)tca_halo_faces(halo), 1, NULL, "faces");
     expect(tca_halo_face(halo, 0, &face), 0, NULL, "a face");
     if (face.rank != 1 - rank || face.direction[0] != (rank == 0 ? 1 : -1) ||
@@ -199,7 +199,7 @@ static void slots(void)
     struct tca_halo *halo = NULL;
     struct tca_plan *plan = NULL;
 
-    expect(tca_plan_new(session, NULL, &plan), 0, NULL, "plan");
+    check(tca_plan_new(session, NULL, &plan), "plan");
     for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
         expect(tca_plan_notify(plan, 1 - rank, foreign[i]), -EINVAL, "0 to 63", "notify");
         expect(tca_plan_wait(plan, 1 - rank, foreign[i], 1), -EINVAL, "0 to 63", "wait");
@@ -210,7 +210,7 @@ static void slots(void)
     expect(tca_plan_commit(plan, TCA_DEFAULT), 0, NULL, "commit");
     expect(tca_start(plan), 0, NULL, "start");
     expect(tca_wait(plan, TCA_DEFAULT), 0, NULL, "wait");
-    expect(tca_halo_new(session, &args, &halo), 0, NULL, "an exchange");
+    check(tca_halo_new(session, &args, &halo), "an exchange");
     exchange(halo);
     for (uint32_t slot = 0; slot < 64; slot++)
         expect(tca_notified_wait(session, 1 - rank, slot, TCA_DEFAULT), 0, NULL, "taking it");
@@ -226,7 +226,7 @@ static void late(void)
     struct tca_halo_args args = args_of(&one, 1);
     struct tca_halo *halo = NULL;
 
-    expect(tca_halo_new(session, &args, &halo), 0, NULL, "an exchange");
+    check(tca_halo_new(session, &args, &halo), "an exchange");
     if (rank == 0) {
         expect(tca_halo_start(halo), 0, NULL, "start");
         expect(tca_halo_test(halo), 0, NULL, "test in vain");

@@ -40,14 +40,14 @@ static void meet(void)
     const struct tca_msg_buffer nothing = {0};
     struct tca_msg_request *requests[2] = {NULL, NULL};
 
-    expect(tca_msg_recv(msg, other, SYNC, &nothing, &requests[0]), 0, NULL, "receive to meet");
-    expect(tca_msg_send(msg, other, SYNC, &nothing, &requests[1]), 0, NULL, "send to meet");
+    check(tca_msg_recv(msg, other, SYNC, &nothing, &requests[0]), "receive to meet");
+    check(tca_msg_send(msg, other, SYNC, &nothing, &requests[1]), "send to meet");
     expect(tca_msg_wait_all(requests, 2, TCA_DEFAULT), 0, NULL, "meeting");
     tca_msg_release(requests[0]);
     tca_msg_release(requests[1]);
 }
 
-/* A slot is free only when the other rank has answered. */
+/* Of the receiver; a slot is free only when the other rank has answered. */
 static int recv_init(const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request)
 {
     int r = -EBUSY;
@@ -58,6 +58,17 @@ static int recv_init(const struct tca_msg_buffer *buffer, struct tca_msg_request
             tca_msg_wait(never, MILLISECOND);
     }
     return r;
+}
+
+/* This rank's side of a pair from rank 0 to rank 1. */
+static struct tca_msg_request *make_side(const struct tca_msg_buffer *buffer)
+{
+    struct tca_msg_request *request = NULL;
+
+    check(rank == 0 ? tca_msg_send_init(msg, other, PAIR, buffer, &request)
+                    : recv_init(buffer, &request),
+          "making a pair");
+    return request;
 }
 
 static void arguments(void)
@@ -94,14 +105,9 @@ static void limit(void)
 static void reuse(void)
 {
     for (int i = 0; i < REUSES; i++) {
-        struct tca_msg_request *request = NULL;
         int value = rank == 0 ? i : -1;
         const struct tca_msg_buffer buffer = {&value, sizeof(value), NULL};
-        int r = rank == 0 ? tca_msg_send_init(msg, other, PAIR, &buffer, &request)
-                          : recv_init(&buffer, &request);
-        expect(r, 0, NULL, "making one of many pairs");
-        if (r < 0)
-            return;
+        struct tca_msg_request *request = make_side(&buffer);
         expect(run(request), 0, NULL, "one of many pairs");
         expect(value, i, NULL, "value of one of many pairs");
         tca_msg_release(request);
@@ -113,13 +119,10 @@ static void reuse(void)
  * its receive. */
 static void ahead(void)
 {
-    struct tca_msg_request *request = NULL;
-    int value = -1, count = 0;
+    int value = -1, count = 0, r;
     const struct tca_msg_buffer buffer = {&value, sizeof(value), NULL};
-    int r = rank == 0 ? tca_msg_send_init(msg, other, PAIR, &buffer, &request)
-                      : recv_init(&buffer, &request);
+    struct tca_msg_request *request = make_side(&buffer);
 
-    expect(r, 0, NULL, "making a pair");
     meet();
     for (r = 1; rank == 0 && r > 0; count++) {
         value = count;
@@ -144,15 +147,10 @@ static void ahead(void)
 /* Rank `first` releases its side, after `both` have used the pair or not. */
 static void cancel(uint32_t first, int both)
 {
-    struct tca_msg_request *request = NULL;
     int value = 5;
     const struct tca_msg_buffer buffer = {&value, sizeof(value), NULL};
-    int r = rank == 0 ? tca_msg_send_init(msg, other, PAIR, &buffer, &request)
-                      : recv_init(&buffer, &request);
+    struct tca_msg_request *request = make_side(&buffer);
 
-    expect(r, 0, NULL, "making a pair");
-    if (r < 0)
-        return;
     if (both)
         expect(run(request), 0, NULL, "a pair");
     else if (rank != first)
@@ -182,11 +180,9 @@ static void leave(void)
     const struct tca_msg_buffer word = {&value, sizeof(value), NULL};
 
     if (rank == 1)
-        expect(tca_msg_recv(msg, other, PAIR, &buffer, &request), 0, NULL, "a receive in vain");
+        check(tca_msg_recv(msg, other, PAIR, &buffer, &request), "a receive in vain");
     if (buffered)
-        expect(rank == 0 ? tca_msg_send_init(msg, other, PAIR, &word, &pair)
-                         : recv_init(&word, &pair),
-               0, NULL, "making a pair");
+        pair = make_side(&word);
     meet();
     if (rank == 0) {
         for (value = 0; buffered && value < LAST; value++)
@@ -220,9 +216,7 @@ int main(void)
     }
     if (r >= 0)
         r = tca_msg_recv(msg, other, NEVER, &nothing, &never);
-    expect(r, 0, NULL, "setting up");
-    if (r < 0)
-        return 1;
+    check(r, "setting up");
     arguments();
     limit();
     reuse();
