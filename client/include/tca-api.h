@@ -163,7 +163,9 @@ TCA_API tcaresult tcaMalloc(void **ret_memory, size_t size, int type);
  * NULL is a no-op.
  *
  * A process may free memory that others put into as soon as it has received the notification of the
- * last put that it expects there: the starts of the others succeed. */
+ * last put that it expects there: the starts of the others succeed. Later starts fail
+ * (TCA_ERROR_INVALID_VALUE). On another node, they do so when its tcad has been told, a moment
+ * later; data of a start before that is discarded. */
 TCA_API tcaresult tcaFree(void *memory, int type);
 
 /* Names memory anywhere in the job: plain data, to be exchanged as bytes. The memory is from

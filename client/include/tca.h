@@ -192,9 +192,10 @@ TCA_API int tca_region_attach(struct tca *session, void *address, uint64_t bytes
  * -EBUSY while a plan of this session uses it. NULL is a no-op (0).
  *
  * The owner may free a target as soon as it has received the notification of the last put that it
- * expects there. Plans that put into it can no longer be started (-ESTALE). A running start fails
- * only if it has yet to put into it; otherwise it completes as usual. Data in flight to it is
- * discarded. */
+ * expects there. Plans that put into it can no longer be started (-ESTALE): those of this node when
+ * this call has returned, those of another node a moment later, when its tcad has been told. A
+ * running start fails only if it has yet to put into it; otherwise it completes as usual. Data in
+ * flight to it is discarded. */
 TCA_API int tca_region_free(struct tca_region *region);
 
 TCA_API void *tca_region_address(const struct tca_region *region);
