@@ -1,7 +1,10 @@
 /* Regions and their contents. */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "tests/integration/actor/actor.h"
 
@@ -241,10 +244,36 @@ static int point(struct actor *actor, const struct words *words)
     return say("stored");
 }
 
+static struct {
+    void *address;
+    uint64_t bytes;
+} trap;
+
+/* Stops this process; when it is continued, so is the access. */
+static void stop_in_trap(int number, siginfo_t *fault, void *context)
+{
+    if ((uintptr_t)fault->si_addr - (uintptr_t)trap.address >= trap.bytes)
+        _exit(128 + number);
+    kill(getpid(), SIGSTOP);
+    mprotect(trap.address, trap.bytes, PROT_READ | PROT_WRITE);
+}
+
+/* trap REGION OFFSET BYTES: this process stops in the middle of its next access there. */
+static int set_trap(struct actor *actor, const struct words *words)
+{
+    struct sigaction action = {.sa_sigaction = stop_in_trap, .sa_flags = SA_SIGINFO | SA_RESTART};
+    trap.address = place(actor, words);
+    trap.bytes = word_number(words, 3);
+    if (sigaction(SIGSEGV, &action, NULL) < 0 || mprotect(trap.address, trap.bytes, PROT_NONE) < 0)
+        return say_error(-errno, "no trap: %s", strerror(errno));
+    return say("set");
+}
+
 const struct command data_commands[] = {
     {"attach", 1, attach},   {"alloc", 1, alloc},     {"free", 1, free_region},
     {"handle", 1, handle},   {"reach", 1, reach},     {"peek", 2, peek},
     {"poke", 3, poke},       {"fill", 4, fill},       {"check", 4, check},
     {"set", 4, set},         {"guarded", 4, guarded}, {"same", 4, same},
-    {"read", 3, read_bytes}, {"point", 3, point},     {NULL},
+    {"read", 3, read_bytes}, {"point", 3, point},     {"trap", 3, set_trap},
+    {NULL},
 };
