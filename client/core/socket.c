@@ -123,12 +123,21 @@ static bool nodes_are_meant(const char *why)
            emulated_path(0, emulated, sizeof(emulated)) == 0 && is_own_socket(emulated);
 }
 
+/* tca-cluster run sets both variables. */
+static bool is_of_node(const char *path)
+{
+    char emulated[SOCKET_PATH_BYTES];
+    uint64_t node;
+    return variable_number(VARIABLE_NODE, 0, UINT32_MAX, &node) > 0 &&
+           emulated_path(node, emulated, sizeof(emulated)) == 0 && strcmp(path, emulated) == 0;
+}
+
 /* The remedy if no tcad answers. Other nodes of the emulated cluster may be up. */
-static const char *remedy(const char *why)
+static const char *remedy(const char *path, const char *why)
 {
     char emulated[SOCKET_PATH_BYTES];
     const bool first = emulated_path(0, emulated, sizeof(emulated)) == 0 && is_own_socket(emulated);
-    if (strcmp(why, "TCA_NODE") == 0)
+    if (is_of_node(path))
         return first ? "the emulated cluster is up, but this node is not: tca-cluster status lists "
                        "its nodes, tca-cluster restart restarts one"
                      : "no emulated cluster is up there: start one with tca-cluster up, or set "
@@ -145,7 +154,8 @@ static int explain(int error, const char *path, const char *why)
     case ENOENT:
     case ECONNREFUSED:
     case ENOTDIR:
-        return error_set(-ECONNREFUSED, "no tcad answers at %s (%s): %s", path, why, remedy(why));
+        return error_set(-ECONNREFUSED, "no tcad answers at %s (%s): %s", path, why,
+                         remedy(path, why));
     case EACCES:
     case EPERM:
         return error_set(-EACCES,

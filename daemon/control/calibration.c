@@ -120,7 +120,8 @@ static void done(void *context)
                     run->path, strerror(-run->write_error));
     tcad->costs = run->table;
     tcad->calibrated = true;
-    log_info(NULL, "calibrated the rails: %s", run->path);
+    if (run->write_error == 0)
+        log_info(NULL, "calibrated the rails: %s", run->path);
     if (run->reply)
         admin_reply_document(run->reply, document(run), failed);
     end(run);

@@ -19,6 +19,7 @@ struct ping {
     unsigned wanted, asked, lost;
     unsigned count;
     uint64_t asked_ns;
+    int error; /* of the last one lost */
     char why[256];
     int64_t rtt_ns[PINGS_MAX];
 };
@@ -26,8 +27,7 @@ struct ping {
 static void finish(struct ping *ping)
 {
     if (ping->count == 0) {
-        admin_reply_fail(ping->reply, -EHOSTDOWN, "node %s does not answer: %s", ping->name,
-                         ping->why);
+        admin_reply_fail(ping->reply, ping->error, "%s", ping->why);
         free(ping);
         return;
     }
@@ -50,6 +50,7 @@ static void replied(void *context, int status, const Tca__Message *reply, const 
     struct ping *ping = context;
     if (status < 0) {
         ping->lost++;
+        ping->error = status;
         snprintf(ping->why, sizeof ping->why, "%s", text);
     } else {
         ping->rtt_ns[ping->count++] = (int64_t)(clock_now_ns() - ping->asked_ns);

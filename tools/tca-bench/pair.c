@@ -158,7 +158,9 @@ int pair_agree(struct pair *pair, int mine)
 
     if (r < 0)
         return r;
-    return both[0] < 0 ? both[0] : both[1] < 0 ? both[1] : 0;
+    if (both[0] < 0 || both[1] < 0)
+        return both[0] < 0 ? both[0] : both[1];
+    return both[0] > both[1] ? both[0] : both[1];
 }
 
 int pair_leads(struct pair *pair, enum tca_rail rail)

@@ -64,8 +64,9 @@ int pair_plan_route(struct pair *pair, const struct variant *variant, const stru
 /* Collective: 1 if a rail of this driver leads from each rank to the other, else 0. */
 int pair_leads(struct pair *pair, enum tca_rail rail);
 
-/* Collective: 0 if both ranks pass 0 or more, else the error of one of them. Required before plans
- * are freed: a start that is complete here may not have arrived there. */
+/* Collective: the greater number if both ranks pass 0 or more, else the error of one of them, which
+ * is printed. Required before plans are freed: a start that is complete here may not have arrived
+ * there. */
 int pair_agree(struct pair *pair, int r);
 /* Collective: sets the number to rank 0's. */
 int pair_share(struct pair *pair, uint64_t *number);

@@ -1,4 +1,3 @@
-#include <errno.h>
 
 #include "tools/tca-bench/bench.h"
 
@@ -55,15 +54,15 @@ static int tune(struct pingpong *pingpong)
 {
     struct tca_receipt receipt = {0};
     uint64_t took_ns;
-    int r = -EAGAIN;
+    int r = 1; /* more to do */
 
-    for (unsigned n = 0; n < TUNE_ROUNDS_MAX && r == -EAGAIN; n += TUNE_ROUNDS) {
+    for (unsigned n = 0; n < TUNE_ROUNDS_MAX && r > 0; n += TUNE_ROUNDS) {
         r = rounds(pingpong, TUNE_ROUNDS, &took_ns);
         if (r >= 0)
             r = tca_plan_receipt(pingpong->plan, &receipt);
-        r = pair_agree(pingpong->pair, r < 0 ? r : receipt.trying ? -EAGAIN : 0);
+        r = pair_agree(pingpong->pair, r < 0 ? r : receipt.trying != 0);
     }
-    return r == -EAGAIN ? 0 : r;
+    return r > 0 ? 0 : r;
 }
 
 static int measure(struct pingpong *pingpong, struct row *row)

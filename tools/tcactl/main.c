@@ -203,7 +203,8 @@ static int parse_options(struct tcactl *tcactl, bool *ret_no_color, int argc, ch
             break;
         case 'c':
         case 'n':
-            if (!number_parse(option == 'c' ? "-c" : "-n", optarg, 1, 1000000, &tcactl->count))
+            if (!number_parse(option == 'c' ? "-c" : "-n", optarg, 1,
+                              option == 'c' ? PINGS_MAX : 1000000, &tcactl->count))
                 return EXIT_USAGE;
             tcactl->given |= OPTION_COUNT;
             break;

@@ -20,6 +20,8 @@ enum exit_code {
     EXIT_TIMEOUT = 6,
 };
 
+enum { PINGS_MAX = 1000 }; /* as in daemon/control/ping.c */
+
 /* Options that only some verbs accept. */
 enum option_bit {
     OPTION_COUNT = 1 << 0,    /* -c, -n */

@@ -5,8 +5,6 @@
 #include "tools/tcactl/doc.h"
 #include "tools/tcactl/tcactl.h"
 
-enum { PINGS_MAX = 1000 }; /* as in daemon/control/ping.c */
-
 const struct verb verbs[] = {
     {"status", "[--strict]", "the daemon, its cluster and its rails", .run = run_status,
      .options = OPTION_STRICT},
