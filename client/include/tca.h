@@ -195,7 +195,11 @@ TCA_API int tca_region_attach(struct tca *session, void *address, uint64_t bytes
  * expects there. Plans that put into it can no longer be started (-ESTALE): those of this node when
  * this call has returned, those of another node a moment later, when its tcad has been told. A
  * running start fails only if it has yet to put into it; otherwise it completes as usual. Data in
- * flight to it is discarded. */
+ * flight to it is discarded.
+ *
+ * Nobody stores to attached memory once this call has returned 0: it waits for processes of this
+ * node that are in the middle of a put. -ETIMEDOUT, and the region is as before: one of them has
+ * been stopped there. */
 TCA_API int tca_region_free(struct tca_region *region);
 
 TCA_API void *tca_region_address(const struct tca_region *region);

@@ -20,6 +20,7 @@ static void unmap(struct tca_region *region)
         session->shm->ops->region_remove(session->shm, region->mapped.driver_region);
     if (region->mapped.base && !region->mapped.attached)
         munmap(region->mapped.base, region->mapped.bytes);
+    gate_give(region->gate);
     explicit_bzero(region->secret, sizeof(region->secret));
     free(region);
 }
@@ -30,8 +31,17 @@ void region_clear(struct tca *session)
         struct tca_region *region = session->regions;
         session->regions = region->next;
         mapping_remove(session, &region->mapped);
+        if (region->gate)
+            gate_close(session, region->gate, region->mapped.id);
         unmap(region);
     }
+}
+
+static void open_gate(const struct tca_region *region)
+{
+    if (region->gate)
+        attached_gate_open(region->gate,
+                           (const uint64_t[2]){region->handle.incarnation, region->handle.region});
 }
 
 static int free_at_daemon(struct tca *session, uint64_t id)
@@ -127,7 +137,7 @@ static int request_attach(struct tca_region *region, void *address, uint64_t byt
     body.bytes = bytes;
     body.flags = REGION_ATTACHED;
     body.address = (uint64_t)(uintptr_t)address;
-    body.name_address = (uint64_t)(uintptr_t)&region->handle.incarnation;
+    body.gate_address = (uint64_t)(uintptr_t)region->gate;
     int r = session_request(session, &request, TCA__MESSAGE__BODY_REGION_GRANTED, &reply);
     if (r < 0)
         return r;
@@ -142,6 +152,7 @@ static int request_attach(struct tca_region *region, void *address, uint64_t byt
                                             .own = true,
                                             .attached = true};
     reply_free(&reply);
+    open_gate(region);
     if (r == 0)
         r = session->shm->ops->region_add(session->shm, &memory, &region->mapped.driver_region);
     if (r < 0)
@@ -158,8 +169,11 @@ int tca_region_attach(struct tca *session, void *address, uint64_t bytes,
     if (!region)
         return error_static(-ENOMEM, "out of memory");
     region->session = session;
-    int r = request_attach(region, address, bytes);
+    region->gate = gate_take();
+    int r = region->gate ? request_attach(region, address, bytes)
+                         : error_static(-ENOMEM, "out of memory");
     if (r < 0) {
+        gate_give(region->gate);
         free(region);
         return r;
     }
@@ -188,9 +202,14 @@ int region_free(struct tca_region *region)
             -EBUSY,
             "region %llu is in use by %u steps of this session's plans: free the plans first",
             (unsigned long long)region->mapped.id, region->mapped.uses);
-    int r = free_at_daemon(session, region->mapped.id);
-    if (r < 0 && !session->control.lost) /* a lost daemon has freed the region */
+    int r = region->gate ? gate_close(session, region->gate, region->mapped.id) : 0;
+    if (r < 0)
         return r;
+    r = free_at_daemon(session, region->mapped.id);
+    if (r < 0 && !session->control.lost) { /* a lost daemon has freed the region */
+        open_gate(region);
+        return r;
+    }
     lane_forget_target(session, region->mapped.id);
     session->forget_region(session, &region->mapped);
     if (region->mapped.attached)

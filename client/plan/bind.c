@@ -70,7 +70,7 @@ static int attach(struct unit *unit, const struct step *put, const Tca__Mapping 
     struct handle handle;
     int r = handle_decode(put->put.handle, &handle);
     const struct attached attached = {.pid = (pid_t)mapping->pid,
-                                      .name_address = mapping->name_address,
+                                      .gate_address = mapping->gate_address,
                                       .name = {handle.incarnation, handle.region},
                                       .layout = put->put.target_layout->program};
     if (r == 0)

@@ -156,7 +156,7 @@ static void map_attached(const struct plan *plan, const struct plan_unit *unit,
 {
     const struct session *owner = session_find(plan->tcad, unit->owner);
     mapping->attached = true;
-    mapping->name_address = unit->region->name_address;
+    mapping->gate_address = unit->region->gate_address;
     if (owner)
         mapping->pid = (uint32_t)owner->pid;
 }

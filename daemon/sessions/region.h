@@ -41,7 +41,7 @@ struct region {
     bool attached; /* memory of its process; fd and base are of its bounce memory, if any (bounce.h)
                     */
     bool bounce_told;      /* the process has the descriptor of the staging memory */
-    uint64_t name_address; /* attached: address in its process of incarnation and id */
+    uint64_t gate_address; /* attached: of its struct attached_gate, in its process */
     uint64_t address;      /* in the clients */
     void *base;            /* in the daemon */
     int fd;

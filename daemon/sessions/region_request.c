@@ -79,7 +79,7 @@ static void attach(struct session *session, uint32_t tag, const Tca__RegionAlloc
     }
     region->charge = charge;
     region->address = alloc->address;
-    region->name_address = alloc->name_address;
+    region->gate_address = alloc->gate_address;
     region->attached = true;
     region_add(session, region);
     grant(session, tag, region);

@@ -232,12 +232,15 @@ int shm_attached_copy(const struct shm_put *put, uint64_t position, uint64_t len
 {
     uint8_t staging[LANE_SLOT_BYTES];
     const uint64_t end = position + length;
-    int r = 0;
+    int r = attached_enter(put->attached);
+    if (r < 0)
+        return r;
     for (uint64_t piece; position < end && r == 0; position += piece) {
         piece = end - position < sizeof(staging) ? end - position : sizeof(staging);
         copy_program_pack(put->program, staging, put->base_source, position, piece);
         r = attached_write(put->attached, position, staging, piece);
     }
+    attached_leave(put->attached);
     return r;
 }
 

@@ -1,0 +1,65 @@
+#include "client/memory/gate.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "client/core/clock.h"
+#include "client/core/error.h"
+#include "client/core/session.h"
+
+struct kept {
+    struct attached_gate gate; /* first */
+    struct kept *next;
+};
+
+/* Of all sessions of this process. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kept *unused;
+
+struct attached_gate *gate_take(void)
+{
+    pthread_mutex_lock(&lock);
+    struct kept *kept = unused;
+    if (kept)
+        unused = kept->next;
+    pthread_mutex_unlock(&lock);
+    if (!kept)
+        kept = calloc(1, sizeof(*kept));
+    return kept ? &kept->gate : NULL;
+}
+
+void gate_give(struct attached_gate *gate)
+{
+    struct kept *kept = (struct kept *)gate;
+    if (!gate)
+        return;
+    attached_gate_close(gate);
+    pthread_mutex_lock(&lock);
+    kept->next = unused;
+    unused = kept;
+    pthread_mutex_unlock(&lock);
+}
+
+int gate_close(struct tca *session, struct attached_gate *gate, uint64_t region)
+{
+    const uint64_t name[2] = {gate->name[0], gate->name[1]};
+    const uint64_t end_ns = clock_end(session->settings.timeout_ns);
+    pid_t writer;
+    attached_gate_close(gate);
+    if (session->control.pid != getpid())
+        return 0; /* forked: nobody writes to this process */
+    while ((writer = attached_gate_writer(gate)) != 0) {
+        if (clock_left(end_ns) == 0) {
+            attached_gate_open(gate, name);
+            return error_set(-ETIMEDOUT,
+                             "region %llu: process %d does not complete its put into this attached "
+                             "memory: is it stopped?",
+                             (unsigned long long)region, (int)writer);
+        }
+        sched_yield();
+    }
+    return 0;
+}
