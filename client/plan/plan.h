@@ -187,6 +187,8 @@ void plan_destroy(struct tca_plan *plan);
 
 /* Advances all running plans of the session as far as possible without waiting. */
 void session_progress(struct tca *session);
+/* Takes completions of chains in the daemon's seat, and does nothing else. */
+void session_complete(struct tca *session);
 
 /* Adds the plan to session->running: its client-seat chains did not complete in tca_start(). */
 void plan_run_later(struct tca_plan *plan);

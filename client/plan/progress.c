@@ -98,7 +98,7 @@ static void take_completion(struct tca *session, const struct complete_entry *en
         plan_finish(plan);
 }
 
-static void take_completions(struct tca *session)
+void session_complete(struct tca *session)
 {
     struct complete_entry entry;
     int r;
@@ -259,7 +259,7 @@ static __attribute__((noinline)) void run_with_pairs(struct tca *session)
 
 void session_progress(struct tca *session)
 {
-    take_completions(session);
+    session_complete(session);
     /* relaxed: a hint */
     if (__builtin_expect(atomic_load_explicit(&session->connected, memory_order_relaxed), 0))
         run_with_pairs(session);

@@ -161,6 +161,19 @@ int session_wait(struct tca *session, struct wait_spec *spec)
 
 /* ---- completion of a start ---- */
 
+/* Looking at connections to other nodes takes a system call, many times as long as looking for a
+ * notification or a completion: when nothing has come over them for long, it is done rarely. */
+static inline bool skips_pairs(struct tca *session)
+{
+    return session->idle_moves >= IDLE_MOVES && ++session->skipped < IDLE_SKIPS;
+}
+
+/* relaxed: a hint */
+static inline bool has_pairs(const struct tca *session)
+{
+    return __builtin_expect(atomic_load_explicit(&session->connected, memory_order_relaxed), 0);
+}
+
 static inline int result_of(const struct tca_plan *plan)
 {
     if (has_events(plan->session))
@@ -171,7 +184,10 @@ static inline int result_of(const struct tca_plan *plan)
 static int plan_ready(struct tca *session, void *subject)
 {
     struct tca_plan *plan = subject;
-    session_progress(session);
+    if (has_pairs(session) && !session->running && skips_pairs(session))
+        session_complete(session);
+    else
+        session_progress(session);
     return plan->state == PLAN_RUNNING ? 0 : result_of(plan);
 }
 
@@ -253,16 +269,6 @@ int session_slot_find(struct tca *session, uint32_t rank, uint32_t slot,
     return 0;
 }
 
-/* Looking at connections to other nodes takes a system call, many times as long as looking for a
- * notification: when nothing has come over them for long, it is done rarely. */
-static inline bool looks_at_pairs(struct tca *session)
-{
-    /* relaxed: a hint */
-    if (__builtin_expect(!atomic_load_explicit(&session->connected, memory_order_relaxed), 1))
-        return false;
-    return session->idle_moves < IDLE_MOVES || ++session->skipped >= IDLE_SKIPS;
-}
-
 static inline int take(struct tca *session, const struct session_slot *awaited)
 {
     if (notify_arrived(awaited->line) !=
@@ -283,7 +289,8 @@ static inline int take(struct tca *session, const struct session_slot *awaited)
     uint64_t landing = atomic_load_explicit(&awaited->line->landing, memory_order_relaxed);
     if (landing)
         __builtin_prefetch((const void *)(uintptr_t)landing);
-    if (__builtin_expect(session->running != NULL, 0) || looks_at_pairs(session))
+    if (__builtin_expect(session->running != NULL, 0) ||
+        (has_pairs(session) && !skips_pairs(session)))
         session_progress(session);
     return 0;
 }
