@@ -41,6 +41,9 @@ void loop_awake(struct loop *loop)
         return;
     store(&loop->turn_since_ns, clock_now_ns());
     begin_slice(loop);
+    pthread_mutex_lock(&loop->mutex);
+    loop->sleeps = false; /* what is posted from now on runs at the end of the turn */
+    pthread_mutex_unlock(&loop->mutex);
 }
 
 void loop_turn_over(struct loop *loop)
