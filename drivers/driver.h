@@ -7,7 +7,9 @@
  *
  * Threads: open and close must not run concurrently with other calls. region_add, region_remove,
  * peer_connect and peer_answer may be called from any thread; they can be slow (pinning memory). All
- * other functions, unless noted, are called by the one thread that polls the driver.
+ * other functions, unless noted, are called by the one thread that polls the driver; put_prepare and
+ * landing_new also by another, while that one yields or sleeps, and then need not be followed by
+ * progress() if they succeed.
  *
  * Functions return a negative errno on failure and write ret_ parameters only on success.
  */

@@ -60,7 +60,11 @@ static unsigned poll_sessions(struct engine *engine)
 static void take_events(struct engine *engine, int timeout_ms)
 {
     struct epoll_event events[64];
+    if (timeout_ms != 0)
+        pthread_mutex_unlock(&engine->turn);
     int n = epoll_wait(engine->epoll_fd, events, 64, timeout_ms);
+    if (timeout_ms != 0)
+        pthread_mutex_lock(&engine->turn);
     for (unsigned rail = 1; rail <= engine->rails; rail++)
         engine->drivers[rail].idle_rounds = 0; /* it may have been one of them that woke us */
     for (int i = 0; i < n; i++) {
@@ -137,11 +141,21 @@ awake:
     }
 }
 
+/* engine_job_quiet() may run meanwhile. */
+static enum waiter_advice wait_step(struct engine *engine)
+{
+    pthread_mutex_unlock(&engine->turn);
+    const enum waiter_advice advice = waiter_step_dear(&engine->waiter);
+    pthread_mutex_lock(&engine->turn);
+    return advice;
+}
+
 static void *engine_main(void *argument)
 {
     struct engine *engine = argument;
     if (engine->config.pin)
         pthread_setaffinity_np(pthread_self(), sizeof engine->config.cpus, &engine->config.cpus);
+    pthread_mutex_lock(&engine->turn);
     while (!atomic_load_explicit(&engine->stop, memory_order_relaxed)) {
         bool called = engine_run_calls(engine);
         unsigned work = poll_sessions(engine) + poll_drivers(engine);
@@ -151,13 +165,14 @@ static void *engine_main(void *argument)
             continue;
         }
         listen_to_parked(engine);
-        if (waiter_step_dear(&engine->waiter) == WAITER_SLEEP) {
+        if (wait_step(engine) == WAITER_SLEEP) {
             arm_and_sleep(engine);
             waiter_begin(&engine->waiter);
         }
     }
     while (engine_run_calls(engine))
         ;
+    pthread_mutex_unlock(&engine->turn);
     return NULL;
 }
 
@@ -181,6 +196,7 @@ int engine_new(struct loop *loop, const struct engine_config *config,
     engine->calls_last = &engine->calls;
     engine->taken_last = &engine->taken;
     pthread_mutex_init(&engine->mutex, NULL);
+    pthread_mutex_init(&engine->turn, NULL);
     waiter_init(&engine->waiter, (uint32_t)config->spin_ns, (uint32_t)config->yield_ns);
     engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     engine->call_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -276,6 +292,7 @@ struct engine *engine_free(struct engine *engine)
         close(engine->call_fd);
     engine_losses_free(engine);
     pthread_mutex_destroy(&engine->mutex);
+    pthread_mutex_destroy(&engine->turn);
     free(engine);
     return NULL;
 }

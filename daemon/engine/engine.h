@@ -85,6 +85,13 @@ void engine_call(struct engine *engine, struct engine_call *call,
 void engine_job(struct engine *engine, struct engine_call *call,
                 bool (*step)(struct engine *engine, void *context), void (*done)(void *context),
                 void *context);
+/* The same for work that gives the engine nothing to do, and frees nothing that it knows: while the engine yields or
+ * sleeps, the calling thread does it at once, without waking the engine. */
+void engine_job_quiet(struct engine *engine, struct engine_call *call,
+                      bool (*step)(struct engine *engine, void *context),
+                      void (*done)(void *context), void *context);
+/* For such work: there is something to do for the engine, after all. */
+void engine_rouse(struct engine *engine);
 bool engine_slice_over(const struct engine *engine);
 
 /* Loop's and worker's thread: before a driver connects a peer, reserves the memory to report its loss. -ENOMEM. After

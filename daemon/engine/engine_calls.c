@@ -56,11 +56,16 @@ static struct engine_call *next_call(struct engine *engine)
     return call;
 }
 
+static bool has_calls(const struct engine *engine)
+{
+    /* acquire: pairs with the release in give() (the mutex orders the list itself) */
+    return engine->taken || atomic_load_explicit(&engine->calls_pending, memory_order_acquire);
+}
+
 bool engine_run_calls(struct engine *engine)
 {
     struct engine_call *call;
-    /* acquire: pairs with the release in give() (the mutex orders the list itself) */
-    if (!engine->taken && !atomic_load_explicit(&engine->calls_pending, memory_order_acquire))
+    if (!has_calls(engine))
         return false;
     take_calls(engine);
     const uint64_t begin_ns = clock_now_ns();
@@ -75,6 +80,21 @@ bool engine_run_calls(struct engine *engine)
     if (took_ns > atomic_load_explicit(&engine->longest_ns, memory_order_relaxed))
         atomic_store_explicit(&engine->longest_ns, took_ns, memory_order_relaxed);
     return true;
+}
+
+/* Runs a slice of the call in this thread, unless the engine works or has other calls to run first. Returns whether the
+ * call is over. */
+static bool run_here(struct engine *engine, struct engine_call *call)
+{
+    if (!engine->running || pthread_mutex_trylock(&engine->turn) != 0)
+        return false;
+    bool over = false;
+    if (!has_calls(engine)) {
+        engine->slice_end_ns = clock_now_ns() + SLICE_NS;
+        over = !run_call(engine, call);
+    }
+    pthread_mutex_unlock(&engine->turn);
+    return over;
 }
 
 static void give(struct engine *engine, struct engine_call *call)
@@ -126,4 +146,18 @@ void engine_job(struct engine *engine, struct engine_call *call,
 {
     *call = (struct engine_call){.step = step, .done = done, .context = context};
     give(engine, call);
+}
+
+void engine_job_quiet(struct engine *engine, struct engine_call *call,
+                      bool (*step)(struct engine *engine, void *context),
+                      void (*done)(void *context), void *context)
+{
+    *call = (struct engine_call){.step = step, .done = done, .context = context};
+    if (!run_here(engine, call))
+        give(engine, call);
+}
+
+void engine_rouse(struct engine *engine)
+{
+    eventfd_write(engine->call_fd, 1);
 }

@@ -76,6 +76,9 @@ struct engine {
     int epoll_fd;
     int call_fd; /* eventfd: wakes the engine for calls */
 
+    /* Held by whoever runs the engine: the thread, except while it yields or sleeps; then, for a moment, the caller of
+     * engine_job_quiet(). Protects drivers, plans and sessions. */
+    pthread_mutex_t turn;
     pthread_mutex_t mutex; /* protects the calls and reserved losses */
     struct engine_call *calls, **calls_last;
     bool wakes;                      /* a call must wake the engine: it sleeps, or is about to */
@@ -84,8 +87,8 @@ struct engine {
     _Atomic bool calls_pending;
     _Atomic bool stop;
 
-    /* private to the thread */
-    struct waiter waiter;
+    struct waiter waiter; /* the thread's */
+    /* under `turn` */
     struct engine_call *taken, **taken_last; /* from `calls`, in order */
     uint64_t slice_end_ns;
     struct engine_session *active; /* polled in every round */

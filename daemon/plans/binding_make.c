@@ -117,6 +117,7 @@ static void land_one(struct engine *engine, const struct making *making, struct 
         if (r < 0) {
             binding->rails &= ~(1u << rail);
             binding->error = r;
+            engine_rouse(engine); /* the driver may have to make room */
         } else {
             binding->landing_bytes += driver->ops->landing_bytes(at->landing);
         }
@@ -255,7 +256,7 @@ static void land(void *context)
         bounce(binding);
     }
     if (lands_here(making))
-        engine_job(making->tcad->engine, &making->call, land_some, land_done, making);
+        engine_job_quiet(making->tcad->engine, &making->call, land_some, land_done, making);
     else
         loop_post_own(making->tcad->loop, &making->call.post, land_done, making);
 }

@@ -164,8 +164,8 @@ static void prepared(void *context)
 
 static void prepare(struct plan_preparing *preparing)
 {
-    engine_job(preparing->plan->tcad->engine, &preparing->plan->call, prepare_some, prepared,
-               preparing);
+    engine_job_quiet(preparing->plan->tcad->engine, &preparing->plan->call, prepare_some, prepared,
+                     preparing);
 }
 
 static void told(struct plan *plan)
