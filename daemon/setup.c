@@ -21,6 +21,7 @@
 #include "daemon/plans/lane.h"
 #include "daemon/plans/pairs.h"
 #include "daemon/plans/plan.h"
+#include "daemon/plans/releases.h"
 #include "daemon/rails/exposure.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
@@ -217,6 +218,8 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
     if (r == 0)
         r = pairs_new(tcad, &tcad->pairs);
     if (r == 0)
+        r = releases_new(tcad, &tcad->releases);
+    if (r == 0)
         r = links_new(tcad, rail_lost, &tcad->links);
     if (r == 0)
         r = rails_new(&tcad->rails);
@@ -303,6 +306,7 @@ void tcad_deinit(struct tcad *tcad)
     groups_free(tcad->groups);
     bindings_free(tcad->bindings);
     pairs_free(tcad->pairs);
+    releases_free(tcad->releases);
     regions_free(tcad->regions);
     uses_deinit(&tcad->plan_uses);
     table_deinit(&tcad->session_ids);

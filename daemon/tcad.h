@@ -25,6 +25,7 @@ struct worker;
 struct metrics;
 struct regions;
 struct bindings;
+struct releases;
 struct pairs;
 struct links;
 struct rails;
@@ -78,6 +79,7 @@ struct tcad {
     struct metrics *metrics;
     struct regions *regions;
     struct bindings *bindings;
+    struct releases *releases;
     struct pairs *pairs;
     struct links *links;
     struct rails *rails;

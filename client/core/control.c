@@ -195,8 +195,9 @@ static void dispatch(struct control *control, struct reply *reply)
 {
     const struct control_ops *ops = control->ops;
     if (reply->frame->header.tag & TAG_POSTED) {
-        if (control->posted > 0)
-            control->posted--;
+        const uint32_t done =
+            reply->message->body_case == TCA__MESSAGE__BODY_DONE ? reply->message->done->also : 0;
+        control->posted -= done < control->posted ? done + 1 : control->posted;
     } else if (reply->frame->header.tag == 0) {
         if (reply->message->body_case == TCA__MESSAGE__BODY_EVENT && ops && ops->event)
             ops->event(control->context, reply->message->event, reply->frame);

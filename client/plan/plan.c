@@ -205,6 +205,7 @@ static void release(struct tca_plan *plan)
     const Tca__Message request = REQUEST(PLAN_RELEASE, plan_release, &body);
     body.plan = plan->id;
     if (plan->state == PLAN_IDLE && !plan->broken && !plan->engine_takes) {
+        body.later = true;
         standby_enter(session->standby);
         control_post(&session->control, &request, clock_end(session->settings.timeout_ns));
         standby_leave(session->standby);

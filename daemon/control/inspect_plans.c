@@ -68,9 +68,8 @@ json_t *inspect_plan_row(const struct plan *plan)
         rail_name(plan->tcad, first->rail), "driver", rail_driver(plan->tcad, first->rail), "seat",
         seat_name(first->seat), "nodes", nodes_of(plan), "bytes", (json_int_t)plan->bytes, "starts",
         (json_int_t)plan_starts(plan), "running", running_since_ns(plan) != 0, "running_s",
-        running_s(plan), "errors", (json_int_t)plan_errors(plan), "state",
-        plan_state_name(plan->state), "median_ns", quantile(plan, 0.5), "p99_ns",
-        quantile(plan, 0.99));
+        running_s(plan), "errors", (json_int_t)plan_errors(plan), "state", plan_state_shown(plan),
+        "median_ns", quantile(plan, 0.5), "p99_ns", quantile(plan, 0.99));
 }
 
 static json_t *predicted(uint64_t ns)
@@ -326,7 +325,7 @@ json_t *inspect_plan(const struct plan *plan)
         plan_id(plan), "name", plan->name, "session", (json_int_t)plan->session_id, "channel",
         (json_int_t)plan->channel, "bytes", (json_int_t)plan->bytes, "starts",
         (json_int_t)plan_starts(plan), "rounds", rounds(plan), "running_s", running_s(plan),
-        "errors", (json_int_t)plan_errors(plan), "state", plan_state_name(plan->state), "error",
+        "errors", (json_int_t)plan_errors(plan), "state", plan_state_shown(plan), "error",
         plan->state < PLAN_BREAKING ? "" : plan->error_text, "median_ns", quantile(plan, 0.5),
         "p99_ns", quantile(plan, 0.99), "chains", chains, "parts", plan->part_count > 0,
         "moved_bytes", (json_int_t)parts_moved_all(plan, plan_starts(plan)));

@@ -7,6 +7,7 @@
 #include "daemon/offload/offload.h"
 #include "daemon/plans/pairs.h"
 #include "daemon/plans/plan.h"
+#include "daemon/plans/releases.h"
 #include "daemon/sessions/client.h"
 #include "daemon/sessions/client_request.h"
 #include "daemon/sessions/region.h"
@@ -57,6 +58,8 @@ static void serve(struct client *client, uint32_t tag, const Tca__Message *messa
         client_doom(client, "did not begin with a hello");
         return;
     }
+    if (message->body_case != TCA__MESSAGE__BODY_PLAN_RELEASE)
+        releases_begin(session->tcad->releases);
     switch (message->body_case) {
     case TCA__MESSAGE__BODY_GROUP_JOIN:
         group_join(session, tag, message->group_join);

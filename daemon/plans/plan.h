@@ -271,9 +271,11 @@ struct plan {
     int lost_error;          /* of the last loss of a rail */
     bool watched;            /* in tcad->plans_watched: */
     struct plan *next_watched, *previous_watched;
-    bool release_asked;      /* LEAVING is next */
-    uint32_t release_tag;    /* the PlanRelease to answer; 0: none */
-    struct engine_call call; /* used by its state */
+    bool release_asked;                             /* LEAVING is next */
+    uint32_t release_tag;                           /* the PlanRelease to answer; 0: none */
+    bool released_later;                            /* with others (releases.h): */
+    struct plan *next_released, **link_of_released; /* link NULL: it does not wait for them */
+    struct engine_call call;                        /* used by its state */
     struct engine_call resume_call;
     struct loop_post post;  /* FLUSHING */
     uint32_t flushing;      /* links that have not replied; engine's thread */
@@ -287,6 +289,8 @@ void plan_release_request(struct session *session, uint32_t tag, const Tca__Plan
 /* Releases all plans of a session that is closing; session_plan_gone() is called for each when it is freed. */
 void plans_release_all(struct session *session);
 
+/* The name of its state, as tcactl shows it: also of a plan that will be released with others soon. */
+const char *plan_state_shown(const struct plan *plan);
 /* The number of starts, from the engine or, in the client's seat, from the client, which can write any value. */
 uint64_t plan_starts(const struct plan *plan);
 /* The number of starts that failed in the engine. */

@@ -6,6 +6,7 @@
 
 #include "daemon/base/worker.h"
 #include "daemon/plans/plan_internal.h"
+#include "daemon/plans/releases.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/client_request.h"
@@ -157,6 +158,8 @@ static int take_id(struct session *session, struct plan *plan)
 static struct plan *plan_new(struct session *session, uint32_t tag)
 {
     const uint32_t limit = session->tcad->conf->limits.plans_per_session;
+    if (session->plan_count >= limit)
+        releases_begin(session->tcad->releases);
     if (session->plan_count >= limit) {
         session_fail(session, tag, -EDQUOT,
                      "session %" PRIu64 " has %" PRIu32

@@ -10,6 +10,7 @@
 #include "daemon/plans/lane.h"
 #include "daemon/plans/parts.h"
 #include "daemon/plans/plan_stripe.h"
+#include "daemon/plans/releases.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -182,6 +183,7 @@ static void detached(void *context)
 
 void plan_do_leave(struct plan *plan)
 {
+    releases_remove(plan->tcad->releases, plan); /* an event has advanced it before */
     if (!plan_attached(plan))
         return;
     plan->pending++;
@@ -190,9 +192,10 @@ void plan_do_leave(struct plan *plan)
 
 static void answer_release(struct plan *plan)
 {
-    if (!plan->release_tag)
-        return;
-    session_done(plan->session, plan->release_tag);
+    if (plan->released_later)
+        releases_answer(plan->session, plan->release_tag);
+    else if (plan->release_tag)
+        session_done(plan->session, plan->release_tag);
 }
 
 void plan_count_starts(struct plan *plan)
@@ -254,7 +257,13 @@ void plan_release_request(struct session *session, uint32_t tag, const Tca__Plan
         return;
     }
     plan->release_tag = tag;
-    ask_release(plan);
+    plan->released_later = request->later;
+    if (request->later) {
+        plan->release_asked = true;
+        releases_add(plan->tcad->releases, plan);
+    } else {
+        ask_release(plan);
+    }
 }
 
 static bool release_some(void *context)
@@ -262,7 +271,7 @@ static bool release_some(void *context)
     struct session *session = context;
     while (session->plans && session->released_plans < PLANS_PER_SESSION_MAX) {
         struct plan *plan = session->plans[session->released_plans++];
-        if (plan && !plan->release_asked)
+        if (plan && (!plan->release_asked || plan->link_of_released))
             ask_release(plan);
         if (session->released_plans % SLICE_PLANS == 0 && loop_slice_over(session->tcad->loop))
             return true;

@@ -61,6 +61,11 @@ const char *plan_state_name(enum plan_state state)
     return state < PLAN_STATES ? state_names[state] : "?";
 }
 
+const char *plan_state_shown(const struct plan *plan)
+{
+    return plan->release_asked ? "releasing" : plan_state_name(plan->state);
+}
+
 bool plan_state_legal(enum plan_state from, enum plan_state to)
 {
     return from < PLAN_STATES && to < PLAN_STATES && (legal[from] & (1u << to));

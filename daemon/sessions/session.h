@@ -74,6 +74,8 @@ struct session {
     struct client_wait unreported_wait;
     uint32_t released_plans; /* closing: ids below this were released, by: */
     struct loop_job release_job;
+    uint32_t releasing,
+        released; /* plans released together: under way, and gone but not answered */
     uint32_t plan_count;
     uint64_t plan_bytes;
     uint64_t step_count;

@@ -142,6 +142,21 @@ class Leaving(harness.Case):
                 receiver.ask("notified_wait 0 0 -2")
             receiver.ask(f"check {target} 0 64 9")
 
+    def test_plans_freed_one_after_another_are_released_together(self):
+        plans = 20  # more than a batch
+        cluster = self.cluster(2, options={"limits.plans_per_session": plans, "rails.enable": "tcp"})
+        sender, receiver = cluster.group([0, 1])
+        source, _ = sender.alloc(4096)
+        target, _ = receiver.alloc(4096)
+        for _ in range(3):  # each needs the places of the one before
+            made = [sender.plan(f"put {source} 0 64 {receiver.handle(target)} 0 64", seat="daemon") for _ in range(plans)]
+            for plan in made:
+                sender.ask(f"start {plan}")
+                sender.ask(f"wait {plan} -2")
+            for plan in made:
+                sender.ask(f"freeplan {plan}")
+        harness.until(lambda: not cluster[0].plans(), "the last ones are released, too, without another request")
+
     @staticmethod
     def local(actor, region):
         plan, = actor.ask("plan local any daemon 0")
