@@ -40,6 +40,7 @@ struct tca_coll {
     uint32_t edge_count;
     uint32_t *arriving; /* [size]: edges that lead here, by rank */
     struct tca_coll_operator reduction;
+    struct tca_coll_costs costs; /* by which the algorithm is chosen */
     enum tca_coll_algorithm algorithm;
     struct coll_program program;
     const uint8_t *in;

@@ -6,14 +6,68 @@
 
 enum { RANKS_MAX = 64 };
 
+/* ---- costs */
+
+#define TYPICAL(latency, overhead)                                                                 \
+    {                                                                                              \
+        .latency_ns = (latency), .overhead_ns = (overhead), .small_kib_ns = 100,                   \
+        .large_kib_ns = 100                                                                        \
+    }
+
 /* Between processes of a node, and between nodes by networks of about 10 GiB/s, of which those of
  * sub-clusters are quick. */
-const struct coll_costs coll_costs_default = {
-    .near = {.latency_ns = 300, .overhead_ns = 100, .kib_ns = 100},
-    .cluster = {.latency_ns = 2000, .overhead_ns = 400, .kib_ns = 100},
-    .far = {.latency_ns = 4000, .overhead_ns = 400, .kib_ns = 100},
+const struct tca_coll_costs coll_costs_typical = {
+    .node = TYPICAL(300, 100),
+    .subcluster = TYPICAL(2000, 400),
+    .cluster = TYPICAL(4000, 400),
     .combine_kib_ns = 150,
 };
+
+static void take(struct tca_coll_link *link, const struct reach_cost *measured)
+{
+    if (reach_is_measured(measured))
+        *link = (struct tca_coll_link){.latency_ns = measured->latency_ns,
+                                       .overhead_ns = measured->overhead_ns,
+                                       .small_kib_ns = measured->small_kib_ns,
+                                       .large_kib_ns = measured->large_kib_ns,
+                                       .measured = 1};
+}
+
+void coll_costs_measured(const struct reach_costs *measured, bool daemon,
+                         struct tca_coll_costs *ret_costs)
+{
+    *ret_costs = coll_costs_typical;
+    take(&ret_costs->node, &measured->at[daemon ? REACH_NODE_DAEMON : REACH_NODE]);
+    take(&ret_costs->subcluster, &measured->at[REACH_SUBCLUSTER]);
+    take(&ret_costs->cluster, &measured->at[REACH_CLUSTER]);
+    /* It loads two and stores one where a copy loads one and stores one. */
+    if (ret_costs->node.measured)
+        ret_costs->combine_kib_ns = ret_costs->node.small_kib_ns * 3 / 2;
+}
+
+/* Integers, so that all ranks choose the same on different processors. Between the two sizes, one KiB
+ * costs more with each doubling. */
+static uint64_t kib_ns(const struct tca_coll_link *link, uint64_t bytes)
+{
+    enum { SMALL_SHIFT = 16, LARGE_SHIFT = 22, SHIFTS = LARGE_SHIFT - SMALL_SHIFT };
+
+    if (bytes >> SMALL_SHIFT == 0)
+        return link->small_kib_ns;
+    const unsigned shift = 63 - (unsigned)__builtin_clzll(bytes);
+    if (shift >= LARGE_SHIFT)
+        return link->large_kib_ns;
+    const unsigned beyond = shift - SMALL_SHIFT;
+    return (link->small_kib_ns * (SHIFTS - beyond) + link->large_kib_ns * beyond) / SHIFTS;
+}
+
+/* Bytes are less than 2^48, and no link counts as slower than 1 MiB/s: so this does not overflow. */
+static uint64_t transfer_ns(uint64_t bytes, uint64_t each_kib_ns)
+{
+    enum { SLOWEST_KIB_NS = 1 << 20 };
+    const uint64_t each_ns = each_kib_ns < SLOWEST_KIB_NS ? each_kib_ns : SLOWEST_KIB_NS;
+
+    return bytes / 1024 * each_ns + bytes % 1024 * each_ns / 1024;
+}
 
 /* ---- running the programs of all ranks against a clock */
 
@@ -32,7 +86,7 @@ struct mail {
 
 struct run {
     const struct coll_shape *shape;
-    const struct coll_costs *costs;
+    const struct tca_coll_costs *costs;
     const struct coll_watch *watch; /* NULL: none */
     struct rank *ranks;
     struct mail *mails; /* [receiver][sender][slot] */
@@ -59,13 +113,15 @@ static bool post(struct mail *mail, uint64_t arrival_ns)
     return true;
 }
 
-static const struct coll_link *link_to(const struct run *run, uint32_t me, uint32_t peer)
+static const struct tca_coll_link *link_to(const struct run *run, uint32_t me, uint32_t peer)
 {
     const struct coll_places *places = &run->shape->places;
 
     if (places->nodes[me] == places->nodes[peer])
-        return &run->costs->near;
-    return places->clusters[me] == places->clusters[peer] ? &run->costs->cluster : &run->costs->far;
+        return &run->costs->node;
+    return coll_one_cluster(places) || places->clusters[me] == places->clusters[peer]
+               ? &run->costs->subcluster
+               : &run->costs->cluster;
 }
 
 static void show(const struct run *run, uint32_t me, uint32_t index, uint64_t begin_ns)
@@ -78,12 +134,20 @@ static void show(const struct run *run, uint32_t me, uint32_t index, uint64_t be
                          rank->clocks[index]);
 }
 
+/* A notification right after a put to the same rank is one operation with it. */
+static bool goes_with_put(const struct coll_chain *chain, uint32_t index)
+{
+    const struct coll_step *step = &chain->steps[index];
+
+    return index > 0 && step[-1].kind == COLL_PUT && step[-1].peer == step->peer;
+}
+
 /* 1: done, 0: has to wait, -ENOMEM. */
 static int take_step(const struct run *run, uint32_t me, uint32_t index)
 {
     struct rank *rank = &run->ranks[me];
     const struct coll_step *step = &rank->program.chains[index].steps[rank->next[index]];
-    const struct coll_link *link = link_to(run, me, step->peer);
+    const struct tca_coll_link *link = link_to(run, me, step->peer);
     uint64_t *clock = &rank->clocks[index], begin_ns = *clock;
 
     if (step->seldom) { /* of starts that do not have to wait */
@@ -97,13 +161,15 @@ static int take_step(const struct run *run, uint32_t me, uint32_t index)
         uint64_t arrival = mail->arrivals[mail->taken++];
         *clock = arrival > *clock ? arrival : *clock;
     } else if (step->kind == COLL_NOTIFY) {
-        *clock += link->overhead_ns;
+        if (!goes_with_put(&rank->program.chains[index], rank->next[index]))
+            *clock += link->overhead_ns;
         if (!post(mail_of(run, step->peer, me, step->slot), *clock + link->latency_ns))
             return -ENOMEM;
     } else {
-        uint64_t each = step->kind == COLL_PUT ? link->kib_ns : run->costs->combine_kib_ns;
+        uint64_t each =
+            step->kind == COLL_PUT ? kib_ns(link, step->bytes) : run->costs->combine_kib_ns;
         begin_ns = *clock > rank->busy_ns ? *clock : rank->busy_ns;
-        *clock = begin_ns + link->overhead_ns + step->bytes * each / 1024;
+        *clock = begin_ns + link->overhead_ns + transfer_ns(step->bytes, each);
         rank->busy_ns = *clock;
     }
     show(run, me, index, begin_ns);
@@ -150,7 +216,8 @@ static void run_deinit(struct run *run)
 }
 
 int coll_simulate(const struct coll_shape *shape, enum tca_coll_algorithm algorithm,
-                  const struct coll_costs *costs, const struct coll_watch *watch, uint64_t *ret_ns)
+                  const struct tca_coll_costs *costs, const struct coll_watch *watch,
+                  uint64_t *ret_ns)
 {
     const uint32_t size = shape->places.size;
     struct run run = {.shape = shape, .costs = costs, .watch = watch};
@@ -171,7 +238,7 @@ int coll_simulate(const struct coll_shape *shape, enum tca_coll_algorithm algori
 }
 
 int coll_predict(const struct coll_shape *shape, enum tca_coll_algorithm algorithm,
-                 const struct coll_costs *costs, uint64_t *ret_ns)
+                 const struct tca_coll_costs *costs, uint64_t *ret_ns)
 {
     struct coll_shape part = *shape;
 
@@ -196,7 +263,7 @@ static bool in_segments(const struct coll_shape *shape)
 
 /* Keeps the better one of a choice and an algorithm, with every length of segments. */
 static int consider(const struct coll_shape *shape, enum tca_coll_algorithm algorithm,
-                    const struct coll_costs *costs, struct choice *best)
+                    const struct tca_coll_costs *costs, struct choice *best)
 {
     static const uint64_t lengths[] = {UINT64_MAX, 262144, 65536, 16384};
 
@@ -217,7 +284,7 @@ static int consider(const struct coll_shape *shape, enum tca_coll_algorithm algo
 }
 
 int coll_choose(struct coll_shape *shape, enum tca_coll_algorithm wanted,
-                const struct coll_costs *costs, enum tca_coll_algorithm *ret_algorithm)
+                const struct tca_coll_costs *costs, enum tca_coll_algorithm *ret_algorithm)
 {
     struct choice best = {.ns = UINT64_MAX, .segment_bytes = UINT64_MAX};
     int r = 0;

@@ -27,6 +27,22 @@ const char *coll_operation_name(enum coll_operation operation)
     return names[operation];
 }
 
+void tca_coll_costs(const struct tca *session, enum tca_seat seat, struct tca_coll_costs *ret_costs)
+{
+    static const struct reach_costs none;
+
+    coll_costs_measured(session ? session_costs(session) : &none, seat == TCA_SEAT_DAEMON,
+                        ret_costs);
+}
+
+static void explain_link(const char *where, const struct tca_coll_link *link, FILE *file)
+{
+    fprintf(file, "costs %s: latency %.2f us, work %.2f us, %llu to %llu ns per KiB (%s)\n", where,
+            (double)link->latency_ns / 1000, (double)link->overhead_ns / 1000,
+            (unsigned long long)link->small_kib_ns, (unsigned long long)link->large_kib_ns,
+            link->measured ? "measured" : "typical");
+}
+
 static void explain(const struct tca_coll *coll, FILE *file)
 {
     static const char *const kinds[] = {"puts", "notifications", "waits", "reductions"};
@@ -49,10 +65,14 @@ static void explain(const struct tca_coll *coll, FILE *file)
         fputs("carried out by a thread, which starts a plan after each wait\n", file);
     if (coll->shape.operation == COLL_NEIGHBOURS)
         return;
+    explain_link("within a node", &coll->costs.node, file);
+    explain_link("within a sub-cluster", &coll->costs.subcluster, file);
+    if (!coll_one_cluster(&coll->shape.places))
+        explain_link("between sub-clusters", &coll->costs.cluster, file);
     for (int a = TCA_COLL_DIRECT; a <= TCA_COLL_HIERARCHICAL; a++) {
         uint64_t ns;
         if (coll_schedule_suits(&coll->shape, (enum tca_coll_algorithm)a) &&
-            coll_predict(&coll->shape, (enum tca_coll_algorithm)a, &coll_costs_default, &ns) >= 0)
+            coll_predict(&coll->shape, (enum tca_coll_algorithm)a, &coll->costs, &ns) >= 0)
             fprintf(file, "%c %-12s predicted %.1f us\n",
                     coll->algorithm == (enum tca_coll_algorithm)a ? '*' : ' ',
                     tca_coll_algorithm_name((enum tca_coll_algorithm)a), (double)ns / 1000);

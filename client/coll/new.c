@@ -11,7 +11,6 @@
 
 /* ---- what this rank needs and contributes */
 
-/* Where all nodes are in one sub-cluster, each is a cluster of its own. */
 static int find_places(struct tca_coll *coll)
 {
     struct coll_places *places = &coll->shape.places;
@@ -39,7 +38,7 @@ static int choose(struct tca_coll *coll, enum tca_coll_algorithm wanted)
 {
     if (coll->shape.operation == COLL_NEIGHBOURS)
         return coll_schedule_neighbours(coll, wanted);
-    int r = coll_choose(&coll->shape, wanted, &coll_costs_default, &coll->algorithm);
+    int r = coll_choose(&coll->shape, wanted, &coll->costs, &coll->algorithm);
     if (r < 0)
         return r;
     return coll_schedule(&coll->shape, coll->algorithm, tca_rank(coll->session), &coll->program);
@@ -48,6 +47,7 @@ static int choose(struct tca_coll *coll, enum tca_coll_algorithm wanted)
 static int schedule(struct tca_coll *coll, const struct tca_coll_args *args)
 {
     coll->shape.segment_bytes = args->segment_bytes;
+    tca_coll_costs(coll->session, args->plan.seat, &coll->costs);
     int r = choose(coll, args->algorithm);
 
     if (r == -EINVAL)

@@ -104,19 +104,20 @@ static void pass_on(void *context, uint32_t rank, uint32_t chain, const struct c
                                                    .end_ns = end_ns});
 }
 
-static int run(struct world *world, enum tca_coll_algorithm wanted, struct caller *caller,
+static int run(struct world *world, enum tca_coll_algorithm wanted,
+               const struct tca_coll_costs *costs, struct caller *caller,
                struct tca_coll_simulated *ret_simulated)
 {
     const struct coll_watch watch = {.step = pass_on, .context = caller};
     struct tca_coll_simulated simulated;
-    int r = coll_choose(&world->shape, wanted, &coll_costs_default, &simulated.algorithm);
+    int r = coll_choose(&world->shape, wanted, costs, &simulated.algorithm);
 
     if (r == -EINVAL)
         return error_set(r, "the algorithm \"%s\" does not suit this operation: see tca-coll(3)",
                          tca_coll_algorithm_name(wanted));
     if (r >= 0)
-        r = coll_simulate(&world->shape, simulated.algorithm, &coll_costs_default,
-                          caller->step ? &watch : NULL, &simulated.ns);
+        r = coll_simulate(&world->shape, simulated.algorithm, costs, caller->step ? &watch : NULL,
+                          &simulated.ns);
     if (r < 0)
         return error_static(r, "out of memory");
     simulated.segment_bytes = world->shape.segment_bytes;
@@ -140,7 +141,8 @@ int tca_coll_simulate(const struct tca_coll_simulation *simulation,
     if (!world)
         return error_static(-ENOMEM, "out of memory");
     make(world, simulation, operation);
-    r = run(world, simulation->algorithm, &caller, ret_simulated);
+    r = run(world, simulation->algorithm,
+            simulation->costs ? simulation->costs : &coll_costs_typical, &caller, ret_simulated);
     free(world);
     return r;
 }

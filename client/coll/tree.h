@@ -6,12 +6,18 @@
 
 #include "client/include/tca-coll.h"
 
-/* Where the ranks are. Ranks of one node are in one cluster. */
+/* Where the ranks are. Ranks of one node are in one cluster. Where all nodes are in one, `clusters` is
+ * `nodes`: a tree of clusters has nothing to add then. */
 struct coll_places {
     uint32_t size;
     const uint32_t *nodes;    /* [size] */
     const uint32_t *clusters; /* [size]: nodes that are near one another */
 };
+
+static inline bool coll_one_cluster(const struct coll_places *places)
+{
+    return places->clusters == places->nodes;
+}
 
 /* The parent and the children of a rank. */
 struct coll_tree {

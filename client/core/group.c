@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/core/clock.h"
+#include "client/core/costs.h"
 #include "client/core/error.h"
 #include "client/core/session.h"
 
@@ -28,7 +29,14 @@ static int read_members(struct tca *session, const Tca__GroupMembers *list)
     }
     free(session->members);
     session->members = members;
+    session->costs = (struct reach_costs){0};
+    reach_worsen(&session->costs, list->n_costs, list->costs);
     return 0;
+}
+
+const struct reach_costs *session_costs(const struct tca *session)
+{
+    return &session->costs;
 }
 
 int group_join(struct tca *session, int64_t timeout_ns)

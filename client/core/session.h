@@ -8,6 +8,7 @@
 #include "client/core/standby.h"
 #include "client/core/timeout.h"
 #include "drivers/driver.h"
+#include "proto/costs.h"
 #include "proto/ring.h"
 #include "proto/segment.h"
 #include "proto/wait.h"
@@ -57,10 +58,11 @@ struct tca {
     struct settings settings;
     struct rail_list rails;
     struct identity identity;
-    bool grouped;           /* has joined a group at the daemon */
-    bool polled;            /* the program polls the socket: tca_event_fd() */
-    struct member *members; /* by rank */
-    uint64_t collectives;   /* completed collective calls of the group */
+    bool grouped;             /* has joined a group at the daemon */
+    bool polled;              /* the program polls the socket: tca_event_fd() */
+    struct member *members;   /* by rank */
+    struct reach_costs costs; /* of all ranks' nodes */
+    uint64_t collectives;     /* completed collective calls of the group */
 
     uint64_t id;
     uint32_t node;

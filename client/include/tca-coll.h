@@ -50,7 +50,7 @@ struct tca_coll;
 
 /* How an operation is carried out. Each suits some operations only. */
 enum tca_coll_algorithm {
-    TCA_COLL_ANY = 0,      /* the one with the lowest predicted cost */
+    TCA_COLL_ANY = 0,      /* the one with the lowest predicted cost: tca_coll_costs() */
     TCA_COLL_DIRECT = 1,   /* every rank sends to every rank that needs its data */
     TCA_COLL_BINOMIAL = 2, /* along a binomial tree */
     TCA_COLL_CHAIN = 3,    /* from rank to rank, in segments */
@@ -204,7 +204,7 @@ TCA_API int tca_coll_wait(struct tca_coll *coll, int64_t timeout_ns);
 TCA_API struct tca_coll *tca_coll_free(struct tca_coll *coll);
 
 /* Describes the operation in lines of text: algorithm, segments, steps and scratch memory of this
- * rank, and the predicted cost of each algorithm that suits the operation. Truncated to text_bytes,
+ * rank, the costs by which the algorithm was chosen, and the predicted cost of each that suits. Truncated to text_bytes,
  * always NUL-terminated. */
 TCA_API void tca_coll_explain(const struct tca_coll *coll, char *text, size_t text_bytes);
 
@@ -213,6 +213,29 @@ TCA_API enum tca_coll_algorithm tca_coll_algorithm_of(const struct tca_coll *col
 
 /* "direct", "binomial", ... Static; "?" for an invalid value. */
 TCA_API const char *tca_coll_algorithm_name(enum tca_coll_algorithm algorithm);
+
+/* What one step costs by how far it goes, in nanoseconds: what algorithms are chosen by. */
+struct tca_coll_link {
+    uint64_t latency_ns;   /* from the end of the sender's work to visibility at the target */
+    uint64_t overhead_ns;  /* the sender's work for each put or notification */
+    uint64_t small_kib_ns; /* 1024 bytes of a put of up to 64 KiB */
+    uint64_t large_kib_ns; /* the same of 4 MiB and more */
+    int measured;          /* 1: by the calibration of tcad; 0: typical numbers */
+};
+
+struct tca_coll_costs {
+    struct tca_coll_link node;       /* between ranks of a node */
+    struct tca_coll_link subcluster; /* between nodes of a sub-cluster */
+    struct tca_coll_link cluster;    /* between other nodes */
+    uint64_t combine_kib_ns;         /* of 1024 bytes of a reduction */
+};
+
+/* The costs by which operations of this session choose their algorithms, in the client's or the
+ * daemon's seat (TCA_SEAT_ANY: the client's): of the numbers that the tcad of each node had measured
+ * when the group was joined, the greatest; the same at all ranks. What no node had measured (see
+ * rails.calibration in tcad.conf(5)) is a typical number; so are all if session is NULL. */
+TCA_API void tca_coll_costs(const struct tca *session, enum tca_seat seat,
+                            struct tca_coll_costs *ret_costs);
 
 /* An operation of ranks that need not exist. Rank, then node, then sub-cluster follow one another. */
 struct tca_coll_simulation {
@@ -225,7 +248,8 @@ struct tca_coll_simulation {
     uint32_t root;
     /* broadcast, reduce, allreduce: of the whole; otherwise of each block. Reductions: of doubles */
     uint64_t bytes;
-    uint64_t segment_bytes; /* as in struct tca_coll_args */
+    uint64_t segment_bytes;             /* as in struct tca_coll_args */
+    const struct tca_coll_costs *costs; /* NULL: typical ones */
 };
 
 enum tca_coll_step_kind {

@@ -11,6 +11,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/groups/group.h"
 #include "daemon/peers/peer.h"
+#include "daemon/rails/costs.h"
 #include "daemon/rails/exposure.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
@@ -112,6 +113,33 @@ static const char *own_user(void)
     return name;
 }
 
+/* By which collective operations choose their algorithms. */
+static json_t *costs(const struct tcad *tcad)
+{
+    static const struct {
+        const char *to;
+        enum seat seat;
+    } reaches[REACH_COUNT] = {[REACH_NODE] = {"node", SEAT_CLIENT},
+                              [REACH_NODE_DAEMON] = {"node", SEAT_DAEMON},
+                              [REACH_SUBCLUSTER] = {"subcluster", SEAT_DAEMON},
+                              [REACH_CLUSTER] = {"cluster", SEAT_DAEMON}};
+    struct reach_costs costs;
+    json_t *list = json_array();
+    rails_costs(tcad, &costs);
+    for (unsigned reach = 0; reach < REACH_COUNT; reach++) {
+        const struct reach_cost *cost = &costs.at[reach];
+        if (reach_is_measured(cost))
+            json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "to",
+                                                  reaches[reach].to, "seat",
+                                                  seat_name(reaches[reach].seat), "latency_ns",
+                                                  (json_int_t)cost->latency_ns, "overhead_ns",
+                                                  (json_int_t)cost->overhead_ns, "small_kib_ns",
+                                                  (json_int_t)cost->small_kib_ns, "large_kib_ns",
+                                                  (json_int_t)cost->large_kib_ns));
+    }
+    return list;
+}
+
 json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
 {
     struct engine_stats stats;
@@ -129,8 +157,7 @@ json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
     *ret_degraded |= tcad->draining; /* it accepts no sessions, which matters to scripts */
     return json_pack(
         "{s:o, s:o, s:I, s:I, s:{s:I, s:I, s:I, s:I}, s:I, s:{s:s, s:I, s:I, s:I, s:I, s:I}, s:o, "
-        "s:{s:s, "
-        "s:s}, s:o}",
+        "s:{s:s, s:s, s:o}, s:o}",
         "daemon", daemon, "cluster", cluster, "sessions", (json_int_t)tcad->session_count, "groups",
         (json_int_t)groups_count(tcad->groups), "regions", "count",
         (json_int_t)regions_count(tcad->regions), "bytes", (json_int_t)tcad->users.memory_bytes,
@@ -140,7 +167,8 @@ json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
         "completions", (json_int_t)stats.completions, "errors", (json_int_t)stats.errors, "bytes",
         (json_int_t)stats.bytes, "sleeps", (json_int_t)stats.sleeps, "rails", rail_list,
         "calibration", "state", tcad->calibrated ? "measured" : "none", "path",
-        tcad->conf->rails.calibration_file, "warnings", exposure_warnings(tcad));
+        tcad->conf->rails.calibration_file, "costs", costs(tcad), "warnings",
+        exposure_warnings(tcad));
 }
 
 json_t *inspect_nodes(struct tcad *tcad)

@@ -17,7 +17,8 @@ struct early {
     uint32_t node, tag;
     struct deadline deadline; /* of the next try */
     struct root *root;
-    Tca__PeerGroupJoin join;
+    Tca__PeerGroupJoin join; /* points to `name` and `costs` */
+    struct reach_message costs;
     struct charge charge;
     char name[NAME_MAX_BYTES];
 };
@@ -41,6 +42,15 @@ static void try_again(void *context)
     early_free(early);
 }
 
+static void keep_costs(struct early *early, const Tca__PeerGroupJoin *join)
+{
+    struct reach_costs costs = {0};
+    reach_worsen(&costs, join->n_costs, join->costs);
+    reach_pack(&costs, &early->costs);
+    early->join.costs = early->costs.list;
+    early->join.n_costs = REACH_COUNT;
+}
+
 bool early_keep(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGroupJoin *join)
 {
     struct early **at = &root->early;
@@ -60,6 +70,7 @@ bool early_keep(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerG
         (struct early){.node = node, .tag = tag, .root = root, .join = *join, .charge = charge};
     strncpy(early->name, join->name, sizeof early->name - 1);
     early->join.name = early->name;
+    keep_costs(early, join);
     *at = early;
     deadline_set(&root->deadlines, &early->deadline,
                  asked < now + GRACE_NS ? asked : now + GRACE_NS, try_again, early);

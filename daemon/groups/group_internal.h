@@ -10,6 +10,7 @@
 #include "daemon/groups/group.h"
 #include "daemon/peers/peer.h"
 #include "daemon/sessions/session.h"
+#include "proto/costs.h"
 #include "proto/handle.h"
 #include "proto/limits.h"
 #include "proto/wait.h"
@@ -93,6 +94,7 @@ struct group {
     uint32_t most_of_a_node; /* members on one node at most; set when it is complete */
     uint32_t joining, in;    /* members in that state */
     struct member *members;  /* [size] */
+    struct reach_costs costs;
 
     uint32_t gathering; /* members whose gather is pending */
     uint32_t first;     /* the rank that began the gather */

@@ -11,6 +11,7 @@
 
 #include "config/cluster.h"
 #include "daemon/groups/group_internal.h"
+#include "daemon/rails/costs.h"
 #include "daemon/tcad.h"
 
 /* A node that a reload has removed from the cluster is alone. */
@@ -35,8 +36,11 @@ static void answer_members(struct session *session, uint32_t tag)
                 subcluster_of(session->tcad->cluster, session->members[rank].node);
             list[rank] = &members[rank];
         }
+        struct reach_message costs;
+        reach_pack(&session->costs, &costs);
         Tca__GroupMembers body =
-            BODY_OF(group_members, .n_members = session->size, .members = list);
+            BODY_OF(group_members, .n_members = session->size, .members = list,
+                    .n_costs = REACH_COUNT, .costs = costs.list);
         const Tca__Message message = MESSAGE_OF(GROUP_MEMBERS, group_members, &body);
         session_answer(session, tag, &message, NULL, 0);
     } else {
@@ -122,6 +126,8 @@ void join_members(struct request *request, struct session *session, struct place
         request_free(request);
         return;
     }
+    session->costs = (struct reach_costs){0};
+    reach_worsen(&session->costs, list->n_costs, list->costs);
     memcpy(session->group, place->group, sizeof session->group);
     session->rank = place->rank;
     session->size = place->size;
@@ -167,6 +173,7 @@ static void join_alone(struct session *session, uint32_t tag)
     if (!place_of_caller(session, tag))
         return;
     session->joined = true;
+    rails_costs(session->tcad, &session->costs);
     answer_members(session, tag);
 }
 
@@ -197,9 +204,14 @@ void group_join(struct session *session, uint32_t tag, const Tca__GroupJoin *joi
         place_leave(session->tcad->groups, place);
         return;
     }
+    struct reach_costs own;
+    struct reach_message costs;
+    rails_costs(session->tcad, &own);
+    reach_pack(&own, &costs);
     Tca__PeerGroupJoin body =
         BODY_OF(peer_group_join, .name = name, .user = place->user, .rank = join->rank,
-                .size = join->size, .session = session->id, .timeout_ns = join->timeout_ns);
+                .size = join->size, .session = session->id, .timeout_ns = join->timeout_ns,
+                .n_costs = REACH_COUNT, .costs = costs.list);
     const Tca__Message message = MESSAGE_OF(PEER_GROUP_JOIN, peer_group_join, &body);
     request_send(request, &message);
 }

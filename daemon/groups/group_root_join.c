@@ -87,7 +87,10 @@ static void complete(struct root *root, struct group *group)
     group->in = group->size;
     group->joining = 0;
 
-    Tca__GroupMembers body = BODY_OF(group_members, .n_members = group->size, .members = list);
+    struct reach_message costs;
+    reach_pack(&group->costs, &costs);
+    Tca__GroupMembers body = BODY_OF(group_members, .n_members = group->size, .members = list,
+                                     .n_costs = REACH_COUNT, .costs = costs.list);
     const Tca__Message message = MESSAGE_OF(GROUP_MEMBERS, group_members, &body);
     group_answer_all(root, group, &message);
     free(members);
@@ -225,6 +228,7 @@ void root_try_join(struct root *root, uint32_t node, uint32_t tag, const Tca__Pe
         .since_ns = now,
         .deadline_ns = group_deadline(now, join->timeout_ns),
     };
+    reach_worsen(&group->costs, join->n_costs, join->costs);
     group->joining++;
     if (group->joining == group->size)
         complete(root, group);

@@ -10,6 +10,7 @@
 #include "daemon/sessions/user.h"
 #include "daemon/sessions/withdrawals.h"
 #include "drivers/shm/ways.h"
+#include "proto/costs.h"
 #include "proto/message.h"
 #include "proto/segment.h"
 
@@ -57,7 +58,8 @@ struct session {
     bool joined;
     uint32_t root; /* node */
     struct session_member *members;
-    uint32_t group_requests; /* pending at the group's root */
+    struct reach_costs costs; /* of all members' nodes; once joined */
+    uint32_t group_requests;  /* pending at the group's root */
 
     struct region *regions; /* list, region->next_of_session */
     uint32_t region_count;

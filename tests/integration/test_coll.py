@@ -2,6 +2,7 @@
 """Random collective operations between slow and fast ranks, on one node and several, on every rail and in every seat; the
 death of a rank; and errors."""
 
+import os
 import signal
 
 import boards
@@ -90,6 +91,33 @@ class Coll(Ranks):
                 processes[0].stdin.flush()
             self.finish(processes, f"{places}, stopped")
             self.released(cluster)
+
+    def measured(self, nodes, rail, measured):
+        """A cluster whose nodes have measured this rail: latency and a KiB in ns."""
+        cluster = harness.Cluster(nodes, options={"rails.enable": "shm tcp"})
+        self.addCleanup(self.take_down, cluster)
+        for node, (latency_ns, kib_ns) in zip(cluster.nodes, measured):
+            os.mkdir(node.directory + "/state")
+            with open(node.directory + "/state/calibration", "w", encoding="ascii") as file:
+                file.write("tcad-cost 8\n")
+                for name, value in (("latency_ns", latency_ns), ("hop_ns", 0), ("block_ns", 0),
+                                    ("small_bytes_per_ns", 1024 / kib_ns), ("large_bytes_per_ns", 1024 / kib_ns)):
+                    file.write(f"{rail} daemon {name} = {value}\n")
+        return cluster.up()
+
+    def test_costs_are_measured(self):
+        """All ranks choose by the greatest costs that any node has measured: node 3 the slowest start, node 5 the slowest copy."""
+        rail = next(rail["rail"] for rail in self.cluster(options={"rails.enable": "shm tcp"})[0].tcactl("status")["rails"]
+                    if rail["driver"] == "tcp")
+        for slowest_ns, kib_ns, algorithm in ((800000, 300, "binomial"), (3000, 30000, "chain")):
+            with self.subTest(slowest_ns=slowest_ns):
+                cluster = self.measured(8, rail, [(slowest_ns if node == 3 else 2000, kib_ns if node == 5 else 100) for node in range(8)])
+                half = str(slowest_ns // 2)
+                self.ranks(cluster, list(range(8)), [harness.program("coll-costs"), half, half, str(kib_ns), algorithm])
+                own = cluster[5].tcactl("status")["calibration"]
+                self.assertEqual(own["state"], "measured")
+                number = {"seat": "daemon", "latency_ns": 1000, "overhead_ns": 1000, "small_kib_ns": kib_ns, "large_kib_ns": kib_ns}
+                self.assertEqual(own["costs"], [{"to": "subcluster", **number}, {"to": "cluster", **number}])
 
     def test_errors(self):
         for places in ([0, 0], [0, 1]):

@@ -33,6 +33,30 @@ static void add_prediction(struct table *table, const json_t *algorithm, const c
     table_add(table, "%s", units_ns(doc_number(algorithm, path)).text);
 }
 
+static void costs(const json_t *doc, const struct screen *screen)
+{
+    static const char *const titles[] = {"BETWEEN",    ">LATENCY", ">WORK", ">KIB, SHORT",
+                                         ">KIB, LONG", "COSTS",    NULL};
+    static const char *const links[][2] = {{"costs.node", "ranks of a node"},
+                                           {"costs.subcluster", "nodes of a sub-cluster"},
+                                           {"costs.cluster", "other nodes"}};
+    struct table table;
+
+    table_init(&table, titles);
+    for (size_t i = 0; i < sizeof(links) / sizeof(*links); i++) {
+        const json_t *link = doc_get(doc, links[i][0]);
+        table_add(&table, "%s", links[i][1]);
+        table_add(&table, "%s", units_ns(doc_number(link, "latency_ns")).text);
+        table_add(&table, "%s", units_ns(doc_number(link, "overhead_ns")).text);
+        table_add(&table, "%s", units_ns(doc_number(link, "small_kib_ns")).text);
+        table_add(&table, "%s", units_ns(doc_number(link, "large_kib_ns")).text);
+        table_add(&table, "%s", doc_true(link, "measured") ? "measured" : "typical");
+    }
+    fputc('\n', screen->to);
+    table_print(&table, screen, 0, "no costs");
+    table_deinit(&table);
+}
+
 static void algorithms(const json_t *doc, const struct screen *screen)
 {
     static const struct column columns[] = {
@@ -118,6 +142,7 @@ static void steps(const json_t *doc, const struct screen *screen)
 void render_simulate(const json_t *doc, const struct screen *screen)
 {
     summary(doc, screen);
+    costs(doc, screen);
     algorithms(doc, screen);
     links(doc, screen);
     if (doc_get(doc, "steps"))

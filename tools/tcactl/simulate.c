@@ -1,9 +1,11 @@
-/* tcactl simulate: a collective operation of ranks that need not exist. Needs no daemon. */
+/* tcactl simulate: a collective operation of ranks that need not exist. Needs no daemon, but takes the
+ * costs that one has measured if it runs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/common/must.h"
+#include "tools/tcactl/doc.h"
 #include "tools/tcactl/tcactl.h"
 
 enum { RANKS = TCA_COLL_SIMULATED_RANKS };
@@ -66,7 +68,60 @@ static bool parse(const struct tcactl *tcactl, int count, char **arguments,
     return !tcactl->algorithm || parse_algorithm(tcactl->algorithm, &simulation->algorithm);
 }
 
+/* ---- costs ---- */
+
+static void take_cost(const json_t *cost, struct tca_coll_costs *costs)
+{
+    const char *to = doc_text(cost, "to"), *seat = doc_text(cost, "seat");
+    struct tca_coll_link *link = strcmp(to, "subcluster") == 0 ? &costs->subcluster
+                                 : strcmp(to, "cluster") == 0  ? &costs->cluster
+                                 : strcmp(seat, "client") == 0 ? &costs->node
+                                                               : NULL;
+
+    if (link)
+        *link = (struct tca_coll_link){
+            .latency_ns = (uint64_t)doc_integer(cost, "latency_ns"),
+            .overhead_ns = (uint64_t)doc_integer(cost, "overhead_ns"),
+            .small_kib_ns = (uint64_t)doc_integer(cost, "small_kib_ns"),
+            .large_kib_ns = (uint64_t)doc_integer(cost, "large_kib_ns"),
+            .measured = 1,
+        };
+}
+
+/* Those of the node whose daemon answers, else typical ones. */
+static void find_costs(struct tcactl *tcactl, struct tca_coll_costs *ret_costs)
+{
+    char *text = NULL;
+
+    tca_coll_costs(NULL, TCA_SEAT_ANY, ret_costs);
+    if (tcactl_ask(tcactl, "status", "", &text) < 0)
+        return;
+    json_t *status = json_loads(text, 0, NULL);
+    for (size_t i = 0; i < doc_count(status, "calibration.costs"); i++)
+        take_cost(doc_at(status, "calibration.costs", i), ret_costs);
+    if (ret_costs->node.measured)
+        ret_costs->combine_kib_ns = ret_costs->node.small_kib_ns * 3 / 2;
+    json_decref(status);
+    free(text);
+}
+
 /* ---- the document ---- */
+
+static json_t *link_document(const struct tca_coll_link *link)
+{
+    return must(json_pack("{s:I, s:I, s:I, s:I, s:b}", "latency_ns", (json_int_t)link->latency_ns,
+                          "overhead_ns", (json_int_t)link->overhead_ns, "small_kib_ns",
+                          (json_int_t)link->small_kib_ns, "large_kib_ns",
+                          (json_int_t)link->large_kib_ns, "measured", link->measured));
+}
+
+static json_t *costs_document(const struct tca_coll_costs *costs)
+{
+    return must(json_pack("{s:o, s:o, s:o, s:I}", "node", link_document(&costs->node), "subcluster",
+                          link_document(&costs->subcluster), "cluster",
+                          link_document(&costs->cluster), "combine_kib_ns",
+                          (json_int_t)costs->combine_kib_ns));
+}
 
 static const char *name_of(const struct tca_coll_simulated_step *step)
 {
@@ -141,14 +196,15 @@ static json_t *document(const struct totals *totals, const struct tca_coll_simul
     const uint32_t per_cluster =
         simulation->per_subcluster ? simulation->per_subcluster : totals->nodes;
     json_t *doc = must(json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:o, s:I, s:o, s:o}", "operation",
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:o, s:I, s:o, s:o, s:o}", "operation",
         simulation->operation, "bytes", (json_int_t)simulation->bytes, "ranks",
         (json_int_t)simulation->ranks, "per_node", (json_int_t)simulation->per_node, "nodes",
         (json_int_t)totals->nodes, "subclusters",
         (json_int_t)((totals->nodes + per_cluster - 1) / per_cluster), "root",
         (json_int_t)simulation->root, "algorithm", tca_coll_algorithm_name(result->algorithm),
         "segment_bytes", segment(result->segment_bytes), "predicted_ns", (json_int_t)result->ns,
-        "algorithms", algorithms(simulation, result->algorithm), "links", links(totals)));
+        "costs", costs_document(simulation->costs), "algorithms",
+        algorithms(simulation, result->algorithm), "links", links(totals)));
     if (totals->steps)
         json_object_set(doc, "steps", totals->steps);
     return doc;
@@ -158,9 +214,12 @@ int run_simulate(struct tcactl *tcactl, int count, char **arguments)
 {
     struct tca_coll_simulation simulation;
     struct tca_coll_simulated result;
+    struct tca_coll_costs costs;
 
     if (!parse(tcactl, count, arguments, &simulation))
         return EXIT_USAGE;
+    find_costs(tcactl, &costs);
+    simulation.costs = &costs;
     struct totals totals = {.simulation = &simulation,
                             .nodes = (simulation.ranks - 1) / simulation.per_node + 1};
     const size_t links = (size_t)totals.nodes * totals.nodes;

@@ -29,22 +29,104 @@ static uint64_t predict(const struct coll_shape *shape, enum tca_coll_algorithm 
 {
     uint64_t ns = 0;
 
-    cr_assert_eq(coll_predict(shape, algorithm, &coll_costs_default, &ns), 0);
+    cr_assert_eq(coll_predict(shape, algorithm, &coll_costs_typical, &ns), 0);
     return ns;
 }
 
 /* Computed by hand: two ranks on two nodes. The credit takes an overhead and a latency, then the
- * put and its notification. */
+ * put with its notification. */
 Test(coll_cost, by_hand)
 {
-    static const struct coll_costs costs = {
-        .far = {.latency_ns = 1000, .overhead_ns = 10, .kib_ns = 7}};
+    static const struct tca_coll_costs costs = {
+        .cluster = {.latency_ns = 1000, .overhead_ns = 10, .small_kib_ns = 7, .large_kib_ns = 70}};
     struct coll_shape shape = broadcast(2, 8192);
     uint64_t ns;
 
     place(1);
     cr_assert_eq(coll_predict(&shape, TCA_COLL_BINOMIAL, &costs, &ns), 0);
-    cr_assert_eq(ns, (10 + 1000) + (10 + 8 * 7) + (10 + 1000));
+    cr_assert_eq(ns, (10 + 1000) + (10 + 8 * 7) + 1000);
+}
+
+/* Longer puts cost more per KiB, or less: from 64 KiB to 4 MiB by steps. */
+Test(coll_cost, by_length)
+{
+    struct tca_coll_costs costs = {.cluster = {.small_kib_ns = 100, .large_kib_ns = 400}};
+    static const uint64_t each[] = {100, 150, 200, 250, 300, 350, 400, 400};
+    uint64_t ns;
+
+    place(1);
+    for (unsigned i = 0; i < sizeof each / sizeof *each; i++) {
+        struct coll_shape shape = broadcast(2, UINT64_C(65536) << i);
+        cr_assert_eq(coll_predict(&shape, TCA_COLL_BINOMIAL, &costs, &ns), 0);
+        cr_assert_eq(ns, (UINT64_C(64) << i) * each[i], "%u: %lu", i, ns);
+    }
+    struct coll_shape endless = broadcast(2, (UINT64_C(1) << 48) - 1);
+    costs.cluster.large_kib_ns = UINT32_MAX;
+    cr_assert_eq(coll_predict(&endless, TCA_COLL_BINOMIAL, &costs, &ns), 0);
+    cr_assert_gt(ns, UINT64_C(1) << 57);
+}
+
+/* ---- measured costs */
+
+static struct reach_costs measured(uint32_t node_ns, uint32_t daemon_ns, uint32_t far_ns)
+{
+    return (struct reach_costs){.at = {[REACH_NODE] = {node_ns, 10, 40, 80},
+                                       [REACH_NODE_DAEMON] = {daemon_ns, 10, 40, 80},
+                                       [REACH_CLUSTER] = {far_ns, 100, 50, 60}}};
+}
+
+Test(coll_cost, measured_by_seat)
+{
+    const struct reach_costs some = measured(70, 700, 7000), none = {0};
+    struct tca_coll_costs costs, typical;
+
+    coll_costs_measured(&some, false, &costs);
+    cr_assert_eq(costs.node.latency_ns, 70);
+    cr_assert_eq(costs.node.large_kib_ns, 80);
+    cr_assert_eq(costs.combine_kib_ns, 60);
+    cr_assert_eq(costs.cluster.overhead_ns, 100);
+    cr_assert(costs.node.measured && costs.cluster.measured && !costs.subcluster.measured);
+    cr_assert_eq(costs.subcluster.latency_ns, coll_costs_typical.subcluster.latency_ns);
+    coll_costs_measured(&some, true, &costs);
+    cr_assert_eq(costs.node.latency_ns, 700);
+    coll_costs_measured(&none, false, &costs);
+    tca_coll_costs(NULL, TCA_SEAT_ANY, &typical);
+    cr_assert_eq(memcmp(&costs, &typical, sizeof costs), 0);
+    cr_assert_eq(costs.combine_kib_ns, coll_costs_typical.combine_kib_ns);
+}
+
+/* With a slow start and a fast network, few hops win; with a network as near as the node, few puts of
+ * each rank. */
+Test(coll_cost, choices_follow_what_was_measured)
+{
+    const struct reach_costs slow = measured(70, 700, 1000000), quick = measured(70, 700, 70);
+    struct coll_shape shape = broadcast(64, 8);
+    enum tca_coll_algorithm by_slow, by_quick;
+    struct tca_coll_costs costs;
+
+    place(1);
+    coll_costs_measured(&slow, false, &costs);
+    cr_assert_eq(coll_choose(&shape, TCA_COLL_ANY, &costs, &by_slow), 0);
+    coll_costs_measured(&quick, false, &costs);
+    cr_assert_eq(coll_choose(&shape, TCA_COLL_ANY, &costs, &by_quick), 0);
+    cr_assert_eq(by_slow, TCA_COLL_DIRECT);
+    cr_assert_neq(by_quick, TCA_COLL_DIRECT);
+}
+
+/* Where all nodes are in one sub-cluster, the costs are those of its rails. */
+Test(coll_cost, one_subcluster)
+{
+    const struct tca_coll_costs costs = {.subcluster = {.latency_ns = 5},
+                                         .cluster = {.latency_ns = 9}};
+    struct coll_shape shape = broadcast(2, 8);
+    uint64_t ns;
+
+    place(1);
+    cr_assert_eq(coll_predict(&shape, TCA_COLL_BINOMIAL, &costs, &ns), 0);
+    cr_assert_eq(ns, 9);
+    shape.places.clusters = nodes;
+    cr_assert_eq(coll_predict(&shape, TCA_COLL_BINOMIAL, &costs, &ns), 0);
+    cr_assert_eq(ns, 5);
 }
 
 /* ---- simulation */
@@ -131,7 +213,7 @@ Test(coll_cost, simulated_as_a_real_operation_chooses)
     for (uint32_t rank = 0; rank < RANKS; rank++)
         clusters[rank] = rank / 4;
     shape.segment_bytes = 0;
-    cr_assert_eq(coll_choose(&shape, TCA_COLL_ANY, &coll_costs_default, &algorithm), 0);
+    cr_assert_eq(coll_choose(&shape, TCA_COLL_ANY, &coll_costs_typical, &algorithm), 0);
     simulate("broadcast", TCA_COLL_ANY, 1 << 20, &simulated);
     cr_assert_eq(simulated.algorithm, algorithm);
     cr_assert_eq(simulated.segment_bytes, shape.segment_bytes);
@@ -214,7 +296,7 @@ Test(coll_cost, choice)
         struct coll_shape shape = broadcast(16, bytes);
         enum tca_coll_algorithm algorithm;
         shape.segment_bytes = 0;
-        cr_assert_eq(coll_choose(&shape, TCA_COLL_ANY, &coll_costs_default, &algorithm), 0);
+        cr_assert_eq(coll_choose(&shape, TCA_COLL_ANY, &coll_costs_typical, &algorithm), 0);
         uint64_t chosen = predict(&shape, algorithm);
         for (int a = TCA_COLL_DIRECT; a <= TCA_COLL_HIERARCHICAL; a++)
             if (coll_schedule_suits(&shape, (enum tca_coll_algorithm)a))
@@ -242,7 +324,7 @@ Test(coll_cost, all_ranks_agree)
             shape.spans = world->spans[operation == COLL_ALLTOALL ? rank : 0];
             shape.targets = world->targets[rank];
             shape.segment_bytes = 0;
-            cr_assert_eq(coll_choose(&shape, TCA_COLL_ANY, &coll_costs_default, &algorithm), 0);
+            cr_assert_eq(coll_choose(&shape, TCA_COLL_ANY, &coll_costs_typical, &algorithm), 0);
             if (rank == 0)
                 first = algorithm;
             cr_assert_eq(algorithm, first, "operation %d, rank %u", operation, rank);
@@ -254,7 +336,7 @@ Test(coll_cost, all_ranks_agree)
     enum tca_coll_algorithm algorithm;
     place(10);
     large.root = RANKS - 1;
-    cr_assert_eq(coll_choose(&large, TCA_COLL_ANY, &coll_costs_default, &algorithm), 0);
+    cr_assert_eq(coll_choose(&large, TCA_COLL_ANY, &coll_costs_typical, &algorithm), 0);
 }
 
 Test(coll_cost, unsuitable)
@@ -262,7 +344,7 @@ Test(coll_cost, unsuitable)
     struct coll_shape shape = broadcast(4, 100);
     enum tca_coll_algorithm algorithm;
 
-    cr_assert_eq(coll_choose(&shape, TCA_COLL_RING, &coll_costs_default, &algorithm), -EINVAL);
-    cr_assert_eq(coll_choose(&shape, TCA_COLL_CHAIN, &coll_costs_default, &algorithm), 0);
+    cr_assert_eq(coll_choose(&shape, TCA_COLL_RING, &coll_costs_typical, &algorithm), -EINVAL);
+    cr_assert_eq(coll_choose(&shape, TCA_COLL_CHAIN, &coll_costs_typical, &algorithm), 0);
     cr_assert_eq(algorithm, TCA_COLL_CHAIN);
 }

@@ -6,6 +6,7 @@
 #include "daemon/groups/group.h"
 #include "daemon/groups/group_internal.h"
 #include "daemon/plans/plan.h"
+#include "daemon/rails/costs.h"
 #include "daemon/sessions/session.h"
 
 /* ---- sessions ---- */
@@ -84,6 +85,25 @@ void session_source_gone(struct session *session, uint32_t rank, enum source_sta
     cr_assert_lt(rank, session->size);
     fake_of(session)->gone[rank] = (int)state;
     fake_of(session)->gone_calls++;
+}
+
+/* What a node has measured: node 1 the greatest latency, node 2 the greatest overhead. */
+void rails_costs(const struct tcad *tcad, struct reach_costs *ret_costs)
+{
+    *ret_costs = (struct reach_costs){0};
+    ret_costs->at[REACH_CLUSTER] = (struct reach_cost){.latency_ns = tcad->node == 1 ? 900 : 100,
+                                                       .overhead_ns = 10 + tcad->node,
+                                                       .small_kib_ns = 7};
+}
+
+static inline void expect_costs(const struct fake *fake, uint32_t latency_ns, uint32_t overhead_ns)
+{
+    const Tca__GroupMembers *list = fake->answer->group_members;
+    cr_assert_eq(list->n_costs, REACH_COUNT);
+    cr_assert_eq(list->costs[REACH_CLUSTER]->latency_ns, latency_ns);
+    cr_assert_eq(list->costs[REACH_CLUSTER]->overhead_ns, overhead_ns);
+    cr_assert_eq(list->costs[REACH_CLUSTER]->small_kib_ns, 7);
+    cr_assert_eq(list->costs[REACH_NODE]->small_kib_ns, 0);
 }
 
 static struct fake fakes[RANKS_MAX];

@@ -16,6 +16,7 @@ Test(group_join, members_find_each_other)
         cr_assert_eq(session->root, 0);
         const Tca__GroupMembers *list = fakes[rank].answer->group_members;
         cr_assert_eq(list->n_members, 5);
+        expect_costs(&fakes[rank], 900, 12);
         for (uint32_t i = 0; i < 5; i++) {
             cr_assert(session->members[i].known);
             cr_assert_eq(session->members[i].node, i % 3);
@@ -119,6 +120,21 @@ Test(group_join, twice_the_same_rank_is_refused)
     expect_fail(&fakes[2], -EEXIST, "ranks 0-1 of 2 have not ended");
 }
 
+/* What it said when it came counts later. */
+Test(group_join, a_join_waits_until_the_older_group_has_ended)
+{
+    join(open_session(0, 1, 1), "g@0", 0, 1, LONG);
+    await(1);
+    expect_costs(&fakes[0], 900, 11);
+    join(open_session(1, 2, 1), "g@0", 0, 1, LONG);
+    run_for_ms(50);
+    cr_assert_eq(fakes[1].answers, 0);
+    die(&fakes[0]);
+    await(1);
+    cr_assert_eq(fakes[1].status, 0, "%s", fakes[1].text);
+    expect_costs(&fakes[1], 100, 12);
+}
+
 Test(group_join, members_agree_on_the_size)
 {
     join(open_session(0, 1, 4), "g@0", 0, 2, LONG);
@@ -173,6 +189,7 @@ Test(group_join, a_session_alone_needs_nobody)
     join(fake, "", 0, 1, LONG);
     await(1);
     cr_assert_eq(fake->answer->group_members->n_members, 1);
+    expect_costs(fake, 900, 11);
     gather(fake, 1, "blob", 4, LONG);
     await(1);
     cr_assert_eq(fake->answer->gathered->n_blobs, 1);

@@ -1,0 +1,86 @@
+#include "daemon/rails/costs.h"
+
+#include "daemon/engine/engine.h"
+#include "daemon/rails/rails.h"
+#include "daemon/tcad.h"
+
+/* Of hostile or broken files too. */
+static uint32_t whole(double ns)
+{
+    return ns < 1 ? (uint32_t)(ns > 0.5) : ns < UINT32_MAX ? (uint32_t)(ns + 0.5) : UINT32_MAX;
+}
+
+static uint32_t kib_ns(double bytes_per_ns)
+{
+    const uint32_t ns = whole(1024 / bytes_per_ns);
+    return ns ? ns : 1;
+}
+
+/* A put was measured in one thread, which does the work of both ends: half of it is assumed to be the
+ * sender's. way_ns of the latency is not work, but the way to the thread of the daemon's seat and back;
+ * more_ns was not measured: the way from process to process. */
+static struct reach_cost cost_of(const struct cost_parameters *parameters, double way_ns,
+                                 double more_ns)
+{
+    const double work_ns =
+        parameters->latency_ns > way_ns ? (parameters->latency_ns - way_ns) / 2 : 0;
+    return (struct reach_cost){
+        .latency_ns = whole(parameters->latency_ns - work_ns + more_ns),
+        .overhead_ns = whole(work_ns),
+        .small_kib_ns = kib_ns(parameters->small_bytes_per_ns),
+        .large_kib_ns = kib_ns(parameters->large_bytes_per_ns),
+    };
+}
+
+static void lower_to(uint32_t *number, uint32_t other)
+{
+    if (*number > other)
+        *number = other;
+}
+
+static void improve(struct reach_cost *best, const struct reach_cost *cost)
+{
+    if (!reach_is_measured(best)) {
+        *best = *cost;
+        return;
+    }
+    lower_to(&best->latency_ns, cost->latency_ns);
+    lower_to(&best->overhead_ns, cost->overhead_ns);
+    lower_to(&best->small_kib_ns, cost->small_kib_ns);
+    lower_to(&best->large_kib_ns, cost->large_kib_ns);
+}
+
+void costs_of_rails(const struct cost_table *table, const enum rail_leads leads[static RAIL_SLOTS],
+                    struct reach_costs *ret_costs)
+{
+    const struct cost_parameters *here = table->rails[RAIL_SHM].at;
+    const bool both = here[SEAT_CLIENT].valid && here[SEAT_DAEMON].valid;
+    double way_ns = both ? here[SEAT_DAEMON].latency_ns - here[SEAT_CLIENT].latency_ns : 0;
+
+    *ret_costs = (struct reach_costs){0};
+    way_ns = way_ns > 0 ? way_ns : 0;
+    if (here[SEAT_CLIENT].valid)
+        ret_costs->at[REACH_NODE] = cost_of(&here[SEAT_CLIENT], 0, way_ns / 2);
+    if (here[SEAT_DAEMON].valid)
+        ret_costs->at[REACH_NODE_DAEMON] = cost_of(&here[SEAT_DAEMON], way_ns, 0);
+    for (unsigned rail = 1; rail < RAIL_SLOTS; rail++) {
+        const struct cost_parameters *there = &table->rails[rail].at[SEAT_DAEMON];
+        if (leads[rail] == LEADS_NOWHERE || !there->valid)
+            continue;
+        const struct reach_cost cost = cost_of(there, way_ns, 0);
+        improve(&ret_costs->at[REACH_SUBCLUSTER], &cost);
+        if (leads[rail] == LEADS_EVERYWHERE)
+            improve(&ret_costs->at[REACH_CLUSTER], &cost);
+    }
+}
+
+void rails_costs(const struct tcad *tcad, struct reach_costs *ret_costs)
+{
+    enum rail_leads leads[RAIL_SLOTS] = {LEADS_NOWHERE};
+    for (unsigned rail = 1; tcad->calibrated && rail <= tcad->rails->last; rail++) {
+        const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
+        if (caps && caps->other_nodes)
+            leads[rail] = caps->subcluster ? LEADS_SUBCLUSTER : LEADS_EVERYWHERE;
+    }
+    costs_of_rails(&tcad->costs, leads, ret_costs);
+}
