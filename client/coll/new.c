@@ -183,6 +183,17 @@ static int gather_heads(struct tca_coll *coll, struct coll_head *head, int error
     return r < 0 ? r : check_heads(heads, coll->shape.places.size);
 }
 
+/* Without the other ranks, and keeping the text of the error. */
+static int give_up(struct tca_coll *coll, int error)
+{
+    char text[1024];
+
+    snprintf(text, sizeof(text), "%s", tca_error_text());
+    coll->failed = error;
+    tca_coll_free(coll);
+    return error_set(error, "%s", text);
+}
+
 int coll_make(struct tca_coll *coll, int error, const struct tca_coll_args *args,
               struct tca_coll **ret_coll)
 {
@@ -206,11 +217,8 @@ int coll_make(struct tca_coll *coll, int error, const struct tca_coll_args *args
         }
     }
     free(heads);
-    if (r < 0) {
-        coll->failed = r; /* frees it without the others */
-        tca_coll_free(coll);
-        return r;
-    }
+    if (r < 0)
+        return give_up(coll, r);
     *ret_coll = coll;
     return 0;
 }

@@ -58,6 +58,19 @@ static void by_one_rank(void)
     expect(coll != NULL, 0, NULL, "an operation in spite of the error");
 }
 
+/* What tcad rejects when a plan is committed. */
+static void by_rail(void)
+{
+    struct tca_coll_args args = {.plan.rail_name = rank == 1 ? "nonsense" : NULL};
+    struct tca_coll *coll = NULL;
+
+    expect(tca_coll_allreduce(session, in, out, COUNT, &sum, &args, &coll), -EINVAL,
+           rank == 1 ? "rail nonsense" : "rank 1: plan \"allreduce, ", "rail");
+    expect(tca_coll_broadcast(session, out, COUNT, 1, &args, &coll), -EINVAL, "rail nonsense",
+           "rail of a broadcast");
+    expect(coll != NULL, 0, NULL, "an operation in spite of the error");
+}
+
 static void by_disagreement(void)
 {
     struct tca_coll_span sent[2] = {{0, 8}, {8, 8}}, received[2] = {{0, 8}, {8, 8}};
@@ -189,6 +202,7 @@ int main(void)
     in = memory[0];
     out = memory[1];
     by_one_rank();
+    by_rail();
     by_disagreement();
     by_algorithm();
     by_number();
