@@ -14,8 +14,9 @@ bool plan_copies_here(const struct tca_plan *plan);
  * the order in which their starts completed. */
 bool plan_puts_in_order(const struct tca_plan *plan);
 
-/* Whether plans of these arguments are to be run by this process, also between nodes. */
-bool session_seats_client(const struct tca *session, const struct tca_plan_args *args);
+/* Whether plans of these arguments may be run by this process, also between nodes: the daemon's seat is
+ * not requested. */
+bool session_may_seat_client(const struct tca *session, const struct tca_plan_args *args);
 
 /* As tca_start() and then tca_test(), which finds out only whether the start completed at once. */
 int plan_start_and_test(struct tca_plan *plan);

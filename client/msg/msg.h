@@ -145,7 +145,7 @@ struct tca_msg_request {
     /* ---- short pairs */
     bool is_short;                     /* a receive without a send: may become so */
     bool quick;                        /* starts need no checks: both sides are there */
-    struct tca_plan *puts[MSG_PLACES]; /* by place; NULL: not used yet. `plan` is the last */
+    struct tca_plan *puts[MSG_PLACES]; /* by place; NULL: not short. `plan` is the last */
     uint64_t confirmed;                /* messages that were received, as the sender knows */
     struct session_slot data;          /* a receive's */
     const uint8_t (*places)[TCA_MSG_SHORT_BYTES]; /* a receive's */

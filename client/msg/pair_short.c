@@ -50,15 +50,15 @@ static int make_place(struct tca_msg_request *request, uint64_t place)
 
 static bool may_be_short(const struct tca_msg_request *request)
 {
-    return request->peer->near || session_seats_client(request->msg->session, &request->msg->args);
+    return request->peer->near ||
+           session_may_seat_client(request->msg->session, &request->msg->args);
 }
 
 /* Keeps the request's plan if what it puts arrives in order. */
-static int keep_ordered(struct tca_msg_request *request, struct tca_plan *plan)
+static void keep_ordered(struct tca_msg_request *request, struct tca_plan *plan)
 {
     request->is_short = plan_puts_in_order(plan);
     request->plan = request->is_short ? plan : tca_plan_free(plan);
-    return 0;
 }
 
 int msg_short_offer(struct tca_msg_request *request)
@@ -74,7 +74,26 @@ int msg_short_offer(struct tca_msg_request *request)
         r = session_slot_find(request->msg->session, peer->rank,
                               request->msg->slot + MSG_SLOT_DATA + request->index, &request->data);
     request->places = peer->here->places[request->index];
-    return r < 0 ? r : keep_ordered(request, plan);
+    if (r >= 0)
+        keep_ordered(request, plan);
+    return r;
+}
+
+/* All but the first, so that no start has to commit a plan. The pair is short only if all of them are in
+ * this process's seat. */
+static int make_places(struct tca_msg_request *request)
+{
+    int r = 0;
+
+    for (uint64_t place = 1; request->is_short && place < MSG_PLACES; place++) {
+        r = make_place(request, place);
+        request->is_short = r >= 0 && plan_puts_in_order(request->puts[place]);
+    }
+    if (!request->is_short) {
+        msg_short_free(request);
+        request->plan = tca_plan_free(request->plan);
+    }
+    return r;
 }
 
 /* All counts of an earlier pair of this index have arrived: its receiver saw them complete before it
@@ -87,9 +106,9 @@ int msg_short_join(struct tca_msg_request *request)
     if (r < 0 || !request->puts[0])
         return r;
     atomic_store_explicit(&peer->here->confirmed[request->index].value, 0, memory_order_relaxed);
-    r = keep_ordered(request, request->puts[0]);
+    keep_ordered(request, request->puts[0]);
     request->puts[0] = request->plan;
-    return r;
+    return make_places(request);
 }
 
 void msg_short_free(struct tca_msg_request *request)
@@ -122,14 +141,11 @@ static __attribute__((noinline)) void hold(struct tca_msg_request *request)
 
 static inline int put_next(struct tca_msg_request *request)
 {
-    const uint64_t place = request->starts % MSG_PLACES;
-    int r = request->puts[place] ? 0 : make_place(request, place);
+    int r = request->staging ? msg_gather(request, request->staging) : 0;
 
-    if (r >= 0 && request->staging)
-        r = msg_gather(request, request->staging);
     if (r < 0)
         return r;
-    request->plan = request->puts[place];
+    request->plan = request->puts[request->starts % MSG_PLACES];
     request->starts++;
     r = plan_start_and_test(request->plan);
     request->state = r == 0 ? MSG_MOVING : MSG_DONE;

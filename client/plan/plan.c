@@ -272,9 +272,9 @@ bool plan_puts_in_order(const struct tca_plan *plan)
     return plan->daemon_count == 0;
 }
 
-bool session_seats_client(const struct tca *session, const struct tca_plan_args *args)
+bool session_may_seat_client(const struct tca *session, const struct tca_plan_args *args)
 {
-    return (args->seat != TCA_SEAT_ANY ? args->seat : session->settings.seat) == TCA_SEAT_CLIENT;
+    return (args->seat != TCA_SEAT_ANY ? args->seat : session->settings.seat) != TCA_SEAT_DAEMON;
 }
 
 void plan_destroy(struct tca_plan *plan)

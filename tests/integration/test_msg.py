@@ -51,9 +51,21 @@ class Msg(Ranks):
             for places in ([0, 1], [0, 1, 1, 0]):
                 with self.subTest(security=security, places=places):
                     self.msg(cluster, places, rounds=4, TCA_SEAT="client")
-                    starts = [sample["value"] for node in cluster.nodes for family in node.tcactl("stats")["families"]
-                              if family["name"] == "tcad_engine_starts" for sample in family["samples"]]
-                    self.assertEqual(starts, [0, 0])
+                    self.assertEqual(self.starts(cluster), [0, 0])
+
+    def test_short_pairs_do_not_need_the_daemons(self):
+        """Without a request for a seat, tcad carries none of their messages, also between nodes; with one, it carries all."""
+        for places, seat, by_daemon in (([0, 0], "any", False), ([0, 1], "any", False), ([0, 1], "daemon", True)):
+            with self.subTest(places=places, seat=seat):
+                cluster = self.client_seat()
+                self.ranks(cluster, places, [harness.program("msg-short")], TCA_SEAT=seat)
+                self.assertEqual([starts > 0 for starts in self.starts(cluster)], [by_daemon] * 2)
+
+    @staticmethod
+    def starts(cluster):
+        """Of each daemon."""
+        return [sample["value"] for node in cluster.nodes for family in node.tcactl("stats")["families"]
+                if family["name"] == "tcad_engine_starts" for sample in family["samples"]]
 
     def test_client_seat_ends_between_nodes(self):
         cluster = self.client_seat()
