@@ -38,9 +38,8 @@ static void answer_members(struct session *session, uint32_t tag)
         }
         struct reach_message costs;
         reach_pack(&session->costs, &costs);
-        Tca__GroupMembers body =
-            BODY_OF(group_members, .n_members = session->size, .members = list,
-                    .n_costs = REACH_COUNT, .costs = costs.list);
+        Tca__GroupMembers body = BODY_OF(group_members, .n_members = session->size, .members = list,
+                                         .n_costs = REACH_COUNT, .costs = costs.list);
         const Tca__Message message = MESSAGE_OF(GROUP_MEMBERS, group_members, &body);
         session_answer(session, tag, &message, NULL, 0);
     } else {
