@@ -104,6 +104,7 @@ struct tcad {
     struct exposure exposure;
     uint64_t rebound;  /* number of moves of plans from a failed rail to another */
     uint64_t returned; /* number of moves back */
+    uint64_t tried;    /* number of moves that clients asked for, which tried rails */
     struct plans_watched plans_watched;
     struct waiting_alloc *allocs; /* region_wait.c */
     struct loop_timer *allocs_timer;

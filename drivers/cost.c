@@ -7,6 +7,8 @@ enum {
     LARGE_BYTES = 4 << 20
 }; /* put sizes with which the two bandwidths are measured */
 
+enum { HOPELESS = 4 }; /* times the best predicted cost; predictions are wrong by less */
+
 /* Between the two sizes, interpolates the time per byte over the logarithm of the size. */
 static double bytes_per_ns(const struct cost_parameters *parameters, uint64_t bytes)
 {
@@ -33,4 +35,9 @@ uint64_t cost_predict(const struct cost_parameters *parameters,
     const unsigned further_hops = transfer->hops > 1 ? transfer->hops - 1 : 0;
     double total_ns = parameters->latency_ns + further_hops * parameters->hop_ns + transfer_ns;
     return total_ns < 0x1p63 ? (uint64_t)llround(total_ns) : UINT64_MAX - 1;
+}
+
+bool cost_worth_trying(uint64_t predicted_ns, uint64_t best_ns)
+{
+    return predicted_ns == UINT64_MAX || predicted_ns / HOPELESS <= best_ns;
 }

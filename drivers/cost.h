@@ -43,6 +43,10 @@ struct cost_transfer {
 uint64_t cost_predict(const struct cost_parameters *parameters,
                       const struct cost_transfer *transfer);
 
+/* Whether a candidate with this predicted cost may turn out to be better than the one that costs best_ns:
+ * it is not several times slower, or nothing is known about it. */
+bool cost_worth_trying(uint64_t predicted_ns, uint64_t best_ns);
+
 /* Reads and writes the table as text: key = value lines after a header with host, processor and
  * date. cost_read() reads the parameters of the rails that the table names, ignores those of other
  * rails, and leaves the table as it is on failure. It returns 0, -ENOENT or another error of fopen(), -ENOMEM, or -EINVAL with a

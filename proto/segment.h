@@ -76,14 +76,19 @@ struct ring_indexes {
     _Alignas(LINE_BYTES) _Atomic uint32_t head; /* written by the consumer only */
 };
 
-/* What the puts of a kind in a plan have tried (client/plan/trial.h), for tcactl plan explain. Stored
- * by the client once the kind has settled; the daemon only displays it. Plans share lines: the last
- * one stays. */
-enum { TRIAL_LINES = 64, TRIAL_MODES_MAX = 7 };
+/* What the puts or chains of a kind in a plan have tried (client/plan/trial.h, trial_rails.h), for
+ * tcactl plan explain. Stored by the client once the kind has settled; the daemon only displays it.
+ * Plans share lines: the last one stays. */
+enum {
+    TRIAL_LINES = 64,
+    TRIAL_MODES_MAX = 7,
+    TRIAL_RAIL = 512, /* in trial_line.modes[].mode: 65536 times the rail, instead of a copy mode */
+};
 struct trial_line {
     _Alignas(LINE_BYTES) _Atomic uint32_t plan; /* id + 1; 0: nothing */
-    _Atomic uint32_t unit;                      /* the first put, of the puts and notifications */
-    _Atomic uint32_t count;                     /* of modes */
+    /* the first put, of the puts and notifications of the plan; of rails: the chain */
+    _Atomic uint32_t unit;
+    _Atomic uint32_t count; /* of modes */
     _Atomic uint32_t choice;
     struct {
         _Atomic uint32_t mode;   /* enum way, + 256 if streaming, + 65536 times the piece's bytes */

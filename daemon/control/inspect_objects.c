@@ -258,6 +258,8 @@ json_t *inspect_stats(struct tcad *tcad)
         "Moves of plans from a lost rail to another one.", (double)tcad->rebound);
     one(families, "tcad_plans_returned", "counter", "", "Moves of plans back to a better rail.",
         (double)tcad->returned);
+    one(families, "tcad_plans_tried", "counter", "",
+        "Moves of plans that find their rail by trial.", (double)tcad->tried);
     const struct descriptors descriptors = descriptors_now();
     one(families, "tcad_descriptors", "gauge", "", "File descriptors in use.",
         (double)descriptors.used);

@@ -96,7 +96,7 @@ static void add_tried(json_t *list, const struct trial_line *line)
     for (uint32_t i = 0; i < count && i < TRIAL_MODES_MAX; i++) {
         const uint32_t mode = load(&line->modes[i].mode);
         const char *name = way_name((enum way)(mode % 256));
-        if (name)
+        if (name && !(mode & TRIAL_RAIL))
             json_array_append_new(
                 list, json_pack("{s:s, s:b, s:I, s:I, s:I, s:b}", "mode", name, "stream",
                                 (int)(mode / 256 % 2), "piece_bytes", (json_int_t)(mode / 65536),
@@ -262,21 +262,47 @@ json_t *inspect_plan_step(const struct plan *plan, uint32_t chain, uint32_t inde
     return step;
 }
 
+/* How often the client has tried it, and with which result: as the client says. */
+static void find_trial(const struct plan *plan, uint32_t chain, unsigned rail, uint32_t *ret_blocks,
+                       uint32_t *ret_ns)
+{
+    const struct trial_line *lines = plan->session->segment->trials;
+    for (const struct trial_line *line = lines; line < lines + TRIAL_LINES; line++) {
+        /* acquire: pairs with the client's release */
+        if (atomic_load_explicit(&line->plan, memory_order_acquire) != plan->id + 1 ||
+            load(&line->unit) != chain)
+            continue;
+        const uint32_t count = load(&line->count);
+        for (uint32_t i = 0; i < count && i < TRIAL_MODES_MAX; i++) {
+            if (load(&line->modes[i].mode) != (TRIAL_RAIL | rail * 65536u))
+                continue;
+            *ret_blocks = load(&line->modes[i].blocks);
+            *ret_ns = load(&line->modes[i].ns);
+        }
+    }
+}
+
+static json_t *explain_candidate(const struct plan *plan, uint32_t chain,
+                                 const struct plan_candidate *candidate)
+{
+    uint32_t blocks = 0, ns = 0;
+    if (candidate->seat == SEAT_DAEMON)
+        find_trial(plan, chain, candidate->rail, &blocks, &ns);
+    return json_pack("{s:s, s:s, s:s, s:o, s:i, s:b, s:b, s:s, s:I, s:o}", "rail",
+                     rail_name(plan->tcad, candidate->rail), "driver",
+                     rail_driver(plan->tcad, candidate->rail), "seat", seat_name(candidate->seat),
+                     "predicted_ns", predicted(candidate->predicted_ns), "hops",
+                     (int)candidate->hops, "possible", candidate->possible, "chosen",
+                     candidate->chosen, "why", candidate->why, "blocks", (json_int_t)blocks, "ns",
+                     blocks > 0 ? json_integer((json_int_t)ns) : json_null());
+}
+
 static json_t *explain_chain(const struct plan *plan, uint32_t index)
 {
     const struct plan_chain *chain = &plan->chains[index];
     json_t *steps = json_array(), *candidates = json_array();
-    for (uint32_t i = 0; i < chain->candidate_count; i++) {
-        const struct plan_candidate *candidate = &chain->candidates[i];
-        json_array_append_new(candidates,
-                              json_pack("{s:s, s:s, s:s, s:o, s:i, s:b, s:b, s:s}", "rail",
-                                        rail_name(plan->tcad, candidate->rail), "driver",
-                                        rail_driver(plan->tcad, candidate->rail), "seat",
-                                        seat_name(candidate->seat), "predicted_ns",
-                                        predicted(candidate->predicted_ns), "hops",
-                                        (int)candidate->hops, "possible", candidate->possible,
-                                        "chosen", candidate->chosen, "why", candidate->why));
-    }
+    for (uint32_t i = 0; i < chain->candidate_count; i++)
+        json_array_append_new(candidates, explain_candidate(plan, index, &chain->candidates[i]));
     const unsigned wanted = plan->state < PLAN_READY ? chain->rail : chain->wanted_rail;
     return json_pack("{s:I, s:s?, s:s?, s:s?, s:s?, s:I, s:o, s:o, s:o}", "index",
                      (json_int_t)index, "rail", rail_name(plan->tcad, chain->rail), "driver",

@@ -94,6 +94,9 @@ static void serve(struct client *client, uint32_t tag, const Tca__Message *messa
     case TCA__MESSAGE__BODY_PAIR_LOST:
         pair_lost(session, message->pair_lost);
         break;
+    case TCA__MESSAGE__BODY_PLAN_TRY:
+        plan_try_request(session, message->plan_try);
+        break;
     case TCA__MESSAGE__BODY_PLAN_RELEASE:
         plan_release_request(session, tag, message->plan_release);
         break;

@@ -17,7 +17,8 @@
  *   MAPPING      collects what the client maps for the chains that it runs (plan_reply.c)
  *   READY        accepts starts
  *   PAUSING      a rail was lost: the engine cancels a start that runs and holds later ones
- *   RESTING      a better rail is back: the engine accepts starts while one runs, then holds them
+ *   RESTING      a better rail is back, or the client tries another one: the engine accepts starts while one runs,
+ *                then holds them
  *   ..FLUSHING   the plan's puts complete remotely
  *   ..STRIPPING  puts and chains are released (engine): of a move, those of the chains that move; otherwise all, and
  *                with them what they were bound to
@@ -28,7 +29,8 @@
  *
  * A chain is bound to the best rail that reaches its targets now; its wanted rail is the best if none were lost. While
  * the two differ for some chain, the plan is *away*. Losing the bound rail moves the plan to the next best; when a
- * better one is back, the plan moves to it; when none is left, the plan breaks.
+ * better one is back, the plan moves to it; when none is left, the plan breaks. Its client can try rails: then the best
+ * is the one that it names (plan_try.c).
  *
  * An error during a commit leads to LEAVING, in READY or a move to BREAKING; the request to release the plan leads to
  * LEAVING from every state. Neither interrupts what is pending.
@@ -205,6 +207,9 @@ struct plan_chain {
     uint64_t pair;        /* over this pair; 0: not bound */
     unsigned rail;        /* bound: the best that leads to all its targets */
     unsigned wanted_rail; /* READY: the best if all rails led to its targets */
+    unsigned asked_rail;  /* by the client's trial (plan_try.c): better than any other; RAIL_NONE */
+    bool found;           /* its trial has ended with that one */
+    unsigned rails;       /* that the client knows it may try, one bit each */
     enum seat seat;
     uint64_t predicted_ns;
     uint64_t bytes;
@@ -235,7 +240,11 @@ struct plan {
     unsigned preferred_rails; /* to other nodes: used if possible, whatever the cost */
     enum seat wanted_seat;
     enum way wanted_copy_mode;
-    bool repeat;        /* a start goes on until it is stopped */
+    bool repeat;    /* a start goes on until it is stopped */
+    bool tries;     /* its client may try rails: plan_try.c */
+    bool try_asked; /* and has asked for a move that has not begun */
+    uint32_t try_turn,
+        tried_turn;     /* PlanTry.turn of the last request, and of the last one carried out */
     bool may_fall_back; /* BINDING: its client puts by itself, without having asked for it */
     bool lossy;         /* broken because puts of earlier starts are lost */
     uint64_t timeout_ns;
@@ -278,13 +287,16 @@ struct plan {
     struct engine_call call;                        /* used by its state */
     struct engine_call resume_call;
     struct loop_post post;  /* FLUSHING */
-    uint32_t flushing;      /* links that have not replied; engine's thread */
+    uint32_t flushing;      /* links that have not replied; engine's thread, as is: */
+    uint64_t flush_from_ns; /* FLUSHING began */
+    uint64_t flush_ns;      /* how long the last FLUSHING took */
     struct engine_plan run; /* the daemon-seat chains */
 };
 
 /* Requests of a session. */
 void plan_commit(struct session *session, struct client_request *request); /* which it owns */
 void plan_release_request(struct session *session, uint32_t tag, const Tca__PlanRelease *request);
+void plan_try_request(struct session *session, const Tca__PlanTry *request);
 
 /* Releases all plans of a session that is closing; session_plan_gone() is called for each when it is freed. */
 void plans_release_all(struct session *session);

@@ -131,6 +131,8 @@ void plan_do_ready(struct plan *plan, enum plan_state from)
     else
         engine_call(plan->tcad->engine, &plan->resume_call, resume_work, NULL, plan);
     plan_watch(plan);
+    if (from >= PLAN_READY)
+        plan_tell_moved(plan);
 }
 
 /* ---- NEW ---- */

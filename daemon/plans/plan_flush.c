@@ -3,6 +3,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/plans/plan_internal.h"
 #include "daemon/tcad.h"
+#include "proto/wait.h"
 
 static void flushed(void *context)
 {
@@ -13,8 +14,10 @@ static void flushed(void *context)
 
 static void one_less(struct plan *plan)
 {
-    if (--plan->flushing == 0)
-        loop_post_own(plan->tcad->loop, &plan->post, flushed, plan);
+    if (--plan->flushing > 0)
+        return;
+    plan->flush_ns = clock_now_ns() - plan->flush_from_ns;
+    loop_post_own(plan->tcad->loop, &plan->post, flushed, plan);
 }
 
 /* A link that has failed has nothing in flight. */
@@ -26,6 +29,7 @@ static void link_flushed(struct driver_op *op, int status)
 static void flush_work(struct engine *engine, void *context)
 {
     struct plan *plan = context;
+    plan->flush_from_ns = clock_now_ns();
     plan->flushing = 1; /* until all are begun */
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         struct plan_unit *unit = &plan->units[i];
@@ -58,6 +62,7 @@ static bool pick_units(struct plan *plan)
 
 void plan_do_flush(struct plan *plan)
 {
+    plan->flush_ns = 0;
     if (atomic_load_explicit(&plan->run.starts, memory_order_relaxed) == 0 || !pick_units(plan))
         return;
     plan->pending++;

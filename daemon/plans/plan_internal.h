@@ -122,6 +122,10 @@ unsigned plan_unit_rail(const struct plan_unit *unit, unsigned rail);
 /* The rail that plan_route() would choose now, and the one if none were lost. */
 unsigned plan_best_rail(const struct plan *plan, const struct plan_chain *chain);
 unsigned plan_wanted_rail(const struct plan *plan, const struct plan_chain *chain);
+/* The reason of the choice has changed, not the choice. */
+void plan_explain_again(const struct plan *plan, struct plan_chain *chain);
+/* The rails that are worth a trial, one bit each; 0: there is no choice. */
+unsigned plan_rails_to_try(const struct plan *plan, const struct plan_chain *chain);
 /* Whether the plan may use only one rail: if that is lost, the plan waits for it. */
 static inline bool plan_demands_one(const struct plan *plan)
 {
@@ -146,6 +150,17 @@ void plan_watch(struct plan *plan);     /* it is ready: watches it if it has los
 void plan_watch_end(struct plan *plan); /* also when it is freed */
 /* Counts rails that lack only a path to the chain's targets as lost. */
 void plan_note_unreached(struct plan *plan, const struct plan_chain *chain);
+
+/* ---- plan_try.c ---- */
+
+/* PARSING: the rail that an earlier trial has found for a chain. */
+void plan_take_found(struct plan *plan, struct plan_chain *chain, const char *rail);
+/* Notes in each chain which rails its client may try. Whether these have changed. */
+bool plan_note_rails(struct plan *plan);
+/* READY after a move: tells the client on which rails its chains are. */
+void plan_tell_moved(struct plan *plan);
+/* A rail may have come back: tells the client if it has others to try than before. */
+void plan_tell_rails(struct plan *plan);
 
 /* ---- plan_release.c ---- */
 

@@ -132,6 +132,9 @@ static int begin(struct plan *plan, const Tca__PlanCommit *commit)
     plan->wanted_seat = commit->seat;
     plan->wanted_copy_mode = commit->way;
     plan->repeat = commit->repeat;
+    /* Starts in a requested seat are ordered with others of their channel, which a move would overtake. */
+    plan->tries =
+        commit->tries && !plan->wanted_seat && !plan->preferred_rails && !plan_demands_one(plan);
     plan->run.parts_at = commit->parts_at;
     plan->timeout_ns =
         commit->timeout_ns ? commit->timeout_ns : plan->tcad->conf->control.request_timeout_ns;
@@ -163,8 +166,10 @@ static bool parse_some(void *context)
     const Tca__PlanCommit *commit = parser->commit;
     while (parser->chain < plan->chain_count && plan->error == 0 && !plan->release_asked) {
         const Tca__Chain *chain = commit->chains[parser->chain];
-        if (parser->step == 0)
+        if (parser->step == 0) {
             plan->chains[parser->chain].steps = plan->steps + plan->step_count;
+            plan_take_found(plan, &plan->chains[parser->chain], chain->rail);
+        }
         plan_parse_step(parser, chain->steps[parser->step]);
         if (++parser->step == chain->n_steps) {
             parser->chain++;

@@ -132,9 +132,11 @@ int plan_reroute(struct plan *plan, struct plan_chain *chain)
 static int move_chain(struct plan *plan, struct plan_chain *chain)
 {
     const unsigned before = chain->rail, lost = lost_rail(plan, chain);
+    const bool asked = !lost && plan->try_asked;
     char why[80];
     snprintf(why, sizeof why,
              lost                                    ? "rail %s was lost"
+             : asked                                 ? "its client tries others than rail %s"
              : plan_best_rail(plan, chain) == before ? "a rail to share puts with %s is back"
                                                      : "a better rail than %s is back",
              rail_name(plan->tcad, lost ? lost : before));
@@ -147,9 +149,10 @@ static int move_chain(struct plan *plan, struct plan_chain *chain)
             plan->id, plan->name[0] ? plan->name : "unnamed", rail_name(plan->tcad, before));
     }
     if (r == 0)
-        log_info(NULL, "plan %" PRIu64 ".%" PRIu32 ", chain %u: %s, it continues on rail %s",
-                 plan->session_id, plan->id, (unsigned)(chain - plan->chains), why,
-                 rail_name(plan->tcad, chain->rail));
+        log_message(asked ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, NULL,
+                    "plan %" PRIu64 ".%" PRIu32 ", chain %u: %s, it continues on rail %s",
+                    plan->session_id, plan->id, (unsigned)(chain - plan->chains), why,
+                    rail_name(plan->tcad, chain->rail));
     return r;
 }
 
@@ -166,6 +169,9 @@ void plan_do_move(struct plan *plan)
     if (plan->error < 0)
         return;
     plan->tcad->rebound += any && lost;
-    plan->tcad->returned += any && !lost;
+    plan->tcad->returned += any && !lost && !plan->try_asked;
+    plan->tcad->tried += any && !lost && plan->try_asked;
+    plan->try_asked = false;
+    plan->tried_turn = plan->try_turn;
     plan_connect(plan);
 }

@@ -217,6 +217,7 @@ static void begin_chain(struct plan_reply *reply)
     committed->rail = chain->rail;
     committed->seat = chain->seat;
     committed->predicted_ns = chain->predicted_ns;
+    committed->rails = chain->rails;
     committed->mappings = &reply->mappings[reply->count];
     if (chain->seat == SEAT_CLIENT)
         mark_notified(plan, chain);
@@ -345,6 +346,7 @@ void plan_do_map(struct plan *plan)
         plan_fail(plan, -ENOMEM, "out of memory for the reply to a commit");
         return;
     }
+    plan_note_rails(plan);
     plan->pending++;
     loop_job_begin(plan->tcad->loop, &plan->job, map_some, plan);
 }

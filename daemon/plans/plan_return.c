@@ -116,7 +116,8 @@ static void rests(void *context)
     if (plan->state != PLAN_RESTING)
         return;
     plan_look_back(plan);
-    plan_enter(plan, plan_mark_moving(plan) ? PLAN_MOVE_FLUSHING : PLAN_READY);
+    const bool moves = plan_mark_moving(plan) || plan->try_asked;
+    plan_enter(plan, moves ? PLAN_MOVE_FLUSHING : PLAN_READY);
 }
 
 void plan_do_rest(struct plan *plan)
@@ -139,8 +140,10 @@ static bool try_return(struct plan *plan)
     if (plan->state != PLAN_READY)
         return true;
     const bool missing = plan_look_back(plan);
-    if (!plan_mark_moving(plan))
+    if (!plan_mark_moving(plan)) {
+        plan_tell_rails(plan);
         return missing || is_away(plan);
+    }
     plan_enter(plan, PLAN_RESTING);
     return true;
 }

@@ -163,6 +163,8 @@ static bool is_better(const struct plan *plan, const struct plan_chain *chain, u
                       uint64_t predicted_ns, unsigned than, uint64_t than_ns)
 {
     const bool preferred = is_preferred(plan, chain, rail);
+    if (rail != than && (rail == chain->asked_rail || than == chain->asked_rail))
+        return rail == chain->asked_rail;
     if (preferred != is_preferred(plan, chain, than))
         return preferred;
     if (plan->tcad->rails->nearness && rail != than &&
@@ -202,6 +204,26 @@ unsigned plan_wanted_rail(const struct plan *plan, const struct plan_chain *chai
     return best_rail(plan, chain, true);
 }
 
+unsigned plan_rails_to_try(const struct plan *plan, const struct plan_chain *chain)
+{
+    uint64_t predicted_ns[RAIL_SLOTS], best_ns = UINT64_MAX;
+    unsigned possible = 0, worth = 0;
+    struct route route;
+    if (!plan->tries || chain->seat != SEAT_DAEMON || plan_chain_is_local(plan, chain))
+        return 0;
+    for (unsigned i = 0; route_at(plan->tcad, i, &route); i++) {
+        if (route.seat != SEAT_DAEMON || why_not(plan, chain, route, false))
+            continue;
+        possible |= 1u << route.rail;
+        predicted_ns[route.rail] = predict(plan, chain, route);
+        best_ns = predicted_ns[route.rail] < best_ns ? predicted_ns[route.rail] : best_ns;
+    }
+    for (unsigned rail = 1; rail <= plan->tcad->rails->last; rail++)
+        if (possible & 1u << rail && cost_worth_trying(predicted_ns[rail], best_ns))
+            worth |= 1u << rail;
+    return worth & (worth - 1) ? worth : 0;
+}
+
 /* The hops of the put that goes farthest. */
 static unsigned hops_of(const struct plan *plan, const struct plan_chain *chain, unsigned rail)
 {
@@ -219,6 +241,8 @@ static unsigned hops_of(const struct plan *plan, const struct plan_chain *chain,
 static const char *why_best(const struct plan *plan, const struct plan_chain *chain,
                             const struct plan_candidate *best)
 {
+    if (chain->asked_rail && best->rail == chain->asked_rail)
+        return chain->found ? "fastest by trial" : "being tried";
     if (is_preferred(plan, chain, best->rail))
         return "preferred by the program";
     if (plan->wanted_rails || plan->wanted_seat)
@@ -228,14 +252,36 @@ static const char *why_best(const struct plan *plan, const struct plan_chain *ch
 }
 
 /* Why another candidate was not chosen; "": candidate->why already says so. */
-static const char *why_other(const struct plan_candidate *candidate,
+static const char *why_other(const struct plan_chain *chain, const struct plan_candidate *candidate,
                              const struct plan_candidate *best)
 {
+    if (candidate->possible && chain->asked_rail && best->rail == chain->asked_rail)
+        return chain->found ? "slower by trial, or hopeless by predicted cost"
+                            : "another rail is being tried";
     if (!candidate->possible || candidate->predicted_ns == UINT64_MAX)
         return "";
     return candidate->predicted_ns < best->predicted_ns
                ? "lower predicted cost, but another rail is preferred or nearer"
                : "higher predicted cost";
+}
+
+static void explain(const struct plan *plan, struct plan_chain *chain,
+                    const struct plan_candidate *best)
+{
+    for (uint32_t i = 0; i < chain->candidate_count; i++) {
+        struct plan_candidate *candidate = &chain->candidates[i];
+        const char *why =
+            candidate == best ? why_best(plan, chain, best) : why_other(chain, candidate, best);
+        if (*why)
+            candidate->why = why;
+    }
+}
+
+void plan_explain_again(const struct plan *plan, struct plan_chain *chain)
+{
+    for (uint32_t i = 0; i < chain->candidate_count; i++)
+        if (chain->candidates[i].chosen)
+            explain(plan, chain, &chain->candidates[i]);
 }
 
 int plan_route(struct plan *plan, struct plan_chain *chain)
@@ -262,13 +308,7 @@ int plan_route(struct plan *plan, struct plan_chain *chain)
     if (!best)
         return no_way(plan, chain);
     best->chosen = true;
-    for (uint32_t i = 0; i < chain->candidate_count; i++) {
-        struct plan_candidate *candidate = &chain->candidates[i];
-        const char *why =
-            candidate == best ? why_best(plan, chain, best) : why_other(candidate, best);
-        if (*why)
-            candidate->why = why;
-    }
+    explain(plan, chain, best);
     chain->rail = best->rail;
     chain->seat = best->seat;
     chain->predicted_ns = best->predicted_ns;

@@ -89,7 +89,9 @@ static enum plan_state next(const struct plan *plan)
         return PLAN_READY;
     case PLAN_READY:
     case PLAN_RESTING:
-        return plan_has_dead_link(plan) ? PLAN_PAUSING : plan->state;
+        return plan_has_dead_link(plan) ? PLAN_PAUSING
+               : plan->try_asked        ? PLAN_RESTING
+                                        : plan->state;
     case PLAN_PAUSING:
         return PLAN_MOVE_FLUSHING;
     case PLAN_BROKEN:

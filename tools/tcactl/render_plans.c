@@ -212,11 +212,11 @@ static void step(const json_t *step, const struct screen *screen)
     fputc('\n', screen->to);
 }
 
-static void add_hops(struct table *table, const json_t *candidate, const char *path)
+static void add_positive(struct table *table, const json_t *candidate, const char *path)
 {
-    const long long hops = doc_integer(candidate, path);
-    if (hops > 0)
-        table_add(table, "%lld", hops);
+    const long long number = doc_integer(candidate, path);
+    if (number > 0)
+        table_add(table, "%lld", number);
     else
         table_add(table, "-");
 }
@@ -227,7 +227,9 @@ static void candidates(const json_t *chain, const struct screen *screen)
         {"RAIL", "rail"},
         {"SEAT", "seat"},
         {">PREDICTED", "predicted_ns", cell_time},
-        {">HOPS", "hops", add_hops},
+        {">BLOCKS", "blocks", add_positive},
+        {">INTERVAL", "ns", cell_time},
+        {">HOPS", "hops", add_positive},
         {"CHOSEN", "chosen", cell_chosen},
         {"WHY", "why", cell_note},
         {0},

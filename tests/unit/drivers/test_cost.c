@@ -33,6 +33,14 @@ Test(cost, adds_up)
     cr_assert(predict(8000, 100) == 1000 + 1000 + 200);
 }
 
+Test(cost, what_is_worth_trying)
+{
+    cr_assert(cost_worth_trying(1000, 1000) && cost_worth_trying(4000, 1000));
+    cr_assert(!cost_worth_trying(4004, 1000) && !cost_worth_trying(UINT64_MAX - 1, 1000));
+    cr_assert(cost_worth_trying(UINT64_MAX, 1000), "nothing is known about it");
+    cr_assert(cost_worth_trying(1000, UINT64_MAX) && cost_worth_trying(UINT64_MAX, UINT64_MAX));
+}
+
 /* The measured latency is that to a neighbour. */
 Test(cost, hops_beyond_the_neighbour_cost_more)
 {

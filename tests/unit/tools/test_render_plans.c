@@ -75,7 +75,7 @@ Test(render_plans, plan_explains_itself)
         "\"seat\":\"client\",\"predicted_ns\":"
         "null,\"hops\":0,\"chosen\":false,\"why\":\"other "
         "node\"},{\"rail\":\"peach2\",\"seat\":\"daemon\",\"predicted_ns\":40000,\"hops\":8,"
-        "\"chosen\":false,\"why\":\"higher predicted cost\"},"
+        "\"chosen\":false,\"blocks\":14,\"ns\":51000,\"why\":\"slower by trial\"},"
         "{\"rail\":\"ofi\",\"seat\":\"daemon\",\"predicted_ns\":30500,\"hops\":0,"
         "\"chosen\":true,\"why\":\"\"}]}]}",
         "plan 3.0 (east), session 3, channel 1: ready, 64.0 KiB per start, 12 starts\n"
@@ -91,10 +91,10 @@ Test(render_plans, plan_explains_itself)
         "         then waits until all puts so far are complete remotely\n"
         "    1  wait rank 1, slot 5, count 2\n"
         "    2  notify rank 1, slot 6\n"
-        "    RAIL    SEAT    PREDICTED  HOPS  CHOSEN  WHY\n"
-        "    shm     client          -     -          other node\n"
-        "    peach2  daemon    40.0 us     8          higher predicted cost\n"
-        "    ofi     daemon    30.5 us     -  chosen\n");
+        "    RAIL    SEAT    PREDICTED  BLOCKS  INTERVAL  HOPS  CHOSEN  WHY\n"
+        "    shm     client          -       -         -     -          other node\n"
+        "    peach2  daemon    40.0 us      14   51.0 us     8          slower by trial\n"
+        "    ofi     daemon    30.5 us       -         -     -  chosen\n");
 }
 
 /* The process puts over its own connection; each start chooses what it moves. */

@@ -1,0 +1,86 @@
+/*
+ * Plans whose client finds their rail by trial (client/plan/trial_rails.h). The client says which rail it wants, and the plan
+ * moves there as to any better rail (plan_return.c): between two starts, when all its data has arrived. While that rail
+ * does not lead to the targets, the cost model chooses among the others.
+ *
+ * Only plans for which any seat will do: their starts have no order with those of other plans that a move could break.
+ */
+#include "daemon/plans/plan_internal.h"
+#include "daemon/rails/rails.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+
+void plan_take_found(struct plan *plan, struct plan_chain *chain, const char *rail)
+{
+    const unsigned rails = plan->tries && rail[0] ? rails_named(plan->tcad, rail) : 0;
+    if (rails == 0 || rails & (rails - 1))
+        return; /* of another configuration */
+    chain->asked_rail = (unsigned)__builtin_ctz(rails);
+    chain->found = true;
+}
+
+/* The request means nothing to plans that may not move, and rails that lead elsewhere are never chosen. */
+void plan_try_request(struct session *session, const Tca__PlanTry *request)
+{
+    struct plan *plan = session->plans && request->plan < PLANS_PER_SESSION_MAX
+                            ? session->plans[request->plan]
+                            : NULL;
+    if (!plan || !plan->tries || !plan_attached(plan) || plan->state < PLAN_READY ||
+        plan->state >= PLAN_BREAKING || request->rail > plan->tcad->rails->last)
+        return;
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        if (!(request->chains & 1ull << i) || plan->chains[i].seat != SEAT_DAEMON)
+            continue;
+        plan->chains[i].asked_rail = request->rail;
+        plan->chains[i].found = request->found;
+    }
+    plan->try_asked = true;
+    plan->try_turn = request->turn;
+    plan_advance(plan);
+}
+
+bool plan_note_rails(struct plan *plan)
+{
+    bool changed = false;
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        const unsigned rails = plan_rails_to_try(plan, &plan->chains[i]);
+        changed |= rails != plan->chains[i].rails;
+        plan->chains[i].rails = rails;
+    }
+    return changed;
+}
+
+static void tell(struct plan *plan)
+{
+    uint32_t bound[PLAN_CHAINS_MAX], rails[PLAN_CHAINS_MAX];
+    Tca__Event event = TCA__EVENT__INIT;
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        bound[i] = plan->chains[i].rail;
+        rails[i] = plan->chains[i].rails;
+    }
+    event.kind = TCA__EVENT__KIND__PLAN_MOVED;
+    event.plan = plan->id;
+    event.n_ids = event.n_of = plan->chain_count;
+    event.ids = bound;
+    event.of = rails;
+    event.flush_ns = plan->flush_ns;
+    event.turn = plan->tried_turn;
+    session_event(plan->session, &event);
+}
+
+void plan_tell_moved(struct plan *plan)
+{
+    if (!plan->tries)
+        return;
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        if (plan->chains[i].rail == plan->chains[i].asked_rail)
+            plan_explain_again(plan, &plan->chains[i]);
+    plan_note_rails(plan);
+    tell(plan);
+}
+
+void plan_tell_rails(struct plan *plan)
+{
+    if (plan->tries && plan_note_rails(plan))
+        tell(plan);
+}
