@@ -7,6 +7,7 @@
 #include "client/memory/mapping.h"
 #include "client/plan/pair.h"
 #include "client/plan/plan.h"
+#include "client/plan/trial_rails.h"
 #include "proto/status.h"
 
 static bool needs_rank(const struct tca_plan *plan, uint32_t rank)
@@ -83,6 +84,11 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
             plan->lossy |= event->lost;
             plan_break(plan, error < 0 ? error : -EPROTO, event->text);
         }
+        break;
+    case TCA__EVENT__KIND__PLAN_MOVED:
+        plan = plan_of(session, event->plan);
+        if (plan)
+            trial_rails_moved(plan, event);
         break;
     case TCA__EVENT__KIND__SHARE:
         if (event->share)

@@ -80,6 +80,8 @@ struct tca {
     struct wisdom *wisdom;             /* NULL: not read yet */
     bool parts_taken[START_PARTS_MAX]; /* of segment->parts */
     struct tca_plan *plans;
+    struct tca_plan *tries_rails; /* whose turn it is (client/plan/trial_rails.h); NULL */
+    uint64_t tries_rails_ns;      /* when that one was last started */
     struct tca_plan *plans_by_id[PLANS_PER_SESSION_MAX];
 };
 

@@ -11,7 +11,7 @@
 #endif
 
 /* The processor's name: another kind has other caches. */
-static void hash_processor(uint64_t hash[2])
+void wisdom_seed(uint64_t ret_key[2])
 {
     unsigned name[12] = {0};
 #ifdef __x86_64__
@@ -19,13 +19,13 @@ static void hash_processor(uint64_t hash[2])
         __get_cpuid(0x80000002 + i, &name[4 * i], &name[4 * i + 1], &name[4 * i + 2],
                     &name[4 * i + 3]);
 #endif
-    siphash_128((uint64_t[]){PROTO_VERSION, LANE_SLOT_BYTES}, name, sizeof name, hash);
+    siphash_128((uint64_t[]){PROTO_VERSION, LANE_SLOT_BYTES}, name, sizeof name, ret_key);
 }
 
 void wisdom_key(const struct layout *target, const struct layout *source, uint64_t ret_key[2])
 {
     uint64_t processor[2], of_target[2];
-    hash_processor(processor);
+    wisdom_seed(processor);
     siphash_128(processor, target, layout_bytes(target), of_target);
     siphash_128(of_target, source, layout_bytes(source), ret_key);
 }

@@ -1,16 +1,18 @@
 /*
- * Wisdom: which copy mode was the fastest for puts of a kind, as trials found it (client/plan/
- * trial.h), kept for later plans and, in a file of the user, for later runs.
+ * Wisdom: which copy mode was the fastest for puts of a kind, and which rail for chains of a kind, as
+ * trials found it (client/plan/trial.h, trial_rails.h), kept for later plans and, in a file of the
+ * user, for later runs.
  *
  * The file belongs to the user and is replaced as a whole, by rename. It is read once and checked
- * as a whole; a file that is damaged counts as empty. Its contents are hints: only modes that the library
- * would try anyway are taken from it.
+ * as a whole; a file that is damaged counts as empty. Its contents are hints: only modes and rails that
+ * the library would try anyway are taken from it.
  */
 #pragma once
 
 #include <stdint.h>
 
 #include "drivers/shm/ways.h"
+#include "proto/limits.h"
 
 enum {
     WISDOM_ENTRIES_MAX = 4096, /* the oldest go first */
@@ -20,16 +22,18 @@ enum {
 
 struct wisdom_entry {
     uint64_t key[2]; /* of the layouts, the processor and the version: wisdom_key() */
-    uint64_t bytes;  /* of the put */
+    uint64_t bytes;  /* of the put, or of all puts of the chain */
     uint32_t blocks; /* of the finer of its layouts */
     uint32_t piece_bytes;
-    float ns; /* between two starts, when it was found */
+    float ns;       /* between two starts, when it was found */
+    uint32_t rails; /* a hash of the rails that were tried; 0 for a copy mode */
     uint8_t distance;
-    uint8_t way;
+    uint8_t way; /* WAY_NONE for a rail */
     uint8_t stream;
-    uint8_t reserved;
+    uint8_t reserved[5];            /* 0 */
+    char rail[RAIL_NAME_MAX_BYTES]; /* "" for a copy mode; no other bytes behind the NUL */
 };
-static_assert(sizeof(struct wisdom_entry) == 40, "file format");
+static_assert(sizeof(struct wisdom_entry) == 80, "file format");
 
 struct wisdom {
     uint32_t count;
@@ -37,6 +41,8 @@ struct wisdom {
     struct wisdom_entry entries[WISDOM_ENTRIES_MAX]; /* the newest last */
 };
 
+/* Identifies the version and the kind of the processor: keys begin with it. */
+void wisdom_seed(uint64_t ret_key[2]);
 /* Identifies puts between these layouts on processors of this kind. */
 void wisdom_key(const struct layout *target, const struct layout *source, uint64_t ret_key[2]);
 

@@ -18,6 +18,8 @@ static int find_path(char path[WISDOM_PATH_BYTES])
     return r;
 }
 
+static_assert((int)TCA_RAIL_NAME_BYTES == (int)RAIL_NAME_MAX_BYTES, "both end with NUL");
+
 static struct tca_wisdom describe(const struct wisdom_entry *entry)
 {
     struct tca_wisdom wisdom = {.bytes = entry->bytes,
@@ -27,6 +29,7 @@ static struct tca_wisdom describe(const struct wisdom_entry *entry)
                                 .stream = entry->stream,
                                 .piece_bytes = entry->piece_bytes,
                                 .ns = (double)entry->ns};
+    memcpy(wisdom.rail, entry->rail, sizeof wisdom.rail);
     snprintf(wisdom.key, sizeof wisdom.key, "%016llx%016llx", (unsigned long long)entry->key[0],
              (unsigned long long)entry->key[1]);
     return wisdom;

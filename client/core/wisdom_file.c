@@ -16,7 +16,7 @@
 
 enum {
     MAGIC = 0x57414354, /* "TCAW" */
-    VERSION = 1,
+    VERSION = 2,
     LOCK_TRIES = 20, /* a millisecond apart: a stopped writer does not hold others up */
 };
 
@@ -63,11 +63,26 @@ int wisdom_path(char path[WISDOM_PATH_BYTES])
 
 /* ---- reading ---- */
 
-static bool is_sound(const struct wisdom_entry *entry)
+static bool is_sound_rail(const struct wisdom_entry *entry)
+{
+    const size_t length = strnlen(entry->rail, sizeof entry->rail);
+    for (size_t i = 0; i < length; i++)
+        if (entry->rail[i] <= ' ' || entry->rail[i] > '~')
+            return false;
+    return length > 0 && length < sizeof entry->rail && entry->way == WAY_NONE &&
+           entry->stream == 0 && entry->piece_bytes == 0;
+}
+
+static bool is_sound_mode(const struct wisdom_entry *entry)
 {
     return entry->way > WAY_NONE && entry->way < WAY_COUNT && entry->stream <= 1 &&
-           entry->distance < WISDOM_DISTANCES && entry->piece_bytes <= LANE_SLOT_BYTES &&
-           entry->bytes > 0 && entry->ns >= 0; /* false for NaN */
+           entry->piece_bytes <= LANE_SLOT_BYTES && entry->bytes > 0 && entry->rail[0] == '\0';
+}
+
+static bool is_sound(const struct wisdom_entry *entry)
+{
+    return entry->distance < WISDOM_DISTANCES && entry->ns >= 0 && /* false for NaN */
+           (is_sound_rail(entry) || is_sound_mode(entry));
 }
 
 static int read_all(int fd, void *data, size_t bytes)

@@ -443,7 +443,9 @@ TCA_API int tca_unpack(const struct tca_layout *layout, void *base, const void *
 /* A node can have several rails of one driver, each with a name such as "ofi:tcp:lo"; tcactl status
  * shows them. Each of these values stands for any rail of a driver. */
 enum tca_rail {
-    TCA_RAIL_ANY = 0, /* selected by predicted cost */
+    /* Selected by predicted cost. To another node, if several rails lead there: found by trial during the
+     * plan's first starts, unless the plan requests a seat; see tca(7). */
+    TCA_RAIL_ANY = 0,
     TCA_RAIL_SHM = 1,
     TCA_RAIL_OFI = 2,
     TCA_RAIL_HCA = 3,
@@ -510,8 +512,9 @@ struct tca_plan_args {
      * puts and notifications to the rails before the next start does. A chain with wait steps is
      * posted in this order up to the first of them: a start that waits delays no other, and its
      * steps after the wait are not ordered with later starts. Starts in the client's seat begin in
-     * their own order; the two seats do not wait for one another, so plans that rely on the order of
-     * their channel request the daemon's seat. Posting order is data order only among puts to one
+     * their own order; the two seats do not wait for one another, and a plan that may use any seat may
+     * move to another rail, so plans that rely on the order of their channel request the daemon's
+     * seat. Posting order is data order only among puts to one
      * node: a start that needs the data of another start must wait for its completion or its
      * notification. A large put that tcad divides among several rails (rails.stripe in
      * tcad.conf(5)) may overtake puts of earlier starts that are still in flight; no put overtakes
@@ -785,7 +788,7 @@ struct tca_receipt {
     enum tca_rail rail; /* the driver */
     enum tca_seat seat;
     enum tca_way way; /* of the first put in the client's seat */
-    uint32_t trying;  /* 1: the plan still tries copy modes, see TCA_TUNE in tca(7) */
+    uint32_t trying;  /* 1: the plan still tries copy modes or rails, see TCA_TUNE in tca(7) */
     int status;       /* 0, or the negative errno with which this start failed */
     uint32_t descriptors;
     uint32_t retries;

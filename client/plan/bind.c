@@ -12,6 +12,7 @@
 #include "client/plan/parts.h"
 #include "client/plan/plan.h"
 #include "client/plan/trial.h"
+#include "client/plan/trial_rails.h"
 #include "drivers/shm/share.h"
 #include "proto/handle.h"
 #include "proto/steps.h"
@@ -390,6 +391,7 @@ void plan_unbind(struct tca_plan *plan)
             mapping_unuse(session, unit->region);
     }
     trial_end(plan); /* uses their lanes */
+    trial_rails_end(plan);
     unuse_processes(plan);
     free(plan->chains);
     free(plan->units);

@@ -11,10 +11,12 @@
 #include "client/plan/plan.h"
 #include "client/plan/repeat.h"
 #include "client/plan/trial.h"
+#include "client/plan/trial_rails.h"
 
 /* The message and its parts, in one array of each kind. */
 struct draft {
     Tca__PlanCommit commit;
+    struct trial_rails_known known;
     Tca__Chain chains[PLAN_CHAINS_MAX];
     Tca__Chain *chain_pointers[PLAN_CHAINS_MAX];
     struct draft_step {
@@ -140,6 +142,9 @@ static int request_commit(struct tca_plan *plan, enum tca_seat seat, int64_t tim
     if (r < 0)
         return r;
     draft.commit.seat = (uint32_t)seat;
+    draft.commit.tries = trial_rails_known(plan, seat, &draft.known);
+    for (uint32_t i = 0; draft.commit.tries && i < plan->chain_count; i++)
+        draft.chains[i].rail = draft.known.rails[i];
     draft.commit.timeout_ns = session_wire_timeout(timeout_ns);
     r = session_request_timed(plan->session, &request, TCA__MESSAGE__BODY_PLAN_COMMITTED,
                               timeout_ns, ret_reply);
@@ -209,12 +214,15 @@ static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *commi
     plan->paired = false;
     for (uint32_t i = 0; i < plan->unit_count; i++)
         plan->paired |= plan->units[i].pair != NULL;
-    plan->slow = plan->daemon_count > 0 || plan->paired || (plan->flags & TCA_PLAN_TIMED) ||
-                 plan_waits(plan) || plan->parts;
+    plan->pace = plan->daemon_count > 0                            ? PACE_SUBMITS
+                 : plan->flags & TCA_PLAN_TIMED                    ? PACE_MEASURED
+                 : plan->paired || plan_waits(plan) || plan->parts ? PACE_HERE
+                                                                   : PACE_FAST;
     session->plans_by_id[plan->id] = plan;
     if (!daemon_waits(plan, committed))
         plan_stop_engine(plan);
     trial_begin(plan);
+    trial_rails_begin(plan, committed);
     parts_whole(plan);
     plan->state = PLAN_IDLE;
     check_ranks(plan);

@@ -24,10 +24,18 @@ enum plan_state {
     PLAN_BUILDING = 2,
 };
 
+/* What a start has to do. */
+enum plan_pace {
+    PACE_FAST,    /* copies that complete in tca_start() */
+    PACE_HERE,    /* more, all of it in the client's seat */
+    PACE_SUBMITS, /* it has chains in the daemon's seat */
+    PACE_MEASURED, /* any of these, and times are recorded, or candidates tried (trial.h, trial_rails.h) */
+};
+
 /* Starts of more bytes in the client's seat are copied in the calls after tca_start(). */
 enum { PLAN_DEFER_BYTES = 4 << 20 };
 
-/* In tca_plan.flags, beside the flags of tca_plan_new(): trial.h. */
+/* In tca_plan.flags, beside the flags of tca_plan_new(): trial.h, trial_rails.h. */
 #define PLAN_TRIES (UINT32_C(1) << 31)
 
 enum step_kind {
@@ -94,10 +102,10 @@ struct tca_plan {
     /* what a start needs */
     struct tca *session;
     enum plan_state state;
-    int broken;     /* 0, or the error of every further start */
-    int ending;     /* 0, or the error that ends the running start, see session->ending */
-    bool lossy;     /* broken, and data of the last start may have been lost */
-    bool slow;      /* a start is more than copies that complete in tca_start() */
+    int broken; /* 0, or the error of every further start */
+    int ending; /* 0, or the error that ends the running start, see session->ending */
+    bool lossy; /* broken, and data of the last start may have been lost */
+    enum plan_pace pace;
     bool paired;    /* puts over connections to other nodes (pair.h) */
     uint32_t flags; /* TCA_PLAN_*, PLAN_TRIES */
     uint32_t id;
@@ -145,9 +153,10 @@ struct tca_plan {
     bool begin_chain;                      /* the next step begins a chain */
     struct unit *units;
     uint32_t unit_count;
-    struct trial *trial;      /* NULL: nothing to try */
-    struct plan_parts *parts; /* NULL: every start moves all */
-    uint32_t first_rail;      /* of the first chain: index in session->rails */
+    struct trial *trial;           /* of copy modes; NULL: nothing to try */
+    struct rail_trial *rail_trial; /* NULL: nothing to try */
+    struct plan_parts *parts;      /* NULL: every start moves all */
+    uint32_t first_rail;           /* of the first chain: index in session->rails */
     enum seat first_seat;
     struct driver_put *first_put; /* in the client's seat */
     uint64_t client_bytes;

@@ -10,6 +10,7 @@
 #include "client/plan/progress.h"
 #include "client/plan/repeat.h"
 #include "client/plan/trial.h"
+#include "client/plan/trial_rails.h"
 
 #define unlikely(condition) __builtin_expect((condition), 0)
 
@@ -39,7 +40,7 @@ static __attribute__((noinline, cold)) int set_ring_error(int error)
 }
 
 /* Submits the start to the ring of its channel. */
-static inline int submit(struct tca_plan *plan)
+static inline __attribute__((always_inline)) int submit(struct tca_plan *plan)
 {
     struct tca *session = plan->session;
     if (unlikely(session->in_flight >= COMPLETE_ENTRIES)) {
@@ -73,19 +74,27 @@ static inline void run_client_chains(struct tca_plan *plan)
     atomic_store_explicit(plan->client_starts, plan->starts, memory_order_relaxed);
 }
 
+static __attribute__((noinline)) int submit_measured(struct tca_plan *plan)
+{
+    if (plan->rail_trial && plan->flags & PLAN_TRIES)
+        trial_rails_start(plan);
+    else if (plan->flags & PLAN_TRIES)
+        trial_start(plan);
+    if (plan->daemon_count > 0)
+        return submit(plan);
+    plan->start_ns = clock_now_ns();
+    return 0;
+}
+
 /* Starts a plan with times, trials, chains in the daemon's seat, or wait steps. */
 static __attribute__((noinline)) int start_slowly(struct tca_plan *plan)
 {
     plan->status = 0;
     plan->stopping = plan->cut = false;
-    if (plan->daemon_count > 0) {
-        int r = submit(plan);
+    if (plan->pace >= PACE_SUBMITS) {
+        int r = plan->pace == PACE_SUBMITS ? submit(plan) : submit_measured(plan);
         if (r < 0)
             return r;
-    } else if (plan->flags & (TCA_PLAN_TIMED | PLAN_TRIES)) {
-        if (plan->flags & PLAN_TRIES)
-            trial_start(plan);
-        plan->start_ns = clock_now_ns();
     }
     plan->starts++;
     plan->state = PLAN_RUNNING;
@@ -122,7 +131,7 @@ int tca_start(struct tca_plan *plan)
         if (r < 0)
             return r;
     }
-    if (plan->slow)
+    if (plan->pace != PACE_FAST)
         return start_slowly(plan);
 
     plan->starts++;

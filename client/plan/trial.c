@@ -9,12 +9,14 @@
 #include "client/core/wisdom.h"
 #include "client/layout/layout.h"
 #include "client/plan/plan.h"
+#include "client/plan/trial_lines.h"
+#include "client/plan/trial_rails.h"
 #include "client/plan/tune.h"
 #include "drivers/shm/share.h"
 
 enum {
-    KINDS_MAX = 8,    /* puts of further kinds are copied as predicted */
-    FIRST_STARTS = 8, /* to measure the distance, and to touch all pages and lanes */
+    KINDS_MAX = TRIAL_KINDS_MAX, /* puts of further kinds are copied as predicted */
+    FIRST_STARTS = 8,            /* to measure the distance, and to touch all pages and lanes */
     /* reviews, SLICE_NS apart, that find another distance; a single one may have been disturbed */
     MOVED_REVIEWS = 3,
     PAUSE_MAX = 600, /* reviews */
@@ -35,7 +37,7 @@ struct kind {
 };
 
 struct trial {
-    bool slow; /* the plan's starts take the slow path even without trials */
+    enum plan_pace pace; /* without trials */
     uint32_t starts;
     uint32_t kind_count;
     uint32_t at;            /* the kind that tries now */
@@ -131,46 +133,21 @@ static void note(struct tca_plan *plan, const struct kind *kind)
                                       .stream = mode->stream});
 }
 
-/* ---- what tcactl plan explain shows ---- */
-
-static_assert((int)COPY_MODES_MAX <= (int)TRIAL_MODES_MAX, "all can be shown");
-
-static struct trial_line *line_of(const struct tca_plan *plan, uint32_t kind)
-{
-    return &plan->session->segment->trials[trial_line_of(plan->id, kind)];
-}
-
-static void store(_Atomic uint32_t *to, uint32_t value)
-{
-    atomic_store_explicit(to, value, memory_order_relaxed);
-}
-
+/* For tcactl plan explain. */
 static void show(const struct tca_plan *plan, uint32_t number)
 {
-    const struct tune *tune = &plan->trial->tune;
     const struct kind *kind = &plan->trial->kinds[number];
-    struct trial_line *line = line_of(plan, number);
-    store(&line->plan, 0);
+    uint32_t modes[COPY_MODES_MAX];
     for (unsigned i = 0; i < kind->mode_count; i++) {
         const struct copy_mode *mode = &kind->modes[i];
-        const float ns = tune_quartile_ns(tune, i);
-        store(&line->modes[i].mode,
-              (uint32_t)mode->way | (mode->stream ? 256u : 0) | mode->piece_bytes * 65536u);
-        store(&line->modes[i].blocks, tune->records[i].blocks);
-        store(&line->modes[i].ns, ns < 4e9f ? (uint32_t)ns : UINT32_MAX);
+        modes[i] = (uint32_t)mode->way | (mode->stream ? 256u : 0) | mode->piece_bytes * 65536u;
     }
-    store(&line->unit, kind->unit);
-    store(&line->count, kind->mode_count);
-    store(&line->choice, kind->choice);
-    /* release: pairs with the daemon's acquire */
-    atomic_store_explicit(&line->plan, plan->id + 1, memory_order_release);
-}
-
-static void hide(const struct tca_plan *plan)
-{
-    for (uint32_t i = 0; i < KINDS_MAX; i++)
-        if (atomic_load_explicit(&line_of(plan, i)->plan, memory_order_relaxed) == plan->id + 1)
-            store(&line_of(plan, i)->plan, 0);
+    trial_lines_show(plan, number,
+                     &(struct trial_shown){.tune = &plan->trial->tune,
+                                           .first = kind->unit,
+                                           .count = kind->mode_count,
+                                           .choice = kind->choice,
+                                           .modes = modes});
 }
 
 /* ---- sorting into kinds ---- */
@@ -205,7 +182,7 @@ static void set_mode(struct tca_plan *plan, uint32_t number, unsigned mode)
 static void set_tries(struct tca_plan *plan, bool on)
 {
     struct trial *trial = plan->trial;
-    plan->slow = on || trial->slow;
+    plan->pace = on ? PACE_MEASURED : trial->pace;
     plan->flags = on ? plan->flags | PLAN_TRIES : plan->flags & ~PLAN_TRIES;
 }
 
@@ -221,7 +198,7 @@ static void begin_kind(struct tca_plan *plan)
     }
     const struct kind *kind = &trial->kinds[trial->at];
     trial->now = kind->choice;
-    tune_init(&trial->tune, kind->mode_count, kind->choice,
+    tune_init(&trial->tune, kind->mode_count, kind->choice, 1,
               clock_now_ns() ^ plan->session->id << 32);
 }
 
@@ -285,9 +262,7 @@ void trial_start(struct tca_plan *plan)
 
 /* ---- beginning and ending ---- */
 
-/* Reads it when the first plan needs it. A file that cannot be used counts as empty: tcactl wisdom
- * says why. */
-static bool get_wisdom(struct tca *session)
+struct wisdom *trial_wisdom(struct tca *session)
 {
     char path[WISDOM_PATH_BYTES];
     const char *why;
@@ -313,12 +288,12 @@ void trial_begin(struct tca_plan *plan)
         any = any || plan->units[i].tried;
     /* Chains in the daemon's seat would distort the measurements, and rounds are not measured. */
     if (!any || plan->daemon_count > 0 || plan->flags & TCA_PLAN_REPEAT ||
-        plan->session->settings.tune == TUNE_OFF || !get_wisdom(plan->session))
+        plan->session->settings.tune == TUNE_OFF || !trial_wisdom(plan->session))
         return;
     plan->trial = calloc(1, sizeof *plan->trial);
     if (!plan->trial)
         return;
-    plan->trial->slow = plan->slow;
+    plan->trial->pace = plan->pace;
     plan->trial->pause = 1;
     set_tries(plan, true);
 }
@@ -327,7 +302,7 @@ void trial_end(struct tca_plan *plan)
 {
     if (!plan->trial)
         return;
-    hide(plan);
+    trial_lines_hide(plan);
     free(plan->trial);
     plan->trial = NULL;
 }

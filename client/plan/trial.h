@@ -18,6 +18,10 @@ struct tca;
 struct tca_plan;
 struct trial;
 
+/* The user's wisdom, read when the first plan needs it; NULL: no memory. A file that cannot be used counts
+ * as empty: tcactl wisdom says why. */
+struct wisdom *trial_wisdom(struct tca *session);
+
 /* Call after a commit. Begins trials if there are modes to try. Without memory, the plan copies as
  * predicted. */
 void trial_begin(struct tca_plan *plan);

@@ -1,8 +1,6 @@
 #include "client/plan/tune.h"
 
 enum {
-    COUNTED_MIN = 2, /* starts of a block that count */
-    COUNTED_MAX = 5,
     ROUNDS = 6,          /* of a stage */
     LAST_ROUNDS = 14,    /* of the stage with two candidates */
     HOPELESS_ROUNDS = 2, /* after them, candidates that are HOPELESS times slower are dropped */
@@ -19,17 +17,22 @@ static uint64_t random_below(struct tune *tune, uint64_t limit)
     return (z ^ z >> 31) % limit;
 }
 
+static void sort(const float *values, uint32_t count, float *ret_sorted)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = i;
+        for (; at > 0 && ret_sorted[at - 1] > values[i]; at--)
+            ret_sorted[at] = ret_sorted[at - 1];
+        ret_sorted[at] = values[i];
+    }
+}
+
 float tune_quartile_ns(const struct tune *tune, unsigned candidate)
 {
     const struct tune_record *record = &tune->records[candidate];
     const uint32_t count = record->blocks < TUNE_SAMPLES ? record->blocks : TUNE_SAMPLES;
     float sorted[TUNE_SAMPLES];
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t at = i;
-        for (; at > 0 && sorted[at - 1] > record->samples_ns[i]; at--)
-            sorted[at] = sorted[at - 1];
-        sorted[at] = record->samples_ns[i];
-    }
+    sort(record->samples_ns, count, sorted);
     return count > 0 ? sorted[(count - 1) / 4] : 0;
 }
 
@@ -86,22 +89,46 @@ static void begin_block(struct tune *tune)
         shuffle(tune);
     }
     tune->starts = 0;
-    tune->length = (uint8_t)(1 + COUNTED_MIN + random_below(tune, COUNTED_MAX - COUNTED_MIN + 1));
+    tune->length =
+        (uint8_t)(1 + tune->stretch * TUNE_COUNTED_MIN +
+                  random_below(
+                      tune, (uint64_t)tune->stretch * (TUNE_COUNTED_MAX - TUNE_COUNTED_MIN) + 1));
 }
 
-/* It ends when the next one begins. */
-static void end_block(struct tune *tune, uint64_t now_ns)
+/* The time from the last start to this one, unless one of them is the block's first. */
+static void note_time(struct tune *tune, uint64_t now_ns)
+{
+    if (tune->starts >= 2)
+        tune->times_ns[tune->starts - 2] = (float)(now_ns - tune->last_ns);
+    tune->last_ns = now_ns;
+}
+
+/* Per start. */
+static float block_ns(const struct tune *tune, uint64_t late_ns)
+{
+    float sorted[TUNE_STRETCH_MAX * TUNE_COUNTED_MAX], sum_ns = 0;
+    const uint32_t all = tune->length - 1, count = tune->stretch > 1 ? all - all / 4 : all;
+    sort(tune->times_ns, all, sorted);
+    for (uint32_t i = 0; i < count; i++)
+        sum_ns += sorted[i];
+    return sum_ns / (float)count + (float)late_ns / (float)all;
+}
+
+static void end_block(struct tune *tune, uint64_t now_ns, uint64_t late_ns)
 {
     struct tune_record *record = &tune->records[tune->order[tune->turn]];
-    record->samples_ns[record->blocks++ % TUNE_SAMPLES] =
-        (float)(now_ns - tune->began_ns) / (float)(tune->length - 1);
+    note_time(tune, now_ns);
+    record->samples_ns[record->blocks++ % TUNE_SAMPLES] = block_ns(tune, late_ns);
     tune->turn++;
 }
 
-void tune_init(struct tune *tune, unsigned candidates, unsigned favourite, uint64_t seed)
+void tune_init(struct tune *tune, unsigned candidates, unsigned favourite, unsigned stretch,
+               uint64_t seed)
 {
-    *tune =
-        (struct tune){.random = seed, .left = (uint8_t)candidates, .favourite = (uint8_t)favourite};
+    *tune = (struct tune){.random = seed,
+                          .left = (uint8_t)candidates,
+                          .stretch = (uint8_t)stretch,
+                          .favourite = (uint8_t)favourite};
     for (unsigned i = 0; i < candidates; i++)
         tune->order[i] = (uint8_t)i;
     if (candidates > 1) {
@@ -110,17 +137,19 @@ void tune_init(struct tune *tune, unsigned candidates, unsigned favourite, uint6
     }
 }
 
+void tune_end(struct tune *tune, uint64_t now_ns, uint64_t late_ns)
+{
+    end_block(tune, now_ns, late_ns);
+    begin_block(tune);
+}
+
 unsigned tune_start(struct tune *tune, uint64_t now_ns)
 {
-    if (tune_settled(tune))
-        return tune->order[0];
-    if (tune->starts == tune->length) {
-        end_block(tune, now_ns);
-        begin_block(tune);
-        if (tune_settled(tune))
-            return tune->order[0];
+    if (tune_over(tune))
+        tune_end(tune, now_ns, 0);
+    if (!tune_settled(tune)) {
+        note_time(tune, now_ns);
+        tune->starts++;
     }
-    if (++tune->starts == 2)
-        tune->began_ns = now_ns;
-    return tune->order[tune->turn];
+    return tune_candidate(tune);
 }

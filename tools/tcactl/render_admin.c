@@ -167,12 +167,14 @@ void render_env(const json_t *doc, const struct screen *screen)
     screen_print(screen, "socket in use: %s (%s)\n", doc_text(doc, "socket"), doc_text(doc, "why"));
 }
 
-/* As TCA_COPY has it, and its variant. */
-static void add_mode(struct table *table, const json_t *entry, const char *path)
+/* A rail, or a copy mode as TCA_COPY has it, and its variant. */
+static void add_choice(struct table *table, const json_t *entry, const char *path)
 {
     const long long piece = doc_integer(entry, "piece_bytes");
-    const char *mode = doc_text(entry, path);
-    if (piece > 0)
+    const char *mode = doc_text(entry, path), *rail = json_string_value(doc_get(entry, "rail"));
+    if (rail)
+        table_add(table, "rail %s", rail);
+    else if (piece > 0)
         table_add(table, "%s, pieces of %s", mode, units_bytes((double)piece).text);
     else
         table_add(table, "%s%s", mode, doc_true(entry, "stream") ? ", past the caches" : "");
@@ -194,7 +196,7 @@ void render_wisdom(const json_t *doc, const struct screen *screen)
         {">BYTES", "bytes", cell_bytes},
         {">BLOCKS", "blocks", cell_integer},
         {">DISTANCE", "distance", cell_integer},
-        {"COPY MODE", "mode", add_mode},
+        {"CHOICE", "mode", add_choice},
         {">INTERVAL", "ns", add_interval},
         {"KEY", "key", add_short_key},
         {0},

@@ -62,7 +62,7 @@ static unsigned tune_together(const struct application *app, unsigned count, uin
     struct random random = {seed};
     double now_ns = 1e9;
     for (unsigned i = 0; i < count; i++)
-        tune_init(&tunes[i], app->candidates, 0, random_next(&random));
+        tune_init(&tunes[i], app->candidates, 0, 1, random_next(&random));
     for (; settled < count && start < PATIENCE; start++) {
         settled = 0;
         for (unsigned i = 0; i < count; i++) {
@@ -158,7 +158,7 @@ Test(tune, the_hopeless_leave_soon)
     unsigned starts = 0;
     double now_ns = 1;
     app.cost_ns[5] = 1e6;
-    tune_init(&tune, app.candidates, 0, 7);
+    tune_init(&tune, app.candidates, 0, 1, 7);
     while (!tune_settled(&tune)) {
         const unsigned candidate = tune_start(&tune, (uint64_t)now_ns);
         starts += candidate == 5;
@@ -176,10 +176,55 @@ Test(tune, it_takes_some_hundred_starts)
     cr_assert(all / SEEDS > 100 && all / SEEDS < 500, "%u", all / SEEDS);
 }
 
+/* Runs a tune of long blocks to its end; the caller ends the blocks. Returns the choice. */
+static unsigned tune_stretched(const double start_ns[2], const double late_ns[2], double held_ns,
+                               unsigned held_every, uint64_t seed)
+{
+    struct tune tune;
+    double now_ns = 1e9;
+    unsigned start = (unsigned)seed, counted = 0;
+    tune_init(&tune, 2, 0, TUNE_STRETCH_MAX, seed);
+    while (!tune_settled(&tune)) {
+        if (tune_over(&tune)) {
+            cr_assert(counted > TUNE_STRETCH_MAX * TUNE_COUNTED_MIN &&
+                          counted <= TUNE_STRETCH_MAX * TUNE_COUNTED_MAX + 1,
+                      "%u", counted);
+            tune_end(&tune, (uint64_t)now_ns, (uint64_t)(late_ns[tune_candidate(&tune)] * counted));
+            now_ns += 1e6; /* does not count */
+            counted = 0;
+            continue;
+        }
+        const unsigned candidate = tune_candidate(&tune);
+        cr_assert_eq(tune_start(&tune, (uint64_t)now_ns), candidate);
+        now_ns += start_ns[candidate] + (++start % held_every == 0 ? held_ns : 0);
+        counted++;
+    }
+    return tune_candidate(&tune);
+}
+
+Test(tune, long_blocks_end_when_all_has_arrived)
+{
+    const double none[2] = {0}, slow_and_fast[2] = {20000, 18000}, equal[2] = {20000, 20000};
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        cr_assert_eq(tune_stretched(slow_and_fast, none, 0, 1, seed), 1);
+        cr_assert_eq(tune_stretched(equal, (double[]){4000, 0}, 0, 1, seed), 1);
+        cr_assert_eq(tune_stretched(slow_and_fast, (double[]){0, 4000}, 0, 1, seed), 0);
+    }
+}
+
+Test(tune, starts_that_were_held_up_do_not_count_in_long_blocks)
+{
+    const double none[2] = {0}, slow_and_fast[2] = {20000, 19000};
+    unsigned wrong = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        wrong += tune_stretched(slow_and_fast, none, 1e6, 6, seed) != 1;
+    cr_assert(wrong <= SEEDS / 100, "%u", wrong);
+}
+
 Test(tune, one_candidate_is_the_choice)
 {
     struct tune tune;
-    tune_init(&tune, 1, 0, 3);
+    tune_init(&tune, 1, 0, 1, 3);
     cr_assert(tune_settled(&tune) && tune_start(&tune, 1) == 0);
     cr_assert(tune_quartile_ns(&tune, 0) == 0);
 }

@@ -92,10 +92,13 @@ Test(render_admin, wisdom)
         "\"ns\":12500},{\"key\":\"fedcba9876543210\",\"bytes\":8192,\"blocks\":1024,"
         "\"distance\":2,\"mode\":\"ring\",\"stream\":false,\"piece_bytes\":2048,\"ns\":3100},"
         "{\"key\":\"00\",\"bytes\":100000,\"blocks\":2,\"distance\":1,\"mode\":\"pull\","
-        "\"stream\":false,\"piece_bytes\":0,\"ns\":900}]}",
-        "   BYTES  BLOCKS  DISTANCE  COPY MODE                 INTERVAL  KEY\n"
+        "\"stream\":false,\"piece_bytes\":0,\"ns\":900},{\"key\":\"11\",\"bytes\":4096,"
+        "\"blocks\":1,\"distance\":0,\"mode\":null,\"stream\":false,\"piece_bytes\":0,"
+        "\"rail\":\"tcp:b\",\"ns\":5000}]}",
+        "   BYTES  BLOCKS  DISTANCE  CHOICE                    INTERVAL  KEY\n"
         "64.0 KiB       1         0  push, past the caches      12.5 us  01234567\n"
         "8.00 KiB    1024         2  ring, pieces of 2.00 KiB   3.10 us  fedcba98\n"
         "97.7 KiB       2         1  pull                        900 ns  00\n"
+        "4.00 KiB       1         0  rail tcp:b                 5.00 us  11\n"
         "stored in /w\n");
 }
