@@ -176,6 +176,25 @@ class Trying(harness.Case):
                 until(lambda: start()[1], "it has come back, and is tried again")
                 until(lambda: not start()[1], "the trial ends")
 
+    def test_a_rail_comes_back_among_others(self):
+        """The plan has found another one meanwhile, and does not wait for that rail."""
+        third = {"rail tcp:c.driver": "tcp", "rail tcp:c.plane": "c", "rail tcp:c.security": "plain"}
+        cluster, pair = self.two(options=third)
+        sender, receiver = pair
+        source, target = sender.alloc(SIZE)[0], receiver.alloc(SIZE)[0]
+        plan = sender.plan(f"put {source} 0 {SIZE} {receiver.handle(target)} 0 {SIZE}", "notify 1 0", name="stream")
+        seeds = itertools.cycle(range(1, 250))
+
+        def start():
+            rail = self.start(plan, pair, next(seeds), target, source)
+            return rail, sender.receipt(plan)["trying"]
+
+        self.assertEqual(start(), (ONE, 1))
+        with cut_off(cluster.nodes, ONE):
+            until(lambda: start()[0] != ONE, "it is lost")
+            until(lambda: start()[1] == 0, "the others were tried")
+        until(lambda: start()[1], "it has come back, and is tried")
+
     def test_wisdom(self):
         with tempfile.TemporaryDirectory(prefix="tca-wisdom-") as folder:
             path = os.path.join(folder, "wisdom")
