@@ -32,7 +32,7 @@ class Trying(harness.Case):
     def slow_down(cluster, pair, rail, bytes_per_s=10_000_000):
         """The rail's connections, which begin to exist when a plan needs them."""
         sender, receiver = pair
-        source, target = sender.alloc(64)[0], receiver.alloc(64)[0]
+        source, target = sender.alloc(64), receiver.alloc(64)
         for name in (ONE, OTHER):
             plan = sender.plan(f"put {source} 0 64 {receiver.handle(target)} 0 64", name="first", rail=name, landed=True)
             sender.ask(f"start {plan}")
@@ -86,7 +86,7 @@ class Trying(harness.Case):
     def test_a_rail_that_buffers(self):
         """Starts complete when their data is on its way, and nobody answers: the rail on which it arrives soon is the better one."""
         cluster, (sender, receiver) = self.two()
-        source, target = sender.alloc(SIZE)[0], receiver.alloc(SIZE)[0]
+        source, target = sender.alloc(SIZE), receiver.alloc(SIZE)
         plan = sender.plan(f"put {source} 0 1000 {receiver.handle(target)} 0 1000", name="stream")
         sender.ask(f"start {plan}")
         sender.ask(f"wait {plan} -1")
@@ -103,7 +103,7 @@ class Trying(harness.Case):
         """Two plans of different shapes in each iteration, both with two chains; and the answer of the receiver is a plan as well."""
         cluster, (sender, receiver) = self.two()
         self.slow_down(cluster, (sender, receiver), ONE)
-        source, target = sender.alloc(1 << 20)[0], receiver.alloc(1 << 20)[0]
+        source, target = sender.alloc(1 << 20), receiver.alloc(1 << 20)
         handle = receiver.handle(target)
         shapes = ("60000", "1000x16x32", "24000", "60000")
         places = [i * 200000 for i in range(len(shapes))]
@@ -157,7 +157,7 @@ class Trying(harness.Case):
             with self.subTest(lost=lost):
                 cluster, pair = self.two()
                 sender, receiver = pair
-                source, target = sender.alloc(SIZE)[0], receiver.alloc(SIZE)[0]
+                source, target = sender.alloc(SIZE), receiver.alloc(SIZE)
                 plan = sender.plan(f"put {source} 0 {SIZE} {receiver.handle(target)} 0 {SIZE}", "notify 1 0", name="stream")
                 seeds = itertools.cycle(range(1, 250))
 
@@ -181,7 +181,7 @@ class Trying(harness.Case):
         third = {"rail tcp:c.driver": "tcp", "rail tcp:c.plane": "c", "rail tcp:c.security": "plain"}
         cluster, pair = self.two(options=third)
         sender, receiver = pair
-        source, target = sender.alloc(SIZE)[0], receiver.alloc(SIZE)[0]
+        source, target = sender.alloc(SIZE), receiver.alloc(SIZE)
         plan = sender.plan(f"put {source} 0 {SIZE} {receiver.handle(target)} 0 {SIZE}", "notify 1 0", name="stream")
         seeds = itertools.cycle(range(1, 250))
 
