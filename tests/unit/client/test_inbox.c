@@ -6,6 +6,7 @@
 #include <criterion/parameterized.h>
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 
 #include "client/compat/memory.h"
 #include "client/compat/notice.h"
