@@ -270,10 +270,8 @@ static int set_trap(struct actor *actor, const struct words *words)
 }
 
 const struct command data_commands[] = {
-    {"attach", 1, attach},   {"alloc", 1, alloc},     {"free", 1, free_region},
-    {"handle", 1, handle},   {"reach", 1, reach},     {"peek", 2, peek},
-    {"poke", 3, poke},       {"fill", 4, fill},       {"check", 4, check},
-    {"set", 4, set},         {"guarded", 4, guarded}, {"same", 4, same},
-    {"read", 3, read_bytes}, {"point", 3, point},     {"trap", 3, set_trap},
-    {NULL},
+    {"attach", 1, attach},   {"alloc", 1, alloc}, {"free", 1, free_region}, {"handle", 1, handle},
+    {"reach", 1, reach},     {"peek", 2, peek},   {"poke", 3, poke},        {"fill", 4, fill},
+    {"check", 4, check},     {"set", 4, set},     {"guarded", 4, guarded},  {"same", 4, same},
+    {"read", 3, read_bytes}, {"point", 3, point}, {"trap", 3, set_trap},    {NULL},
 };
