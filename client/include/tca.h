@@ -512,13 +512,13 @@ struct tca_plan_args {
      * puts and notifications to the rails before the next start does. A chain with wait steps is
      * posted in this order up to the first of them: a start that waits delays no other, and its
      * steps after the wait are not ordered with later starts. Starts in the client's seat begin in
-     * their own order; the two seats do not wait for one another, and a plan that may use any seat may
-     * move to another rail, so plans that rely on the order of their channel request the daemon's
-     * seat. Posting order is data order only among puts to one
-     * node: a start that needs the data of another start must wait for its completion or its
-     * notification. A large put that tcad divides among several rails (rails.stripe in
-     * tcad.conf(5)) may overtake puts of earlier starts that are still in flight; no put overtakes
-     * it. */
+     * their own order; the two seats do not wait for one another, and a plan that may use any seat
+     * may move to another rail, so plans that rely on the order of their channel request the
+     * daemon's seat. Posting order is data order only among puts to one node over one rail: where
+     * several rails lead to a node, such plans also request a rail. A start that needs the data of
+     * another start must wait for its completion or its notification. A large put that tcad divides
+     * among several rails (rails.stripe in tcad.conf(5)) may overtake puts of earlier starts that
+     * are still in flight; no put overtakes it. */
     uint32_t channel;
     uint32_t flags;
     const char *rail_name; /* instead of `rail`: a rail or a driver of this node; NULL: not used */
