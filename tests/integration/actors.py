@@ -174,13 +174,23 @@ class Stream:
         """How many transfers have completed, all of them correct."""
         if self.count == 0:
             self.sender.process.stdin.write(b"\n")
-        sent = int(self.sender.answer()[0])
+        try:
+            sent = int(self.sender.answer()[0])
+        except Failed as failed:
+            failed.args = (f"{failed}; the receiver: {self.receiver_word()}",)
+            raise
         if self.count == 0:
             self.receiver.process.stdin.write(b"\n")
         received = int(self.receiver.answer()[0])
         if sent != received:
             raise AssertionError(f"{sent} transfers were acknowledged, {received} received")
         return sent
+
+    def receiver_word(self):
+        try:
+            return " ".join(self.receiver.answer())
+        except Failed as failed:
+            return str(failed)
 
     def run(self, count):
         self.begin(count)

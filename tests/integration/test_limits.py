@@ -146,8 +146,8 @@ class Leaving(harness.Case):
         plans = 20  # more than a batch
         cluster = self.cluster(2, options={"limits.plans_per_session": plans, "rails.enable": "tcp"})
         sender, receiver = cluster.group([0, 1])
-        source, _ = sender.alloc(4096)
-        target, _ = receiver.alloc(4096)
+        source = sender.alloc(4096)
+        target = receiver.alloc(4096)
         for _ in range(3):  # each needs the places of the one before
             made = [sender.plan(f"put {source} 0 64 {receiver.handle(target)} 0 64", seat="daemon") for _ in range(plans)]
             for plan in made:

@@ -374,9 +374,9 @@ class Accounts(hostile.HostileCase):
         cluster = self.cluster(2)
         actors = cluster.group([0, 0, 1, 1])
         sender, neighbour, far, _ = actors
-        source, _ = sender.alloc(MIB)
+        source = sender.alloc(MIB)
         for rank, actor in ((1, neighbour), (2, far)):
-            region, _ = actor.alloc(MIB)
+            region = actor.alloc(MIB)
             actor.ask(f"publish r{rank} {actor.handle(region)}")
             for seat in ("any", "daemon"):
                 sender.plan(f"put {source} 0 4096 {actor.handle(region)} 0 4096", f"notify {rank} 0", seat=seat)
