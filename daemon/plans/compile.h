@@ -5,10 +5,10 @@
 
 #include "proto/layout.h"
 
-/* A block of a list takes about 40 ns. */
+/* An operation, or a block of a list, takes about 40 ns. */
 enum { LAYOUT_LONG = 8192 };
 
 static inline bool layout_is_long(const struct layout *layout)
 {
-    return layout && layout->pair_count >= LAYOUT_LONG;
+    return layout && (uint64_t)layout->op_count + layout->pair_count >= LAYOUT_LONG;
 }
