@@ -60,7 +60,7 @@ struct driver_events {
      * been or will be completed with that error. */
     void (*peer_down)(void *context, struct driver_peer *peer, int error);
     /* The connection to a peer, which was handed to the driver, has broken; another one may be handed
-     * over (drivers/tcp/adopt.h). error: -ESHUTDOWN (its other end has closed it in order), -EPROTO
+     * over (drivers/seat.h). error: -ESHUTDOWN (its other end has closed it in order), -EPROTO
      * (it carried nonsense) or another one. NULL: nobody has another one. */
     void (*peer_broken)(void *context, struct driver_peer *peer, int error);
     /* The connection that the pair's other end has dialled, in clear; encrypts: the processes are to
@@ -146,7 +146,7 @@ struct driver_landing_args {
      * bytes: all of it. */
     uint64_t part_offset_bytes, part_bytes;
     /* 0, or only connections that were handed to the driver with this grant may put into it; in
-     * drivers that have such (tcp/adopt.h) */
+     * drivers that have such (seat.h) */
     uint64_t grant;
     /* NULL, or the address of the only instance that may put into it; in drivers that know who puts
      * (tcp) */
@@ -204,10 +204,16 @@ struct driver_fabric_ops {
                            void *ret_blob);
 };
 
-/* Connections between two processes of different nodes, which drive them themselves. The daemons make
- * them: both know the pair's number and its secret. Any thread. */
+/* Connections between two processes of different nodes, which drive them themselves (seat.h). Any
+ * thread. */
 enum { PAIR_SECRET_BYTES = 32 };
 struct driver_pair_ops {
+    /* Describes the device to the driver's instance in a process: the size, at most
+     * ADDRESS_MAX_BYTES. NULL: it needs no device. */
+    int (*device)(const struct driver *driver, void *ret_device);
+
+    /* The daemons make the connection: both know the pair's number and its secret. NULL: the
+     * processes make it, with offers that the daemons carry. */
     /* Waits for the pair's connection, which goes to driver_events.paired(). The secret is good for
      * one connection; another call for the pair replaces it. -ENOMEM. */
     int (*expect)(struct driver *driver, uint64_t pair, const uint8_t secret[PAIR_SECRET_BYTES]);

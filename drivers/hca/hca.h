@@ -25,6 +25,12 @@
  * still there (hca_alive.c). Before a queue pair is destroyed, it is stopped and the completion queue emptied, so
  * that a message that the device has acknowledged is never lost.
  *
+ * In a process (drivers/seat.h), a peer is a process of another node, which is not trusted. So each peer
+ * has a protection domain of its own, in which memory is registered for it alone: what it reads from
+ * here is registered for local access, and what it may write is the part of a region that it has a
+ * handle to. The sender asks for address and key of a landing (hca_find.c), because the receiver's
+ * daemon, which has numbered the landing, does not know them.
+ *
  * Threads: as in driver.h. The lock protects what peer_connect() shares with the polling thread.
  */
 #pragma once
@@ -40,6 +46,8 @@
 #include "drivers/hca/hca_wire.h"
 #include "drivers/landings.h"
 #include "drivers/packed.h"
+#include "drivers/rnic/port.h"
+#include "drivers/seat.h"
 #include "drivers/window.h"
 
 enum {
@@ -62,8 +70,16 @@ enum {
     HCA_RECALLED_KEPT = 256, /* recalled regions that a peer remembers */
 };
 
+/* What queue pairs and memory have to have in common. */
+struct hca_domain {
+    struct ibv_pd *pd;
+    uint32_t users; /* under the driver's lock */
+};
+
 struct hca_region {
+    struct hca_domain *domain; /* NULL: of a process, which registers it for its peers only */
     struct ibv_mr *mr;
+    bool remote; /* peers may write there */
     uint8_t *base;
     uint64_t length_bytes;
     void (*gone)(void *context); /* struct driver_memory */
@@ -74,15 +90,24 @@ struct hca_region {
     struct hca_region *next;
     struct hca_region *parts; /* registered by themselves, under the driver's lock */
     struct hca_region *next_part;
-    uint32_t users; /* of a part: landings */
+    uint32_t users; /* of a part: landings and puts */
+};
+
+/* A part of a region, for peers in this domain. bytes: 0: all of the region. */
+struct hca_part {
+    struct hca_domain *domain;
+    bool remote;
+    uint64_t offset_bytes, bytes;
 };
 
 struct hca_landing {
     struct hca_region *region,
-        *part;            /* the part has the key that peers use; it may be the region */
-    struct packed target; /* size 0: a notification without data */
+        *part; /* the part has the key that peers use; it may be the region. NULL: nobody has asked */
+    uint64_t offset_bytes, part_offset_bytes, part_bytes;
+    struct packed target;  /* size 0: a notification without data */
+    struct hca_peer *from; /* between processes: the only one that may put here */
     uint32_t index, generation;
-    bool notify;
+    bool notify, numbered; /* numbered: by hca_seat_landing() */
     uint64_t token;
 };
 
@@ -90,8 +115,12 @@ struct hca_put {
     struct window_put base; /* first */
     struct hca_peer *peer;
     struct packed source;
+    struct hca_region *region_of,
+        *part; /* of the source; part NULL: cannot be read by the device */
     uint32_t lkey;
-    bool writable;               /* can take the path WRITE: in the peer's list */
+    bool unknown;                /* nothing is sent before its landing was found */
+    bool gone;                   /* and that is gone */
+    bool writable;               /* can take the path WRITE */
     bool writes;                 /* takes it */
     bool copied;                 /* short: goes into a message's buffer */
     uint64_t target_address;     /* WRITE: of the target's bytes or, with blocks, of its layout */
@@ -99,7 +128,7 @@ struct hca_put {
     uint32_t rkey;
     uint32_t landing, generation;
     uint64_t region;              /* of the target */
-    struct hca_put *next, **link; /* WRITE: in the peer's list; else NULL */
+    struct hca_put *next, **link; /* in one of the peer's lists, or NULL */
 };
 
 /* A request that the device will report, and with it all before it. */
@@ -110,10 +139,11 @@ struct hca_signal {
 
 struct hca_peer {
     struct hca_driver *hca;
+    struct hca_domain *domain;
     struct hca_address address;
-    struct ibv_qp *qp; /* NULL: was destroyed */
+    struct ibv_qp *qp; /* NULL: was destroyed, or not made yet */
     uint32_t psn;
-    bool answered;
+    bool answered; /* can send */
     uint32_t inline_bytes, segment_bytes;
     uint8_t *buffers; /* HCA_RECEIVES of the driver's segment_bytes, HCA_WINDOW of them for sending,
                          HCA_COUNTS heads */
@@ -137,7 +167,18 @@ struct hca_peer {
     bool asked;      /* the peer waits for the count */
     uint32_t counts; /* sent */
 
-    struct hca_put *writes;               /* its prepared puts that can take the path WRITE */
+    /* between processes */
+    uint64_t grant;
+    bool dials;                           /* sends first */
+    bool listens;                         /* sends when it has received something */
+    bool may_answer;                      /* some of the questions */
+    struct hca_find finds[HCA_FINDS_MAX]; /* its questions that were not answered */
+    unsigned find_count;
+    struct hca_put *unasked, *awaited; /* its puts of which the landing is unknown */
+    unsigned awaited_count;
+
+    /* its prepared puts that can take the path WRITE; between processes: all whose landing is known */
+    struct hca_put *writes;
     uint64_t recalled[HCA_RECALLED_KEPT]; /* regions of the peer that it freed recently */
     uint32_t recalled_next;
     uint64_t recall_sent,
@@ -154,8 +195,10 @@ struct hca_peer {
 
 struct hca_driver {
     struct driver driver; /* first */
+    bool seat;            /* in a process: drivers/seat.h */
+    bool inherited;       /* by a forked child, which must not touch the device */
     struct ibv_context *context;
-    struct ibv_pd *pd;
+    struct hca_domain *domain; /* in a process: NULL */
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
     int epoll_fd;
@@ -164,6 +207,7 @@ struct hca_driver {
     uint32_t segment_bytes;
     struct hca_address address;
     struct landings landings;
+    uint32_t landing_last; /* in a process: the newest generation */
     struct hca_peer *active;
     struct hca_peer *dead; /* disconnected, not yet freed */
     bool fresh;            /* a peer was activated since the last round */
@@ -184,9 +228,10 @@ struct hca_driver {
 
     pthread_mutex_t lock;
     struct hca_peer *peers;
-    uint32_t cq_left;         /* entries that no peer can fill */
-    uint64_t regions;         /* made */
-    struct hca_region *freed; /* to be recalled, in order */
+    struct hca_driver *next_seat; /* of this process */
+    uint32_t cq_left;             /* entries that no peer can fill */
+    uint64_t regions;             /* made */
+    struct hca_region *freed;     /* to be recalled, in order */
     struct hca_region **freed_last;
 };
 
@@ -200,13 +245,20 @@ static inline bool hca_same(struct hca_id a, struct hca_id b)
 }
 
 /* hca_open.c */
+/* An instance for this port, which it takes over. cq_entries: at most so many. */
+int hca_new(const struct rnic_port *port, const struct driver_config *config, int cq_entries,
+            const struct driver_events *events, struct hca_driver **ret_hca);
 int hca_probe(const struct driver_config *config, struct driver_caps *ret_caps);
 int hca_open(const struct driver_config *config, const struct driver_events *events,
              struct driver **ret_driver);
 void hca_close(struct driver *driver);
 int hca_address(struct driver *driver, void *ret_address);
+int hca_describe_device(const struct driver *driver, void *ret_device);
 
 /* hca_memory.c */
+/* Consumes the domain. */
+int hca_region_make(struct hca_driver *hca, struct hca_domain *domain, bool remote,
+                    const struct driver_memory *memory, struct hca_region **ret_region);
 int hca_region_add(struct driver *driver, const struct driver_memory *memory,
                    struct driver_region **ret_region);
 void hca_region_remove(struct driver *driver, struct driver_region *region);
@@ -214,10 +266,21 @@ int hca_landing_new(struct driver *driver, const struct driver_landing_args *arg
                     struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes);
 void hca_landing_free(struct driver *driver, struct driver_landing *landing);
 uint64_t hca_landing_bytes(const struct driver_landing *landing);
+/* Without a number. */
+int hca_landing_make(struct hca_driver *hca, const struct driver_landing_args *args,
+                     struct hca_landing **ret_landing);
+void hca_landing_unmake(struct hca_driver *hca, struct hca_landing *landing);
+/* So that peers in this domain can write there, who are told of it. */
+int hca_landing_register(struct hca_driver *hca, struct hca_landing *landing,
+                         struct hca_domain *domain);
 
-/* hca_part.c: the registration of a part of the region, or of all of it, for a landing. */
-int hca_part_take(struct hca_driver *hca, struct hca_region *region, uint64_t offset,
-                  uint64_t bytes, struct hca_region **ret_part);
+/* hca_part.c: domains, and the registration of a part of the region, or of all of it, for a landing or a put. */
+int hca_domain_new(struct hca_driver *hca, struct hca_domain **ret_domain);
+/* NULL is a no-op. */
+struct hca_domain *hca_domain_take(struct hca_driver *hca, struct hca_domain *domain);
+void hca_domain_give(struct hca_driver *hca, struct hca_domain *domain);
+int hca_part_take(struct hca_driver *hca, struct hca_region *region, const struct hca_part *wanted,
+                  struct hca_region **ret_part);
 void hca_part_give(struct hca_driver *hca, struct hca_region *region, struct hca_region *part);
 int hca_region_part(struct driver *driver, struct driver_region *region, uint64_t offset,
                     uint64_t bytes);
@@ -227,7 +290,7 @@ void hca_parts_remove(struct hca_driver *hca, struct hca_region *region);
 /* hca_recall.c: freeing a region whose key peers may know. */
 int hca_recall_init(struct hca_driver *hca);
 void hca_recall_deinit(struct hca_driver *hca);
-void hca_region_free(struct hca_region *region);
+void hca_region_free(struct hca_driver *hca, struct hca_region *region);
 void hca_region_recall(struct hca_driver *hca, struct hca_region *region); /* any thread */
 /* Returns the number of regions that were freed. */
 int hca_recall_run(struct hca_driver *hca);
@@ -243,6 +306,13 @@ void hca_alive_watch(struct hca_driver *hca);
 void hca_alive_look(struct hca_driver *hca);
 
 /* hca_connect.c */
+/* A peer without a queue pair, in the driver's list. Consumes the domain. */
+int hca_peer_new(struct hca_driver *hca, struct hca_domain *domain, struct hca_peer **ret_peer);
+int hca_peer_offer(struct hca_peer *peer, struct hca_offer *ret_offer);
+bool hca_address_is_good(const struct hca_driver *hca, const struct hca_address *address);
+/* The other end, whose offer this is, is at this address. -EPROTO. */
+int hca_peer_join(struct hca_peer *peer, const struct hca_address *address,
+                  const struct hca_offer *offer);
 int hca_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
                      struct driver_peer **ret_peer, void *ret_offer, size_t *ret_offer_bytes);
 int hca_peer_answer(struct driver *driver, struct driver_peer *peer, const void *offer,
@@ -265,7 +335,27 @@ void hca_peer_lose(struct hca_peer *peer, int error);
 /* Whether it has nothing to do until the device reports something. */
 bool hca_peer_rests(const struct hca_peer *peer);
 
+/* hca_seat.c */
+int hca_seat_open(const void *device, size_t device_bytes, const struct driver_events *events,
+                  struct driver **ret_driver);
+void hca_seat_forget(struct hca_driver *hca); /* it closes */
+int hca_seat_answer(struct hca_peer *peer, const void *offer, size_t offer_bytes);
+
+/* hca_find.c: landings of processes. */
+/* A put was prepared. */
+void hca_find_landing(struct hca_put *put);
+/* Asks and answers what can be asked and answered now. */
+void hca_finds_run(struct hca_peer *peer);
+bool hca_finds_rest(const struct hca_peer *peer);
+/* Messages: -EPROTO. */
+int hca_asked(struct hca_peer *peer, const void *payload, uint32_t bytes);
+int hca_found(struct hca_peer *peer, const void *payload, uint32_t bytes);
+/* A piece has come for a landing that is gone. */
+void hca_tell_gone(struct hca_peer *peer, uint32_t landing, uint32_t generation);
+
 /* hca_put.c */
+/* Which path its next start takes, from what is known. */
+void hca_put_choose(struct hca_put *put);
 int hca_put_prepare(struct driver *driver, const struct driver_put_args *args,
                     struct driver_put **ret_put, struct driver_put_info *ret_info);
 void hca_put_release(struct driver *driver, struct driver_put *put);
@@ -297,6 +387,8 @@ int hca_receive(struct hca_peer *peer, const struct ibv_wc *completion);
 int hca_receive_post(struct hca_peer *peer, uint32_t buffer);
 
 /* hca_progress.c */
+/* Ends everything that was put to a peer, at once. */
+void hca_peer_end(struct hca_driver *hca, struct hca_peer *peer);
 int hca_progress(struct driver *driver, unsigned budget);
 int hca_event_fd(struct driver *driver);
 int hca_arm(struct driver *driver);

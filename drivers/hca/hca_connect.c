@@ -9,7 +9,7 @@
 
 enum { PSN_MASK = 0xffffff, CQ_ENTRIES = HCA_REQUESTS + HCA_RECEIVES };
 
-static bool is_good(const struct hca_driver *hca, const struct hca_address *address)
+bool hca_address_is_good(const struct hca_driver *hca, const struct hca_address *address)
 {
     return address->magic == HCA_ADDRESS_MAGIC && address->version == HCA_WIRE_VERSION &&
            address->ethernet == hca->address.ethernet && address->mtu >= IBV_MTU_256 &&
@@ -54,14 +54,14 @@ static int make_buffers(struct hca_peer *peer)
     const struct hca_driver *hca = peer->hca;
     peer->buffers_bytes = (uint64_t)(HCA_RECEIVES + HCA_WINDOW) * hca->segment_bytes +
                           HCA_COUNTS * sizeof(struct hca_head);
-    peer->buffers =
-        mmap(NULL, peer->buffers_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (peer->buffers == MAP_FAILED) {
-        peer->buffers = NULL;
+    /* shared: after a fork, the device's pages are still this process's */
+    void *buffers =
+        mmap(NULL, peer->buffers_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (buffers == MAP_FAILED)
         return -ENOMEM;
-    }
+    peer->buffers = buffers;
     peer->buffers_mr =
-        ibv_reg_mr(hca->pd, peer->buffers, peer->buffers_bytes, IBV_ACCESS_LOCAL_WRITE);
+        ibv_reg_mr(peer->domain->pd, buffers, peer->buffers_bytes, IBV_ACCESS_LOCAL_WRITE);
     return peer->buffers_mr ? 0 : -errno;
 }
 
@@ -78,10 +78,10 @@ static int make_queues(struct hca_peer *peer)
                 .max_recv_sge = 1,
                 .max_inline_data = HCA_INLINE_BYTES},
     };
-    peer->qp = ibv_create_qp(hca->pd, &init);
+    peer->qp = ibv_create_qp(peer->domain->pd, &init);
     if (!peer->qp) { /* some devices have no inline data */
         init.cap.max_inline_data = 0;
-        peer->qp = ibv_create_qp(hca->pd, &init);
+        peer->qp = ibv_create_qp(peer->domain->pd, &init);
     }
     if (!peer->qp)
         return -errno;
@@ -96,18 +96,39 @@ static int make_queues(struct hca_peer *peer)
     return r;
 }
 
-static struct hca_peer *peer_new(struct hca_driver *hca, const struct hca_address *address)
+int hca_peer_new(struct hca_driver *hca, struct hca_domain *domain, struct hca_peer **ret_peer)
 {
     struct hca_peer *peer = calloc(1, sizeof *peer);
-    if (!peer)
-        return NULL;
+    int r = peer ? enlist(hca, peer) : -ENOMEM;
+    if (r < 0) {
+        hca_domain_give(hca, domain);
+        free(peer);
+        return r;
+    }
     peer->hca = hca;
-    peer->address = *address;
-    peer->segment_bytes =
-        address->segment_bytes < hca->segment_bytes ? address->segment_bytes : hca->segment_bytes;
+    peer->domain = domain;
+    peer->segment_bytes = hca->segment_bytes;
     peer->window = (struct window){
         .size = HCA_WINDOW, .piece_bytes = sizeof peer->pieces[0], .pieces = peer->pieces};
-    return peer;
+    *ret_peer = peer;
+    return 0;
+}
+
+int hca_peer_offer(struct hca_peer *peer, struct hca_offer *ret_offer)
+{
+    int r = make_buffers(peer);
+    if (r == 0)
+        r = make_queues(peer);
+    if (r == 0 && getrandom(&peer->psn, sizeof peer->psn, 0) != sizeof peer->psn)
+        r = -EIO;
+    if (r < 0)
+        return r;
+    peer->psn &= PSN_MASK;
+    *ret_offer = (struct hca_offer){.magic = HCA_OFFER_MAGIC,
+                                    .qpn = peer->qp->qp_num,
+                                    .psn = peer->psn,
+                                    .id = peer->hca->address.id};
+    return 0;
 }
 
 static bool port_is_active(const struct hca_driver *hca)
@@ -125,30 +146,21 @@ int hca_peer_connect(struct driver *driver, const void *address, size_t address_
     if (address_bytes != sizeof other)
         return -EINVAL;
     memcpy(&other, address, sizeof other);
-    if (!is_good(hca, &other))
+    if (!hca_address_is_good(hca, &other))
         return -EINVAL;
     if (!port_is_active(hca))
         return -ENETDOWN;
-    struct hca_peer *peer = peer_new(hca, &other);
-    if (!peer)
-        return -ENOMEM;
-    int r = enlist(hca, peer);
-    if (r < 0) {
-        free(peer);
+    struct hca_offer offer;
+    struct hca_peer *peer;
+    int r = hca_peer_new(hca, hca_domain_take(hca, hca->domain), &peer);
+    if (r < 0)
         return r;
-    }
-    r = make_buffers(peer);
-    if (r == 0)
-        r = make_queues(peer);
-    if (r == 0 && getrandom(&peer->psn, sizeof peer->psn, 0) != sizeof peer->psn)
-        r = -EIO;
+    peer->address = other;
+    r = hca_peer_offer(peer, &offer);
     if (r < 0) {
         hca_peer_free(peer);
         return r;
     }
-    peer->psn &= PSN_MASK;
-    const struct hca_offer offer = {
-        .magic = HCA_OFFER_MAGIC, .qpn = peer->qp->qp_num, .psn = peer->psn, .id = hca->address.id};
     memcpy(ret_offer, &offer, sizeof offer);
     *ret_offer_bytes = sizeof offer;
     *ret_peer = (struct driver_peer *)peer;
@@ -194,20 +206,31 @@ static int send_to(struct hca_peer *peer)
                               IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
+int hca_peer_join(struct hca_peer *peer, const struct hca_address *address,
+                  const struct hca_offer *offer)
+{
+    const uint32_t segment_bytes = peer->hca->segment_bytes;
+    if (offer->magic != HCA_OFFER_MAGIC || offer->qpn > PSN_MASK || offer->psn > PSN_MASK ||
+        !hca_same(offer->id, address->id))
+        return -EPROTO;
+    peer->address = *address;
+    peer->segment_bytes =
+        address->segment_bytes < segment_bytes ? address->segment_bytes : segment_bytes;
+    int r = receive_from(peer, offer);
+    return r < 0 ? r : send_to(peer);
+}
+
 int hca_peer_answer(struct driver *driver, struct driver_peer *driver_peer, const void *bytes,
                     size_t count)
 {
     struct hca_peer *peer = (struct hca_peer *)driver_peer;
     struct hca_offer offer;
+    if (peer->hca->seat)
+        return hca_seat_answer(peer, bytes, count);
     if (count != sizeof offer)
         return -EPROTO;
     memcpy(&offer, bytes, sizeof offer);
-    if (offer.magic != HCA_OFFER_MAGIC || offer.qpn > PSN_MASK || offer.psn > PSN_MASK ||
-        !hca_same(offer.id, peer->address.id))
-        return -EPROTO;
-    int r = receive_from(peer, &offer);
-    if (r == 0)
-        r = send_to(peer);
+    int r = hca_peer_join(peer, &peer->address, &offer);
     pthread_mutex_lock(&peer->hca->lock);
     peer->answered = r == 0;
     pthread_mutex_unlock(&peer->hca->lock);
@@ -231,5 +254,6 @@ void hca_peer_free(struct hca_peer *peer)
     if (peer->buffers)
         munmap(peer->buffers, peer->buffers_bytes);
     strike(peer->hca, peer);
+    hca_domain_give(peer->hca, peer->domain);
     free(peer);
 }

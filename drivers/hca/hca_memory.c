@@ -5,31 +5,50 @@
 
 #include "drivers/hca/hca.h"
 
-int hca_region_add(struct driver *driver, const struct driver_memory *memory,
-                   struct driver_region **ret_region)
+static int register_memory(struct hca_region *region)
 {
-    struct hca_driver *hca = hca_of(driver);
+    const int access = region->remote ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
+    if (!region->domain)
+        return 0;
+    region->mr = ibv_reg_mr(region->domain->pd, region->base, region->length_bytes, access);
+    return region->mr ? 0 : errno > 0 ? -errno : -ENOMEM;
+}
+
+int hca_region_make(struct hca_driver *hca, struct hca_domain *domain, bool remote,
+                    const struct driver_memory *memory, struct hca_region **ret_region)
+{
     struct hca_region *region = malloc(sizeof *region);
-    if (!region)
-        return -ENOMEM;
-    *region = (struct hca_region){
-        .base = memory->base,
-        .length_bytes = memory->length_bytes,
-        .gone = memory->gone,
-        .context = memory->context,
-    };
-    region->mr = ibv_reg_mr(hca->pd, memory->base, memory->length_bytes,
-                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    if (!region->mr) {
-        const int r = errno > 0 ? -errno : -ENOMEM;
+    if (region)
+        *region = (struct hca_region){
+            .domain = domain,
+            .remote = remote,
+            .base = memory->base,
+            .length_bytes = memory->length_bytes,
+            .gone = memory->gone,
+            .context = memory->context,
+        };
+    int r = region ? register_memory(region) : -ENOMEM;
+    if (r < 0) {
+        hca_domain_give(hca, domain);
         free(region);
         return r;
     }
     pthread_mutex_lock(&hca->lock);
     region->number = ++hca->regions;
     pthread_mutex_unlock(&hca->lock);
-    *ret_region = (struct driver_region *)region;
+    *ret_region = region;
     return 0;
+}
+
+int hca_region_add(struct driver *driver, const struct driver_memory *memory,
+                   struct driver_region **ret_region)
+{
+    struct hca_driver *hca = hca_of(driver);
+    struct hca_region *region;
+    int r = hca_region_make(hca, hca_domain_take(hca, hca->domain), true, memory, &region);
+    if (r == 0)
+        *ret_region = (struct driver_region *)region;
+    return r;
 }
 
 void hca_region_remove(struct driver *driver, struct driver_region *driver_region)
@@ -41,10 +60,10 @@ void hca_region_remove(struct driver *driver, struct driver_region *driver_regio
     if (region->told)
         hca_region_recall(hca_of(driver), region);
     else
-        hca_region_free(region);
+        hca_region_free(hca_of(driver), region);
 }
 
-static void free_landing(struct hca_driver *hca, struct hca_landing *landing)
+void hca_landing_unmake(struct hca_driver *hca, struct hca_landing *landing)
 {
     if (landing->part)
         hca_part_give(hca, landing->region, landing->part);
@@ -52,11 +71,21 @@ static void free_landing(struct hca_driver *hca, struct hca_landing *landing)
     free(landing);
 }
 
-int hca_landing_new(struct driver *driver, const struct driver_landing_args *args,
-                    struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes)
+static struct hca_peer *peer_of(const struct hca_driver *hca, uint64_t grant)
 {
-    struct hca_driver *hca = hca_of(driver);
+    struct hca_peer *peer = hca->peers;
+    while (peer && peer->grant != grant)
+        peer = peer->next;
+    return peer;
+}
+
+int hca_landing_make(struct hca_driver *hca, const struct driver_landing_args *args,
+                     struct hca_landing **ret_landing)
+{
     struct hca_region *region = (struct hca_region *)args->region;
+    struct hca_peer *from = args->grant ? peer_of(hca, args->grant) : NULL;
+    if (args->grant && hca->seat && !from)
+        return -ENOTCONN;
     if (region && !layout_fits(args->layout, args->offset_bytes, region->length_bytes))
         return -ERANGE;
     struct hca_landing *landing = calloc(1, sizeof *landing);
@@ -65,30 +94,62 @@ int hca_landing_new(struct driver *driver, const struct driver_landing_args *arg
     landing->notify = args->notify;
     landing->token = args->token;
     landing->region = region;
-    int r = 0;
-    if (region)
-        r = hca_part_take(hca, region, args->part_offset_bytes, args->part_bytes, &landing->part);
-    if (region && r == 0)
-        r = packed_target_init(&landing->target, region->base + args->offset_bytes, args->layout,
-                               args->program);
+    landing->from = from;
+    landing->offset_bytes = args->offset_bytes;
+    landing->part_offset_bytes = args->part_offset_bytes;
+    landing->part_bytes = args->part_bytes;
+    int r = region ? packed_target_init(&landing->target, region->base + args->offset_bytes,
+                                        args->layout, args->program)
+                   : 0;
+    if (r < 0) {
+        hca_landing_unmake(hca, landing);
+        return r;
+    }
+    *ret_landing = landing;
+    return 0;
+}
+
+int hca_landing_register(struct hca_driver *hca, struct hca_landing *landing,
+                         struct hca_domain *domain)
+{
+    const struct hca_part wanted = {.domain = domain,
+                                    .remote = true,
+                                    .offset_bytes = landing->part_offset_bytes,
+                                    .bytes = landing->part_bytes};
+    int r = landing->region && !landing->part
+                ? hca_part_take(hca, landing->region, &wanted, &landing->part)
+                : 0;
+    if (r == 0 && landing->part)
+        landing->part->told = true;
+    return r;
+}
+
+int hca_landing_new(struct driver *driver, const struct driver_landing_args *args,
+                    struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes)
+{
+    struct hca_driver *hca = hca_of(driver);
+    const struct hca_region *region = (const struct hca_region *)args->region;
+    struct hca_landing *landing;
+    int r = hca_landing_make(hca, args, &landing);
+    if (r < 0)
+        return r;
+    r = hca->seat ? 0 : hca_landing_register(hca, landing, hca->domain);
     if (r == 0)
         r = landings_add(&hca->landings, landing, &landing->index, &landing->generation);
     if (r < 0) {
-        free_landing(hca, landing);
+        hca_landing_unmake(hca, landing);
         return r;
     }
     const struct hca_blob blob = {
         .magic = HCA_BLOB_MAGIC,
         .landing = landing->index,
         .generation = landing->generation,
-        .rkey = region ? landing->part->mr->rkey : 0,
-        .address = region ? (uintptr_t)region->base + args->offset_bytes : 0,
+        .rkey = landing->part ? landing->part->mr->rkey : 0,
+        .address = landing->part ? (uintptr_t)region->base + args->offset_bytes : 0,
         .size_bytes = landing->target.size_bytes,
         .id = hca->address.id,
-        .region = region ? landing->part->number : 0,
+        .region = landing->part ? landing->part->number : 0,
     };
-    if (region)
-        landing->part->told = true;
     memcpy(ret_blob, &blob, sizeof blob);
     *ret_blob_bytes = sizeof blob;
     *ret_landing = (struct driver_landing *)landing;
@@ -106,6 +167,10 @@ uint64_t hca_landing_bytes(const struct driver_landing *landing)
 void hca_landing_free(struct driver *driver, struct driver_landing *driver_landing)
 {
     struct hca_landing *landing = (struct hca_landing *)driver_landing;
-    landings_remove(&hca_of(driver)->landings, landing->index);
-    free_landing(hca_of(driver), landing);
+    struct hca_driver *hca = hca_of(driver);
+    if (landing->numbered)
+        landings_displace(&hca->landings, landing->index);
+    else
+        landings_remove(&hca->landings, landing->index);
+    hca_landing_unmake(hca, landing);
 }

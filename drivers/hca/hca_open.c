@@ -4,12 +4,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "drivers/hca/hca.h"
-#include "drivers/rnic/port.h"
 #include "drivers/table.h"
 
 static int open_port(const struct driver_config *config, struct rnic_port *ret_port)
@@ -63,11 +63,9 @@ static int watch(int epoll_fd, int fd)
     return 0;
 }
 
-static int open_queues(struct hca_driver *hca, const struct ibv_device_attr *attributes)
+static int open_queues(struct hca_driver *hca, int entries)
 {
-    const int entries = (int)lesser((uint64_t)attributes->max_cqe, HCA_CQ_MAX);
-    hca->pd = ibv_alloc_pd(hca->context);
-    hca->channel = hca->pd ? ibv_create_comp_channel(hca->context) : NULL;
+    hca->channel = ibv_create_comp_channel(hca->context);
     hca->cq = hca->channel ? ibv_create_cq(hca->context, entries, NULL, hca->channel, 0) : NULL;
     hca->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (!hca->cq || hca->epoll_fd < 0)
@@ -105,34 +103,49 @@ static uint32_t segment_bytes_of(const struct driver_config *config)
     return lesser(bytes < least ? least : bytes, HCA_SEGMENT_MAX) & ~UINT32_C(63);
 }
 
-int hca_open(const struct driver_config *config, const struct driver_events *events,
-             struct driver **ret_driver)
+int hca_new(const struct rnic_port *port, const struct driver_config *config, int cq_entries,
+            const struct driver_events *events, struct hca_driver **ret_hca)
 {
-    struct rnic_port port;
-    int r = open_port(config, &port);
-    if (r < 0)
-        return r;
     struct hca_driver *hca = calloc(1, sizeof *hca);
     if (!hca) {
-        ibv_close_device(port.context);
+        ibv_close_device(port->context);
         return -ENOMEM;
     }
     hca->driver = (struct driver){.ops = &hca_driver_ops, .events = *events};
-    hca->context = port.context;
-    hca->port = port.number;
-    hca->gid_index = port.gid_index;
-    hca->sges = lesser((uint64_t)port.device.max_sge, HCA_SGES);
+    hca->context = port->context;
+    hca->port = port->number;
+    hca->gid_index = port->gid_index;
+    hca->sges = lesser((uint64_t)port->device.max_sge, HCA_SGES);
     hca->segment_bytes = segment_bytes_of(config);
     hca->landings = LANDINGS_INIT;
     hca->epoll_fd = hca->freed_fd = hca->look_fd = -1;
     hca->freed_last = &hca->freed;
     hca->recalling_last = &hca->recalling;
     pthread_mutex_init(&hca->lock, NULL);
-    hca->address = address_of(hca, &port);
-    r = open_queues(hca, &port.device);
+    hca->address = address_of(hca, port);
+    int r = open_queues(hca, (int)lesser((uint64_t)port->device.max_cqe, (uint64_t)cq_entries));
     if (r == 0 &&
         getrandom(&hca->address.id, sizeof hca->address.id, 0) != (ssize_t)sizeof hca->address.id)
         r = -EIO;
+    if (r < 0) {
+        hca_close(&hca->driver);
+        return r;
+    }
+    *ret_hca = hca;
+    return 0;
+}
+
+int hca_open(const struct driver_config *config, const struct driver_events *events,
+             struct driver **ret_driver)
+{
+    struct rnic_port port;
+    struct hca_driver *hca;
+    int r = open_port(config, &port);
+    if (r == 0)
+        r = hca_new(&port, config, HCA_CQ_MAX, events, &hca);
+    if (r < 0)
+        return r;
+    r = hca_domain_new(hca, &hca->domain);
     if (r < 0) {
         hca_close(&hca->driver);
         return r;
@@ -144,6 +157,8 @@ int hca_open(const struct driver_config *config, const struct driver_events *eve
 void hca_close(struct driver *driver)
 {
     struct hca_driver *hca = hca_of(driver);
+    if (hca->seat)
+        hca_seat_forget(hca);
     while (hca->dead) {
         struct hca_peer *peer = hca->dead;
         hca->dead = peer->next_dead;
@@ -156,8 +171,7 @@ void hca_close(struct driver *driver)
         ibv_destroy_cq(hca->cq);
     if (hca->channel)
         ibv_destroy_comp_channel(hca->channel);
-    if (hca->pd)
-        ibv_dealloc_pd(hca->pd);
+    hca_domain_give(hca, hca->domain);
     if (hca->epoll_fd >= 0)
         close(hca->epoll_fd);
     ibv_close_device(hca->context);
@@ -170,4 +184,14 @@ int hca_address(struct driver *driver, void *ret_address)
     const struct hca_driver *hca = hca_of(driver);
     *(struct hca_address *)ret_address = hca->address;
     return sizeof hca->address;
+}
+
+int hca_describe_device(const struct driver *driver, void *ret_device)
+{
+    const struct hca_driver *hca = (const struct hca_driver *)driver;
+    struct hca_device device = {.magic = HCA_DEVICE_MAGIC, .port = hca->port};
+    memcpy(device.gid, hca->address.gid, sizeof device.gid);
+    snprintf(device.name, sizeof device.name, "%.31s", ibv_get_device_name(hca->context->device));
+    memcpy(ret_device, &device, sizeof device);
+    return sizeof device;
 }

@@ -1,8 +1,9 @@
 /*
- * Parts of regions. A key lets a peer write to all that was registered with it, so a landing in a part
+ * Domains, and parts of regions. A key lets a peer write to all that was registered with it, so a landing in a part
  * that has a handle of its own gets the key of a registration of that part. (A memory window would be
- * cheaper, but soft-RoCE of Linux 6.1 ignores its bounds.) Landings share the registrations, and some
- * unused ones are kept for later landings.
+ * cheaper, but soft-RoCE of Linux 6.1 ignores its bounds.) A process registers each part once for each
+ * peer that may use it. Landings and puts share the registrations, and some unused ones are kept for
+ * later.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,59 +12,107 @@
 
 enum { PARTS_KEPT = 16 }; /* of a region, unused */
 
-static bool is_whole(const struct hca_region *region, uint64_t offset, uint64_t bytes)
+/* ---- domains ---- */
+
+int hca_domain_new(struct hca_driver *hca, struct hca_domain **ret_domain)
 {
-    return bytes == 0 || (offset == 0 && bytes == region->length_bytes);
+    struct hca_domain *domain = malloc(sizeof *domain);
+    if (!domain)
+        return -ENOMEM;
+    *domain = (struct hca_domain){.pd = ibv_alloc_pd(hca->context), .users = 1};
+    if (!domain->pd) {
+        free(domain);
+        return errno > 0 ? -errno : -ENOMEM;
+    }
+    *ret_domain = domain;
+    return 0;
+}
+
+struct hca_domain *hca_domain_take(struct hca_driver *hca, struct hca_domain *domain)
+{
+    if (!domain)
+        return NULL;
+    pthread_mutex_lock(&hca->lock);
+    domain->users++;
+    pthread_mutex_unlock(&hca->lock);
+    return domain;
+}
+
+void hca_domain_give(struct hca_driver *hca, struct hca_domain *domain)
+{
+    if (!domain)
+        return;
+    pthread_mutex_lock(&hca->lock);
+    const bool is_used = --domain->users > 0;
+    pthread_mutex_unlock(&hca->lock);
+    if (is_used)
+        return;
+    ibv_dealloc_pd(domain->pd);
+    free(domain);
+}
+
+/* ---- parts ---- */
+
+static bool is_region(const struct hca_region *region, const struct hca_part *wanted)
+{
+    return wanted->domain == region->domain && wanted->offset_bytes == 0 &&
+           wanted->bytes == region->length_bytes;
 }
 
 /* The lock is held. */
-static struct hca_region *find(struct hca_region *region, const uint8_t *base, uint64_t bytes)
+static struct hca_region *find(struct hca_region *region, const struct hca_part *wanted)
 {
     struct hca_region *part = region->parts;
-    while (part && (part->base != base || part->length_bytes != bytes))
+    while (part && (part->base != region->base + wanted->offset_bytes ||
+                    part->length_bytes != wanted->bytes || part->domain != wanted->domain ||
+                    part->remote != wanted->remote))
         part = part->next_part;
     return part;
 }
 
-static int make(struct hca_driver *hca, struct hca_region *region, uint64_t offset, uint64_t bytes)
+static int make(struct hca_driver *hca, struct hca_region *region, const struct hca_part *wanted)
 {
-    const struct driver_memory memory = {.base = region->base + offset, .length_bytes = bytes};
-    struct driver_region *made;
-    int r = hca_region_add(&hca->driver, &memory, &made);
+    const struct driver_memory memory = {.base = region->base + wanted->offset_bytes,
+                                         .length_bytes = wanted->bytes};
+    struct hca_region *part;
+    int r =
+        hca_region_make(hca, hca_domain_take(hca, wanted->domain), wanted->remote, &memory, &part);
     if (r < 0)
         return r;
-    struct hca_region *part = (struct hca_region *)made;
     pthread_mutex_lock(&hca->lock);
-    const bool is_new = !find(region, part->base, bytes);
+    const bool is_new = !find(region, wanted);
     if (is_new) {
         part->next_part = region->parts;
         region->parts = part;
     }
     pthread_mutex_unlock(&hca->lock);
     if (!is_new)
-        hca_region_free(part);
+        hca_region_free(hca, part);
     return 0;
 }
 
-static struct hca_region *take(struct hca_driver *hca, struct hca_region *region, uint64_t offset,
-                               uint64_t bytes)
+static struct hca_region *take(struct hca_driver *hca, struct hca_region *region,
+                               const struct hca_part *wanted)
 {
     pthread_mutex_lock(&hca->lock);
-    struct hca_region *part = find(region, region->base + offset, bytes);
+    struct hca_region *part = find(region, wanted);
     if (part)
         part->users++;
     pthread_mutex_unlock(&hca->lock);
     return part;
 }
 
-int hca_part_take(struct hca_driver *hca, struct hca_region *region, uint64_t offset,
-                  uint64_t bytes, struct hca_region **ret_part)
+int hca_part_take(struct hca_driver *hca, struct hca_region *region, const struct hca_part *args,
+                  struct hca_region **ret_part)
 {
+    struct hca_part wanted = *args;
     struct hca_region *part = region;
     int r = 0;
-    if (!is_whole(region, offset, bytes))
-        while (!(part = take(hca, region, offset, bytes)) && r == 0)
-            r = make(hca, region, offset, bytes);
+    if (wanted.bytes == 0)
+        wanted.bytes = region->length_bytes;
+    if (!is_region(region, &wanted))
+        while (!(part = take(hca, region, &wanted)) && r == 0)
+            r = make(hca, region, &wanted);
     if (!part)
         return r;
     *ret_part = part;
@@ -75,7 +124,9 @@ int hca_region_part(struct driver *driver, struct driver_region *driver_region, 
 {
     struct hca_driver *hca = hca_of(driver);
     struct hca_region *region = (struct hca_region *)driver_region, *part;
-    int r = hca_part_take(hca, region, offset, bytes, &part);
+    const struct hca_part wanted = {
+        .domain = hca->domain, .remote = true, .offset_bytes = offset, .bytes = bytes};
+    int r = hca_part_take(hca, region, &wanted, &part);
     if (r == 0)
         hca_part_give(hca, region, part);
     return r;

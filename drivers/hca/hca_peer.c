@@ -22,7 +22,8 @@ void hca_peer_deactivate(struct hca_peer *peer)
 
 bool hca_peer_rests(const struct hca_peer *peer)
 {
-    return !window_next_put(&peer->window) && !peer->ask && !peer->asked && peer->failing == 0;
+    return !window_next_put(&peer->window) && !peer->ask && !peer->asked && peer->failing == 0 &&
+           hca_finds_rest(peer);
 }
 
 /* The queue pair lives on for a moment: see reap() in hca_progress.c. */
@@ -92,7 +93,7 @@ int hca_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struc
     struct hca_peer *peer = (struct hca_peer *)driver_peer;
     if (peer->error < 0)
         return peer->error;
-    if (!peer->answered)
+    if (!peer->answered && !peer->hca->seat)
         return -ENOTCONN;
     const bool idle = peer->window.counted == peer->window.made;
     if (idle && !op->probe) {

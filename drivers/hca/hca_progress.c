@@ -59,12 +59,14 @@ static int take_completions(struct hca_driver *hca, unsigned most, bool *ret_emp
 /* ---- peers ---- */
 
 /* What the device has acknowledged is taken first, and what it reads is complete last. */
-static void lose(struct hca_driver *hca, struct hca_peer *peer)
+void hca_peer_end(struct hca_driver *hca, struct hca_peer *peer)
 {
     bool empty;
-    hca_peer_stop(peer);
-    take_completions(hca, (unsigned)hca->cq->cqe, &empty);
-    ibv_destroy_qp(peer->qp);
+    if (peer->qp && !hca->inherited) {
+        hca_peer_stop(peer);
+        take_completions(hca, (unsigned)hca->cq->cqe, &empty);
+        ibv_destroy_qp(peer->qp);
+    }
     peer->qp = NULL;
     hca_peer_lose(peer, peer->failing);
 }
@@ -75,15 +77,19 @@ static int work(struct hca_driver *hca, unsigned budget)
     hca->fresh = false;
     for (struct hca_peer *peer = hca->active, *next; peer; peer = next) {
         if (peer->failing < 0) {
-            lose(hca, peer); /* can activate and lose others */
+            hca_peer_end(hca, peer); /* can activate and lose others */
             moved++;
             next = hca->active;
             continue;
         }
-        moved += hca_puts_pump(peer, budget);
-        hca_send_owed(peer);
+        if (peer->answered) {
+            moved += hca_puts_pump(peer, budget);
+            if (!hca_finds_rest(peer))
+                hca_finds_run(peer);
+            hca_send_owed(peer);
+        }
         next = peer->next_active;
-        if (hca_peer_rests(peer))
+        if (!peer->answered || hca_peer_rests(peer))
             hca_peer_deactivate(peer);
     }
     return moved;
@@ -114,7 +120,7 @@ static void break_peers(struct hca_driver *hca, const struct ibv_qp *qp, int bro
     pthread_mutex_lock(&hca->lock);
     hca->broken = broken < 0 ? broken : hca->broken;
     for (struct hca_peer *peer = hca->peers; peer; peer = peer->next)
-        if (peer->answered && (!qp || peer->qp == qp))
+        if ((peer->answered || peer->listens) && (!qp || peer->qp == qp))
             hca_peer_break(peer, -ENETDOWN);
     pthread_mutex_unlock(&hca->lock);
 }

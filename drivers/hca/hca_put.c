@@ -15,7 +15,7 @@ static int read_blob(const struct driver_put_args *args, struct hca_blob *ret_bl
     memcpy(&blob, args->landing, sizeof blob);
     if (blob.magic != HCA_BLOB_MAGIC)
         return -EINVAL;
-    if (!hca_same(blob.id, peer->address.id))
+    if (!peer->hca->seat && !hca_same(blob.id, peer->address.id))
         return -ESTALE;
     if (!args->parts && blob.size_bytes != (args->region ? args->layout->size_bytes : 0))
         return -EMSGSIZE;
@@ -53,11 +53,27 @@ static uint64_t count_requests(const struct hca_put *put)
     return size == 0 ? 1 : (size - 1) / most + 1;
 }
 
+void hca_put_choose(struct hca_put *put)
+{
+    put->copied = put->base.end_bytes - put->base.from_bytes <= HCA_COPY_BYTES;
+    put->writes = put->writable && !put->copied;
+}
+
 static void set_part(struct hca_put *put, const struct driver_part *part)
 {
     window_part(&put->base, part);
-    put->copied = part->bytes <= HCA_COPY_BYTES;
-    put->writes = put->writable && !put->copied;
+    hca_put_choose(put);
+}
+
+/* A process may not be allowed to register that much: then the device reads copies. */
+static void register_source(struct hca_put *put, struct hca_region *region)
+{
+    struct hca_driver *hca = put->peer->hca;
+    const struct hca_part wanted = {.domain = put->peer->domain};
+    if (hca_part_take(hca, region, &wanted, &put->part) < 0)
+        return;
+    put->region_of = region;
+    put->lkey = put->part->mr->lkey;
 }
 
 void hca_put_part(struct driver *driver, struct driver_put *put, const struct driver_part *part)
@@ -68,10 +84,10 @@ void hca_put_part(struct driver *driver, struct driver_put *put, const struct dr
 int hca_put_prepare(struct driver *driver, const struct driver_put_args *args,
                     struct driver_put **ret_put, struct driver_put_info *ret_info)
 {
-    const struct hca_region *region = (const struct hca_region *)args->region;
+    struct hca_region *region = (struct hca_region *)args->region;
     const struct hca_peer *peer = (const struct hca_peer *)args->peer;
     struct hca_blob blob;
-    if (!peer->answered)
+    if (peer->error < 0 || (!peer->answered && !peer->hca->seat))
         return peer->error < 0 ? peer->error : -ENOTCONN;
     int r = read_blob(args, &blob);
     if (r < 0)
@@ -89,16 +105,19 @@ int hca_put_prepare(struct driver *driver, const struct driver_put_args *args,
         return r;
     }
     put->peer = (struct hca_peer *)args->peer;
-    put->lkey = region ? region->mr->lkey : 0;
+    if (region)
+        register_source(put, region);
     put->landing = blob.landing;
     put->generation = blob.generation;
     put->region = blob.region;
-    put->writable = region && (!put->source.program || put->source.blocks) &&
+    put->writable = put->part && (!put->source.program || put->source.blocks) &&
                     choose_target(put, args->target_layout, &blob);
     set_part(put, &(struct driver_part){.bytes = put->source.size_bytes});
     put->base.flow = (struct flow_put){.peer = put->peer, .flow = args->flow};
     put->base.cost = 1;
-    if (put->writable)
+    if (peer->hca->seat)
+        hca_find_landing(put);
+    else if (put->writable)
         LIST_ADD(&put->peer->writes, put, next, link);
     const uint64_t requests = count_requests(put);
     *ret_put = (struct driver_put *)put;
@@ -119,6 +138,8 @@ void hca_put_release(struct driver *driver, struct driver_put *driver_put)
     assert(!put->base.op && put->base.pending == 0);
     if (put->link)
         LIST_REMOVE(put, next, link);
+    if (put->part)
+        hca_part_give(put->peer->hca, put->region_of, put->part);
     packed_deinit(&put->source);
     free(put);
 }
@@ -126,6 +147,13 @@ void hca_put_release(struct driver *driver, struct driver_put *driver_put)
 static int make(struct window_put *base)
 {
     struct hca_put *put = (struct hca_put *)base;
+    if (put->unknown)
+        return -EAGAIN;
+    if (put->gone) {
+        base->error = -ESTALE;
+        base->made = true;
+        return 0;
+    }
     return put->writes ? hca_write(put) : hca_send_piece(put);
 }
 
@@ -135,7 +163,7 @@ int hca_put_post(struct driver *driver, struct driver_put *driver_put, struct dr
     struct hca_peer *peer = put->peer;
     if (peer->error < 0)
         return peer->error;
-    if (put->base.stale)
+    if (put->base.stale || put->gone)
         return -ESTALE;
     window_post(&peer->window, &put->base, op, HCA_WINDOW, make);
     if (window_next_put(&peer->window)) {

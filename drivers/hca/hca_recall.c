@@ -27,9 +27,11 @@ int hca_recall_init(struct hca_driver *hca)
 
 /* ---- the owner of the region ---- */
 
-void hca_region_free(struct hca_region *region)
+void hca_region_free(struct hca_driver *hca, struct hca_region *region)
 {
-    ibv_dereg_mr(region->mr);
+    if (region->mr)
+        ibv_dereg_mr(region->mr);
+    hca_domain_give(hca, region->domain);
     driver_memory_gone(region->gone, region->context);
     free(region);
 }
@@ -67,15 +69,18 @@ static void take_freed(struct hca_driver *hca)
 /* Names the next regions to a peer that has confirmed the earlier ones. */
 static void tell(struct hca_peer *peer)
 {
-    uint64_t numbers[RECALL_MAX], last = 0;
+    uint64_t numbers[RECALL_MAX], last = peer->recall_sent;
     unsigned count = 0;
     for (const struct hca_region *region = peer->hca->recalling; region && count < RECALL_MAX;
          region = region->next) {
         if (region->recall <= peer->recall_done)
             continue;
-        numbers[count++] = region->number;
+        if (region->domain == peer->domain)
+            numbers[count++] = region->number;
         last = region->recall;
     }
+    if (count == 0) /* they are of other peers */
+        peer->recall_sent = peer->recall_done = last;
     if (count == 0 ||
         hca_send_notice(peer, HCA_RECALL, numbers, (uint32_t)(count * sizeof numbers[0]), NULL) < 0)
         return;
@@ -113,7 +118,7 @@ int hca_recall_run(struct hca_driver *hca)
         hca->recalling = region->next;
         if (!hca->recalling)
             hca->recalling_last = &hca->recalling;
-        hca_region_free(region);
+        hca_region_free(hca, region);
         freed++;
     }
     return freed;

@@ -24,24 +24,39 @@ static void notify(const struct hca_driver *hca, const struct hca_landing *landi
         events->notified(events->context, landing->token);
 }
 
-/* The landing may be gone: then nobody is told. */
-static void take_immediate(const struct hca_driver *hca, uint32_t immediate)
+static bool may_use(const struct hca_peer *peer, const struct hca_landing *landing)
 {
-    const uint32_t index = immediate / HCA_IMM_GENERATIONS;
-    if (index >= hca->landings.count)
-        return;
-    const struct landing_slot *slot = &hca->landings.slots[index];
-    if (slot->landing && hca_imm(index, slot->generation) == immediate)
-        notify(hca, slot->landing);
+    return !peer->hca->seat || landing->from == peer;
 }
 
-static int take_piece(const struct hca_driver *hca, const struct hca_head *head,
-                      const uint8_t *payload)
+/* The landing may be gone: then nobody is told. */
+static int take_immediate(const struct hca_peer *peer, uint32_t immediate)
 {
+    const struct hca_driver *hca = peer->hca;
+    const uint32_t index = immediate / HCA_IMM_GENERATIONS;
+    if (index >= hca->landings.count)
+        return 0;
+    const struct landing_slot *slot = &hca->landings.slots[index];
+    if (!slot->landing || hca_imm(index, slot->generation) != immediate)
+        return 0;
+    if (!may_use(peer, slot->landing))
+        return -EPROTO;
+    notify(hca, slot->landing);
+    return 0;
+}
+
+static int take_piece(struct hca_peer *peer, const struct hca_head *head, const uint8_t *payload)
+{
+    const struct hca_driver *hca = peer->hca;
     const struct hca_landing *landing =
         landings_find(&hca->landings, head->landing, head->generation);
-    if (!landing)
-        return 0; /* freed meanwhile */
+    if (!landing) { /* freed meanwhile */
+        if (hca->seat)
+            hca_tell_gone(peer, head->landing, head->generation);
+        return 0;
+    }
+    if (!may_use(peer, landing))
+        return -EPROTO;
     const uint64_t size = landing->target.size_bytes;
     if (head->length_bytes > size || head->position_bytes > size - head->length_bytes)
         return -EPROTO;
@@ -62,9 +77,13 @@ static int take_message(struct hca_peer *peer, uint8_t *buffer, uint32_t bytes)
         return -EPROTO;
     int r = 0;
     if (head.kind == HCA_PIECE)
-        r = take_piece(peer->hca, &head, buffer + sizeof head);
+        r = take_piece(peer, &head, buffer + sizeof head);
     else if (head.kind == HCA_RECALL)
         r = hca_recalled(peer, buffer + sizeof head, head.length_bytes);
+    else if (head.kind == HCA_FIND)
+        r = hca_asked(peer, buffer + sizeof head, head.length_bytes);
+    else if (head.kind == HCA_FOUND)
+        r = hca_found(peer, buffer + sizeof head, head.length_bytes);
     else if (head.kind != HCA_ASK && head.kind != HCA_COUNT)
         r = -EPROTO;
     if (r < 0)
@@ -85,7 +104,7 @@ int hca_receive(struct hca_peer *peer, const struct ibv_wc *completion)
     int r = 0;
     peer->received = (index + 1) % HCA_RECEIVES;
     if (completion->opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
-        take_immediate(peer->hca, ntohl(completion->imm_data));
+        r = take_immediate(peer, ntohl(completion->imm_data));
         credits_count(&peer->credits, 0);
     } else {
         r = take_message(peer, peer->buffers + (uint64_t)index * peer->hca->segment_bytes,
@@ -95,6 +114,11 @@ int hca_receive(struct hca_peer *peer, const struct ibv_wc *completion)
         return r;
     r = hca_receive_post(peer, index);
     peer->asked |= credits_due(&peer->credits, HCA_WINDOW / 4, UINT64_MAX);
+    if (peer->listens) {
+        peer->listens = false;
+        peer->answered = true;
+        hca_peer_activate(peer);
+    }
     if (peer->asked || window_next_put(&peer->window))
         hca_peer_activate(peer);
     return r;

@@ -90,7 +90,7 @@ static unsigned find_payload(const struct hca_put *put, struct ibv_sge *sges,
 {
     struct iovec parts[HCA_SGES];
     uint32_t length = 0;
-    if (*length_bytes <= HCA_COPY_BYTES)
+    if (*length_bytes <= HCA_COPY_BYTES || !put->part)
         return 0;
     const unsigned count = packed_parts(&put->source, put->base.made_bytes, *length_bytes, parts,
                                         put->peer->hca->sges - 1);

@@ -20,6 +20,7 @@ enum {
     HCA_ADDRESS_MAGIC = 0x41414348,
     HCA_OFFER_MAGIC = 0x4f414348,
     HCA_BLOB_MAGIC = 0x42414348,
+    HCA_DEVICE_MAGIC = 0x44414348,
     HCA_WIRE_VERSION = 1,
     HCA_WINDOW = 64, /* counted messages in flight; a power of 2 */
     HCA_COUNTS = 16, /* counts in flight */
@@ -57,7 +58,27 @@ struct hca_offer {
 static_assert(sizeof(struct hca_offer) == 32 && sizeof(struct hca_offer) <= OFFER_MAX_BYTES,
               "wire format");
 
-/* A landing's blob. */
+/* One end of a connection between processes. */
+struct hca_seat_offer {
+    struct hca_address address;
+    struct hca_offer offer;
+};
+static_assert(sizeof(struct hca_seat_offer) == 80 &&
+                  sizeof(struct hca_seat_offer) <= OFFER_MAX_BYTES,
+              "wire format");
+
+/* What a process needs to open the same port with the same address as its daemon. */
+struct hca_device {
+    uint32_t magic;
+    uint8_t port;
+    uint8_t zero[3];
+    uint8_t gid[16];
+    char name[32]; /* with NUL */
+};
+static_assert(sizeof(struct hca_device) == 56 && sizeof(struct hca_device) <= ADDRESS_MAX_BYTES,
+              "wire format");
+
+/* A landing's blob. Between processes, the key, the address and the region are found out by asking. */
 struct hca_blob {
     uint32_t magic;
     uint32_t landing, generation;
@@ -75,6 +96,38 @@ enum hca_kind {
     HCA_ASK = 2,    /* nothing but the question for the count */
     HCA_COUNT = 3,  /* nothing but the count; not counted itself */
     HCA_RECALL = 4, /* numbers (uint64_t) of freed regions: writes to them must stop */
+    HCA_FIND = 5,   /* hca_find: which landings of the other process are to be described */
+    HCA_FOUND = 6,  /* hca_found: described, or gone */
+};
+
+/* Between processes: the landing with this number. */
+struct hca_find {
+    uint32_t landing, generation;
+    uint32_t writes; /* 1: the asking process wants to write there, and needs a key */
+    uint32_t zero;
+};
+
+enum hca_found_state {
+    HCA_GONE = 1, /* it has been, or is not for this peer */
+    HCA_TAKES_MESSAGES = 2,
+    HCA_TAKES_WRITES = 3,
+    HCA_DROPPED = 4, /* not an answer: a message has come for it when it was gone */
+};
+
+struct hca_found {
+    uint32_t landing, generation;
+    uint32_t state;   /* enum hca_found_state */
+    uint32_t rkey;    /* these three: HCA_TAKES_WRITES */
+    uint64_t address; /* of the layout's base */
+    uint64_t region;  /* the number by which it will be recalled */
+};
+static_assert(sizeof(struct hca_find) == 16 && sizeof(struct hca_found) == 32, "wire format");
+
+enum {
+    HCA_FINDS_MAX = 256,                 /* questions of a peer that were not answered */
+    HCA_FINDS_ASKED = HCA_FINDS_MAX / 2, /* at most; the rest is for what is to be told unasked */
+    HCA_FIND_MANY = (HCA_SEGMENT_MIN - 32) / sizeof(struct hca_find), /* in a message */
+    HCA_FOUND_MANY = (HCA_SEGMENT_MIN - 32) / sizeof(struct hca_found),
 };
 
 enum hca_flags {

@@ -1,0 +1,214 @@
+/* The driver in a process: see drivers/seat.h, and hca_find.c. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "drivers/hca/hca.h"
+
+enum { CQ_ENTRIES = 1 << 14 }; /* for 78 peers */
+
+/* ---- forks: a child has the device's descriptor, and could release what its parent uses ---- */
+
+static pthread_mutex_t seats_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hca_driver *seats;
+static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&seats_lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&seats_lock);
+}
+
+/* Commands fail from now on. */
+static void in_child(void)
+{
+    const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (struct hca_driver *hca = seats; hca; hca = hca->next_seat) {
+        hca->inherited = true;
+        dup3(nothing, hca->context->cmd_fd, O_CLOEXEC);
+    }
+    close(nothing);
+    after_fork();
+}
+
+static void mind_forks(void)
+{
+    pthread_atfork(before_fork, after_fork, in_child);
+}
+
+static void remember(struct hca_driver *hca)
+{
+    pthread_once(&forks_once, mind_forks);
+    pthread_mutex_lock(&seats_lock);
+    hca->next_seat = seats;
+    seats = hca;
+    pthread_mutex_unlock(&seats_lock);
+}
+
+void hca_seat_forget(struct hca_driver *hca)
+{
+    pthread_mutex_lock(&seats_lock);
+    struct hca_driver **link = &seats;
+    while (*link != hca)
+        link = &(*link)->next_seat;
+    *link = hca->next_seat;
+    pthread_mutex_unlock(&seats_lock);
+}
+
+/* ---- life ---- */
+
+int hca_seat_open(const void *bytes, size_t count, const struct driver_events *events,
+                  struct driver **ret_driver)
+{
+    const struct driver_config config = {.segment_bytes = 0};
+    char address[INET6_ADDRSTRLEN];
+    struct hca_device device;
+    struct rnic_port port;
+    struct hca_driver *hca;
+    if (count != sizeof device)
+        return -EPROTO;
+    memcpy(&device, bytes, sizeof device);
+    if (device.magic != HCA_DEVICE_MAGIC || device.name[sizeof device.name - 1] != '\0')
+        return -EPROTO;
+    inet_ntop(AF_INET6, device.gid, address, sizeof address);
+    int r = rnic_port_open(device.name, device.port, address, &port);
+    if (r == 0)
+        r = hca_new(&port, &config, CQ_ENTRIES, events, &hca);
+    if (r < 0)
+        return r;
+    hca->seat = true;
+    remember(hca);
+    *ret_driver = &hca->driver;
+    return 0;
+}
+
+static int peer_new(struct driver *driver, uint64_t grant, struct driver_peer **ret_peer)
+{
+    struct hca_driver *hca = hca_of(driver);
+    struct hca_domain *domain;
+    struct hca_peer *peer;
+    assert(grant != 0);
+    int r = hca_domain_new(hca, &domain);
+    if (r == 0)
+        r = hca_peer_new(hca, domain, &peer);
+    if (r < 0)
+        return r == -ENOSPC ? -ENOBUFS : r;
+    peer->grant = grant;
+    *ret_peer = (struct driver_peer *)peer;
+    return 0;
+}
+
+static int offer(struct driver *driver, struct driver_peer *driver_peer, bool dials,
+                 void *ret_offer)
+{
+    struct hca_peer *peer = (struct hca_peer *)driver_peer;
+    struct hca_seat_offer made = {.address = peer->hca->address};
+    if (peer->error < 0 || peer->qp)
+        return peer->error < 0 ? peer->error : -EALREADY;
+    int r = hca_peer_offer(peer, &made.offer);
+    if (r < 0)
+        return r;
+    peer->dials = dials;
+    memcpy(ret_offer, &made, sizeof made);
+    return sizeof made;
+}
+
+int hca_seat_answer(struct hca_peer *peer, const void *bytes, size_t count)
+{
+    struct hca_seat_offer other;
+    if (peer->error < 0)
+        return peer->error;
+    if (count != sizeof other || !peer->qp || peer->answered || peer->listens)
+        return -EPROTO;
+    memcpy(&other, bytes, sizeof other);
+    int r = hca_address_is_good(peer->hca, &other.address)
+                ? hca_peer_join(peer, &other.address, &other.offer)
+                : -EPROTO;
+    if (r < 0)
+        return r;
+    peer->listens = !peer->dials;
+    peer->answered = peer->ask = peer->dials; /* the question is what the other one waits for */
+    hca_peer_activate(peer);
+    return 0;
+}
+
+static void abandon(struct driver *driver, struct driver_peer *driver_peer, int error)
+{
+    struct hca_peer *peer = (struct hca_peer *)driver_peer;
+    if (peer->error < 0)
+        return;
+    peer->told = true;
+    peer->failing = error;
+    hca_peer_end(hca_of(driver), peer);
+}
+
+/* The device reports a request when the other device has acknowledged it and all before it. */
+static bool delivered(struct driver *driver, struct driver_peer *driver_peer)
+{
+    struct hca_peer *peer = (struct hca_peer *)driver_peer;
+    struct ibv_send_wr nothing = {.opcode = IBV_WR_RDMA_WRITE};
+    if (peer->error < 0)
+        return true;
+    if (window_next_put(&peer->window))
+        return false;
+    if (peer->window.counted == peer->window.made || peer->reported == peer->posted)
+        return true;
+    if (peer->quiet > 0) {
+        peer->quiet = HCA_QUIET; /* asks for a report */
+        hca_send_chain(peer, &nothing, 1, NULL);
+    }
+    return false;
+}
+
+/* ---- landings ---- */
+
+static int landing_new(struct driver *driver, const struct driver_landing_args *args,
+                       uint32_t index, uint32_t generation, struct driver_landing **ret_landing)
+{
+    struct hca_driver *hca = hca_of(driver);
+    struct hca_landing *landing;
+    int r = hca_landing_make(hca, args, &landing);
+    if (r < 0)
+        return r;
+    r = landings_place(&hca->landings, landing, index, generation);
+    if (r < 0) {
+        hca_landing_unmake(hca, landing);
+        return r;
+    }
+    landing->numbered = true;
+    landing->index = index;
+    landing->generation = generation;
+    hca->landing_last = generation;
+    landing->from->may_answer = true;
+    hca_peer_activate(landing->from);
+    *ret_landing = (struct driver_landing *)landing;
+    return 0;
+}
+
+static size_t blob(uint32_t index, uint32_t generation, uint64_t size_bytes,
+                   uint8_t ret_blob[LANDING_MAX_BYTES])
+{
+    const struct hca_blob made = {.magic = HCA_BLOB_MAGIC,
+                                  .landing = index,
+                                  .generation = generation,
+                                  .size_bytes = size_bytes};
+    memcpy(ret_blob, &made, sizeof made);
+    return sizeof made;
+}
+
+const struct driver_seat tca_hca_seat = {
+    .version = PROTO_VERSION,
+    .open = hca_seat_open,
+    .peer_new = peer_new,
+    .offer = offer,
+    .abandon = abandon,
+    .delivered = delivered,
+    .landing_new = landing_new,
+    .blob = blob,
+};
