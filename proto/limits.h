@@ -1,8 +1,8 @@
 /* Limits on which both ends of a socket or a shared segment must agree. */
 #pragma once
 
-#ifndef PROTO_VERSION   /* tests define other versions */
-#define PROTO_VERSION 9 /* of frames and of every shared structure */
+#ifndef PROTO_VERSION    /* tests define other versions */
+#define PROTO_VERSION 10 /* of frames and of every shared structure */
 #endif
 
 enum {

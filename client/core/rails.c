@@ -16,7 +16,13 @@ int rails_take(struct rail_list *list, const Tca__Welcome *welcome)
         if (!rail->name[0] || strlen(rail->name) >= RAIL_NAME_MAX_BYTES)
             return error_set(-EPROTO, "tcad sent a rail whose name has %zu bytes",
                              strlen(rail->name));
+        if (rail->device.len > ADDRESS_MAX_BYTES)
+            return error_set(-EPROTO, "tcad described the device of a rail in %zu bytes",
+                             rail->device.len);
         strcpy(list->at[i + 1].name, rail->name);
+        if (rail->device.len > 0)
+            memcpy(list->at[i + 1].device, rail->device.data, rail->device.len);
+        list->at[i + 1].device_bytes = rail->device.len;
         list->at[i + 1].driver = driver_from_name(rail->driver);
     }
     list->count = (uint32_t)welcome->n_rails;

@@ -9,6 +9,9 @@ struct rail_list {
     struct {
         char name[RAIL_NAME_MAX_BYTES];
         enum driver_id driver; /* DRIVER_NONE: unknown to this library */
+        /* that the driver needs in this process (drivers/seat.h) */
+        uint8_t device[ADDRESS_MAX_BYTES];
+        size_t device_bytes;
     } at[RAILS_MAX + 1];
 };
 

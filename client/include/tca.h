@@ -461,8 +461,10 @@ enum tca_seat {
     TCA_SEAT_ANY = 0,
     /* This process copies: in tca_start() and, if the data is long, also in later calls.
      *
-     * To another node, only over the rail tcp: the processes at both ends have a connection of their
-     * own, and no tcad takes part in a start, so the latency is lower. The program reads and writes
+     * To another node, only over rails of the drivers tcp and hca: the processes at both ends have a
+     * connection of their own, and no tcad takes part in a start, so the latency is lower. Over hca,
+     * request the rail too; both processes need access to the RDMA device (-ENODEV; -ENETDOWN if the
+     * receiver has none). The program reads and writes
      * the connection in each call that tests, waits or makes a request. A start writes, too; short
      * starts that follow it without such a call in between may be left to the next one, which writes
      * them together. While a program makes no such calls for a millisecond or two, a thread of the

@@ -13,6 +13,7 @@
 #include "client/plan/plan.h"
 #include "client/plan/trial.h"
 #include "client/plan/trial_rails.h"
+#include "drivers/seat.h"
 #include "drivers/shm/share.h"
 #include "proto/handle.h"
 #include "proto/steps.h"
@@ -104,14 +105,13 @@ static void share(struct tca *session, struct unit *unit, const struct step *put
 
 /* To a process of another node, which knows the landing from its tcad. */
 static int make_pair_unit(struct tca_plan *plan, struct unit *unit, const struct joined *joined,
-                          const Tca__Mapping *mapping)
+                          uint32_t rail, const Tca__Mapping *mapping)
 {
-    struct tca *session = plan->session;
     uint8_t blob[LANDING_MAX_BYTES];
     struct driver_put_args args = {.landing = blob, .flow = joined->flow};
     struct driver_put_info info;
     uint64_t bytes = 0;
-    int r = pair_find(session, mapping->pair, &unit->pair);
+    int r = pair_find(plan->session, mapping->pair, rail, &unit->pair);
     if (r < 0)
         return r;
     if (joined->put) {
@@ -120,11 +120,12 @@ static int make_pair_unit(struct tca_plan *plan, struct unit *unit, const struct
         args.target_layout = joined->put->put.target_layout->program;
         args.parts = joined->put->put.parts;
         bytes = args.layout->size_bytes;
-        r = pair_region(session, &joined->put->put.source->mapped, &args.region);
+        r = pair_region(unit->pair->via, &joined->put->put.source->mapped, &args.region);
     }
     args.peer = unit->pair->peer;
-    args.landing_bytes = pairs_blob(session, mapping->landing, mapping->generation, bytes, blob);
-    unit->driver = pairs_driver(session);
+    args.landing_bytes =
+        unit->pair->via->seat->blob(mapping->landing, mapping->generation, bytes, blob);
+    unit->driver = unit->pair->via->driver;
     if (r == 0)
         r = unit->driver->ops->put_prepare(unit->driver, &args, &unit->put, &info);
     if (r < 0)
@@ -137,14 +138,14 @@ static int make_pair_unit(struct tca_plan *plan, struct unit *unit, const struct
 }
 
 static int make_unit(struct tca_plan *plan, struct unit *unit, const struct joined *joined,
-                     const Tca__Mapping *mapping)
+                     uint32_t rail, const Tca__Mapping *mapping)
 {
     struct tca *session = plan->session;
     uint8_t blob[LANDING_MAX_BYTES];
     struct driver_put_args args = {.landing = blob, .flow = joined->flow};
     struct driver_put_info info;
     if (mapping->pair)
-        return make_pair_unit(plan, unit, joined, mapping);
+        return make_pair_unit(plan, unit, joined, rail, mapping);
     int r = make_landing(session, unit, joined, mapping, blob, &args.landing_bytes);
     if (r == 0)
         r = process_find(session, joined->put ? mapping->owner : mapping->session, &unit->process);
@@ -312,7 +313,7 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
             return error_set(-EPROTO, "tcad named only %zu places for chain %u", mapping, number);
         struct unit *unit = &plan->units[plan->unit_count++];
         const Tca__Mapping *there = committed->mappings[mapping++];
-        if ((r = make_unit(plan, unit, &joined, there)) < 0)
+        if ((r = make_unit(plan, unit, &joined, committed->rail, there)) < 0)
             return error_prefix(r, "step %u of chain %u: ", at - plan->chain_first[number], number);
         if ((r = add_unit(plan, &first, unit, there, flushed, steps)) < 0)
             return r;

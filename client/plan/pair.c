@@ -14,17 +14,6 @@
 #include "client/plan/progress.h"
 #include "proto/notify.h"
 
-struct driver *pairs_driver(const struct tca *session)
-{
-    return session->pairs->driver;
-}
-
-size_t pairs_blob(const struct tca *session, uint32_t index, uint32_t generation,
-                  uint64_t size_bytes, uint8_t ret_blob[LANDING_MAX_BYTES])
-{
-    return session->pairs->seat->blob(index, generation, size_bytes, ret_blob);
-}
-
 /* ---- events of the driver ---- */
 
 /* Other processes of this node and tcad add to `routed` as well. */
@@ -76,7 +65,7 @@ void pair_break_plans(struct tca *session, const struct pair *pair, bool lossy, 
 }
 
 /* The next plan gets another one. */
-static void lose(struct tca *session, struct pair *pair, int error)
+void pair_lose(struct tca *session, struct pair *pair, int error)
 {
     pair->error = pair->error ? pair->error : error;
     pair->report = PAIR_GIVEN_UP;
@@ -98,7 +87,7 @@ static void peer_down(void *context, struct driver_peer *peer, int error)
     struct tca *session = context;
     struct pair *pair = pair_of(session, peer);
     if (pair)
-        lose(session, pair, error);
+        pair_lose(session, pair, error);
 }
 
 /* A peer that carries nonsense loses the pair, one that has closed the connection in order needs none. */
@@ -109,31 +98,42 @@ static void peer_broken(void *context, struct driver_peer *peer, int error)
     if (!pair || pair->error || error == -ESHUTDOWN)
         return;
     if (error == -EPROTO) {
-        session->pairs->driver->ops->peer_fail(session->pairs->driver, peer, -ENETDOWN);
-        lose(session, pair, -ENETDOWN);
+        pair->via->driver->ops->peer_fail(pair->via->driver, peer, -ENETDOWN);
+        pair_lose(session, pair, -ENETDOWN);
         return;
     }
     pair->report = PAIR_AGAIN;
     session->pairs->reports = true;
 }
 
-/* Either thread. What cannot be sent now is sent later. */
-static __attribute__((noinline, cold)) void report(struct tca *session)
+static bool tell(const struct tca *session, const Tca__Message *message)
+{
+    return session->control.lost || control_tell(&session->control, message);
+}
+
+/* Whether tcad knows all that it is to be told. */
+static bool report_one(const struct tca *session, struct pair *pair)
+{
+    Tca__PairLost lost = TCA__PAIR_LOST__INIT;
+    Tca__PairOffer offer = TCA__PAIR_OFFER__INIT;
+    const Tca__Message ended = REQUEST(PAIR_LOST, pair_lost, &lost),
+                       offered = REQUEST(PAIR_OFFER, pair_offer, &offer);
+    offer.pair = lost.pair = pair->id;
+    offer.offer = (ProtobufCBinaryData){pair->offer_bytes, pair->offer};
+    if (pair->offer_bytes > 0 && tell(session, &offered))
+        pair->offer_bytes = 0;
+    lost.again = pair->report == PAIR_AGAIN;
+    lost.turn = pair->turn;
+    if (pair->report != PAIR_WELL && tell(session, &ended))
+        pair->report = PAIR_WELL;
+    return pair->report == PAIR_WELL && pair->offer_bytes == 0;
+}
+
+__attribute__((noinline, cold)) void pairs_report(struct tca *session)
 {
     session->pairs->reports = false;
-    for (struct pair *pair = session->pairs->pairs; pair; pair = pair->next) {
-        Tca__PairLost lost = TCA__PAIR_LOST__INIT;
-        const Tca__Message message = REQUEST(PAIR_LOST, pair_lost, &lost);
-        if (pair->report == PAIR_WELL)
-            continue;
-        lost.pair = pair->id;
-        lost.again = pair->report == PAIR_AGAIN;
-        lost.turn = pair->turn;
-        if (session->control.lost || control_tell(&session->control, &message))
-            pair->report = PAIR_WELL;
-        else
-            session->pairs->reports = true;
-    }
+    for (struct pair *pair = session->pairs->pairs; pair; pair = pair->next)
+        session->pairs->reports |= !report_one(session, pair);
 }
 
 static __attribute__((noinline, cold)) void take_news(struct tca *session)
@@ -152,6 +152,14 @@ static __attribute__((noinline, cold)) void take_news(struct tca *session)
 
 /* ---- making ---- */
 
+bool pairs_are_busy(const struct pairs *pairs)
+{
+    bool busy = false;
+    for (struct pair_driver *via = pairs->drivers; via; via = via->next)
+        busy |= via->driver->ops->arm(via->driver) < 0;
+    return busy;
+}
+
 static bool work(void *context)
 {
     struct tca *session = context;
@@ -163,7 +171,7 @@ static bool arm(void *context)
 {
     struct tca *session = context;
     struct pairs *pairs = session->pairs;
-    if (pairs->driver && pairs->driver->ops->arm(pairs->driver) < 0)
+    if (pairs_are_busy(pairs))
         return false;
     pairs->deaf = control_is_full(&session->control);
     return session->polled || pairs->deaf ||
@@ -176,21 +184,10 @@ static bool left(void *context)
     const struct pairs *pairs = session->pairs;
     if (pairs->deaf && !control_is_full(&session->control))
         return true;
-    return pairs->driver && pairs->driver->ops->arm(pairs->driver) < 0;
+    return pairs_are_busy(pairs);
 }
 
 static const struct standby_ops standby_ops = {.work = work, .arm = arm, .left = left};
-
-bool pairs_possible(const struct tca *session)
-{
-    bool others = false;
-    for (uint32_t rank = 0; session->members && rank < session->identity.size; rank++)
-        others |= session->members[rank].node != session->node;
-    for (uint32_t rail = 1; others && rail <= session->rails.count; rail++)
-        if (session->rails.at[rail].driver == DRIVER_TCP)
-            return true;
-    return false;
-}
 
 int pairs_expect(struct tca *session)
 {
@@ -205,11 +202,11 @@ void pairs_stand_by(struct tca *session)
     if (session->standby || pairs->alone)
         return;
     pairs->alone = standby_new(&standby_ops, session, session->notify, &session->standby) < 0;
-    if (session->standby && pairs->driver)
-        standby_add(session->standby, pairs->driver->ops->event_fd(pairs->driver), false);
+    for (struct pair_driver *via = pairs->drivers; session->standby && via; via = via->next)
+        standby_add(session->standby, via->driver->ops->event_fd(via->driver), false);
 }
 
-int pairs_open(struct tca *session)
+int pairs_open(struct tca *session, uint32_t rail, struct pair_driver **ret_via)
 {
     const struct driver_events events = {.notified = notified,
                                          .puts_lost = puts_lost,
@@ -217,16 +214,22 @@ int pairs_open(struct tca *session)
                                          .peer_broken = peer_broken,
                                          .context = session};
     struct pairs *pairs = session->pairs;
-    if (pairs->driver)
+    struct pair_driver *via = pairs->drivers;
+    while (via && via->rail != rail)
+        via = via->next;
+    if (via) {
+        *ret_via = via;
         return 0;
-    int r = seat_load(&pairs->seat);
-    if (r == 0)
-        r = pairs->seat->open(&events, &pairs->driver);
+    }
+    int r = pairs_open_driver(session, rail, &events, &via);
     if (r < 0)
         return r;
+    via->next = pairs->drivers;
+    pairs->drivers = via;
     if (session->standby)
-        standby_add(session->standby, pairs->driver->ops->event_fd(pairs->driver), false);
+        standby_add(session->standby, via->driver->ops->event_fd(via->driver), false);
     atomic_store_explicit(&session->connected, true, memory_order_relaxed);
+    *ret_via = via;
     return 0;
 }
 
@@ -238,16 +241,18 @@ struct pair *pair_look_up(const struct tca *session, uint64_t id)
     return pair;
 }
 
-int pair_make(struct tca *session, uint64_t id, struct pair **ret_pair)
+int pair_make(struct tca *session, uint64_t id, uint32_t rail, struct pair **ret_pair)
 {
-    int r = pairs_open(session);
+    struct pair_driver *via;
+    int r = pairs_open(session, rail, &via);
     if (r < 0)
         return r;
     struct pair *pair = calloc(1, sizeof *pair);
     if (!pair)
         return -ENOMEM;
     pair->id = id;
-    r = session->pairs->seat->peer_new(session->pairs->driver, id, &pair->peer);
+    pair->via = via;
+    r = via->seat->peer_new(via->driver, id, &pair->peer);
     if (r < 0) {
         free(pair);
         return r;
@@ -258,33 +263,21 @@ int pair_make(struct tca *session, uint64_t id, struct pair **ret_pair)
     return 0;
 }
 
-int pair_find(struct tca *session, uint64_t id, struct pair **ret_pair)
+int pair_find(struct tca *session, uint64_t id, uint32_t rail, struct pair **ret_pair)
 {
     if (pairs_expect(session) < 0)
         return error_static(-ENOMEM, "out of memory");
     standby_enter(session->standby);
     struct pair *pair = pair_look_up(session, id);
-    int r = pair ? pair->error : pair_make(session, id, &pair);
+    int r = pair ? pair->error : pair_make(session, id, rail, &pair);
     standby_leave(session->standby);
-    if (r == -ENODEV) /* seat_load() has said why */
+    if (r == -ENODEV) /* pairs_open() has said why */
         return r;
     if (r < 0)
         return error_set(r, "no connection to the receiver: %s", tca_strerror(r));
+    pair->awaited = false;
     *ret_pair = pair;
     return 0;
-}
-
-int pair_region(struct tca *session, struct mapped_region *region,
-                struct driver_region **ret_region)
-{
-    const struct driver_memory memory = {
-        .base = region->base, .length_bytes = region->bytes, .fd = -1};
-    int r = pairs_open(session);
-    if (r == 0 && !region->seat_region)
-        r = session->pairs->driver->ops->region_add(session->pairs->driver, &memory,
-                                                    &region->seat_region);
-    *ret_region = region->seat_region;
-    return r;
 }
 
 /* ---- running ---- */
@@ -292,9 +285,11 @@ int pair_region(struct tca *session, struct mapped_region *region,
 int pairs_move(struct tca *session)
 {
     struct pairs *pairs = session->pairs;
-    int moved = pairs->driver ? pairs->driver->ops->progress(pairs->driver, PAIR_PIECES) : 0;
+    int moved = 0;
+    for (struct pair_driver *via = pairs->drivers; via; via = via->next)
+        moved += via->driver->ops->progress(via->driver, PAIR_PIECES) > 0;
     if (__builtin_expect(pairs->reports, 0))
-        report(session);
+        pairs_report(session);
     return moved;
 }
 
@@ -313,8 +308,9 @@ void pairs_progress(struct tca *session)
 void pairs_push(struct tca *session)
 {
     standby_enter(session->standby);
-    if (session->pairs->driver)
-        session->pairs->seat->push(session->pairs->driver);
+    for (struct pair_driver *via = session->pairs->drivers; via; via = via->next)
+        if (via->seat->push)
+            via->seat->push(via->driver);
     standby_leave(session->standby);
 }
 
@@ -324,7 +320,7 @@ static unsigned drain(struct tca *session, const struct pair *one, bool give_up)
     unsigned late = 0;
     for (struct pair *pair = session->pairs->pairs; pair; pair = pair->next) {
         if (pair->error || (one && one != pair) ||
-            session->pairs->seat->delivered(session->pairs->driver, pair->peer))
+            pair->via->seat->delivered(pair->via->driver, pair->peer))
             continue;
         late++;
         if (give_up)
@@ -351,35 +347,14 @@ void pair_abandon(struct tca *session, struct pair *pair, int error)
 {
     standby_enter(session->standby);
     if (pair->error == 0) {
-        lose(session, pair, error);
-        report(session);
+        pair_lose(session, pair, error);
+        pairs_report(session);
     }
-    session->pairs->seat->abandon(session->pairs->driver, pair->peer, error);
+    pair->via->seat->abandon(pair->via->driver, pair->peer, error);
     standby_leave(session->standby);
 }
 
 /* ---- ends ---- */
-
-static void forget_region(struct tca *session, struct mapped_region *region)
-{
-    for (struct landing *landing = session->pairs->landings; landing; landing = landing->next) {
-        if (landing->region != region)
-            continue;
-        session->pairs->driver->ops->landing_free(session->pairs->driver, landing->driver_landing);
-        landing->driver_landing = NULL;
-        landing->region = NULL;
-    }
-    session->pairs->driver->ops->region_remove(session->pairs->driver, region->seat_region);
-    region->seat_region = NULL;
-}
-
-void pairs_forget_region(struct tca *session, struct mapped_region *region)
-{
-    standby_enter(session->standby);
-    if (region->seat_region)
-        forget_region(session, region);
-    standby_leave(session->standby);
-}
 
 void pairs_lose(struct tca *session, int error)
 {
@@ -389,7 +364,7 @@ void pairs_lose(struct tca *session, int error)
         if (pair->error)
             continue;
         pair->error = error;
-        session->pairs->driver->ops->peer_fail(session->pairs->driver, pair->peer, error);
+        pair->via->driver->ops->peer_fail(pair->via->driver, pair->peer, error);
     }
     standby_leave(session->standby);
 }
@@ -405,16 +380,17 @@ void pairs_clear(struct tca *session)
     while (pairs->pairs) {
         struct pair *pair = pairs->pairs;
         if (session->control.pid != getpid()) /* its parent continues to use it */
-            pairs->seat->abandon(pairs->driver, pair->peer, -ECANCELED);
+            pair->via->seat->abandon(pair->via->driver, pair->peer, -ECANCELED);
         pair_remove(session, pair);
     }
-    for (struct mapped_region *region = session->mapped_regions; region; region = region->next) {
-        if (region->seat_region)
-            pairs->driver->ops->region_remove(pairs->driver, region->seat_region);
-        region->seat_region = NULL;
+    for (struct mapped_region *region = session->mapped_regions; region; region = region->next)
+        pair_forget_region(region);
+    while (pairs->drivers) {
+        struct pair_driver *via = pairs->drivers;
+        pairs->drivers = via->next;
+        via->driver->ops->close(via->driver);
+        free(via);
     }
-    if (pairs->driver)
-        pairs->driver->ops->close(pairs->driver);
     free(pairs);
     session->pairs = NULL;
 }

@@ -1,6 +1,7 @@
 /*
  * Connections between this process and those of other nodes, over which both put by themselves
- * (drivers/tcp/adopt.h). tcad makes them, and tells of their landings, by events. The program reads and
+ * (drivers/seat.h). tcad makes them, or has this process make its end, and tells of their landings, by
+ * events. The program reads and
  * writes them whenever it is in a call of the library; while it computes, a thread does
  * (client/core/standby.h). Unless said otherwise, functions are for the program's thread.
  */
@@ -17,18 +18,30 @@ struct mapped_region;
 struct tca;
 struct tca_plan;
 
+/* An instance of a rail's driver. They live as long as the session. */
+struct pair_driver {
+    struct pair_driver *next;
+    uint32_t rail;
+    const struct driver_seat *seat;
+    struct driver *driver;
+};
+
 struct pair {
     struct pair *next;
     uint64_t id;
+    struct pair_driver *via;
     struct driver_peer *peer;
-    int error;  /* it has ended with this */
-    bool ended; /* tcad has said so: it is removed with the last plan that puts over it */
+    int error;    /* it has ended with this */
+    bool ended;   /* tcad has said so: it is removed with the last plan that puts over it */
+    bool awaited; /* a plan that is being committed is to put over it */
     /* reported by the driver, and not acted upon */
     bool lost; /* puts that were complete may not have arrived */
     bool down;
     /* what tcad is to be told of its connection */
     enum { PAIR_WELL, PAIR_AGAIN /* make another one */, PAIR_GIVEN_UP } report;
-    uint32_t turn; /* the number of that connection */
+    uint32_t turn;                  /* the number of that connection */
+    uint8_t offer[OFFER_MAX_BYTES]; /* for the other process, not sent yet */
+    size_t offer_bytes;
 };
 
 /* Whether processes of other nodes may be given connections to this one. */
@@ -40,14 +53,10 @@ int pairs_expect(struct tca *session);
  * only. */
 void pairs_stand_by(struct tca *session);
 
-struct driver *pairs_driver(const struct tca *session);
-/* What put_prepare() is told of a landing: the size of the blob. */
-size_t pairs_blob(const struct tca *session, uint32_t index, uint32_t generation,
-                  uint64_t size_bytes, uint8_t ret_blob[LANDING_MAX_BYTES]);
 /* The pair that this session puts over, made unless it exists. */
-int pair_find(struct tca *session, uint64_t id, struct pair **ret_pair);
+int pair_find(struct tca *session, uint64_t id, uint32_t rail, struct pair **ret_pair);
 /* The driver's name for a region of this session. */
-int pair_region(struct tca *session, struct mapped_region *region,
+int pair_region(const struct pair_driver *via, struct mapped_region *region,
                 struct driver_region **ret_region);
 
 /* PAIR, PAIR_GONE, LANDING, UNLANDING. May take descriptors from the frame. */

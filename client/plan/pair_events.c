@@ -10,35 +10,96 @@
 #include "client/plan/pair_internal.h"
 #include "proto/status.h"
 
-static void adopt(struct tca *session, struct pair *pair, int fd, bool dialled,
-                  const uint8_t *secret)
+static void adopt(struct pair *pair, int fd, bool dialled, const uint8_t *secret)
 {
-    struct driver *driver = session->pairs->driver;
-    int r = session->pairs->seat->adopt(driver, pair->peer, fd, dialled, secret);
+    int r = pair->via->seat->adopt(pair->via->driver, pair->peer, fd, dialled, secret);
     if (r < 0) /* the other end finds it closed */
         pair->error = r;
 }
 
-/* 0, also if the connection is closed at once, or why the session has to be lost. */
-static int begin(struct tca *session, const Tca__Pair *event, struct frame *frame)
+/* tcad has connected them. */
+static int take_connection(struct pair *pair, const Tca__Pair *event, struct frame *frame)
 {
-    struct pair *pair = pair_look_up(session, event->id);
     const bool plain = event->secret.len == 0;
-    int r = 0;
-    if (frame->fd_count != 1 || event->id == 0 ||
-        (!plain && event->secret.len != PAIR_SECRET_BYTES))
+    if (frame->fd_count != 1 || (!plain && event->secret.len != PAIR_SECRET_BYTES))
         return -EPROTO;
-    if (!pair)
-        r = pair_make(session, event->id, &pair);
-    if (r < 0)
-        return r == -ENODEV ? 0
-                            : r; /* without the driver: the sender finds the connection closed */
     const int fd = frame->fds[0];
     frame->fds[0] = -1;
     pair->turn = event->turn;
     if (pair->report == PAIR_AGAIN)
         pair->report = PAIR_WELL;
-    adopt(session, pair, fd, event->dialled, plain ? NULL : event->secret.data);
+    adopt(pair, fd, event->dialled, plain ? NULL : event->secret.data);
+    return 0;
+}
+
+static int make_offer(struct pair *pair, bool dials, uint8_t ret_offer[OFFER_MAX_BYTES],
+                      size_t *ret_bytes)
+{
+    int r = pair->via->seat->offer(pair->via->driver, pair->peer, dials, ret_offer);
+    *ret_bytes = r < 0 ? 0 : (size_t)r;
+    return r < 0 ? r : 0;
+}
+
+/* The processes connect: this one offers its end or, when it knows the other one, is ready for it. */
+static int exchange_offers(struct pair *pair, const Tca__Pair *event)
+{
+    const struct pair_driver *via = pair->via;
+    const bool knows = event->offer.len > 0;
+    uint8_t offer[OFFER_MAX_BYTES];
+    size_t bytes = 0;
+    int r = pair->error;
+    if (r == 0 && !(event->dialled && knows))
+        r = make_offer(pair, event->dialled, offer, &bytes);
+    if (r == 0 && knows)
+        r = via->driver->ops->peer_answer(via->driver, pair->peer, event->offer.data,
+                                          event->offer.len);
+    if (r < 0)
+        return r;
+    memcpy(pair->offer, offer, bytes);
+    pair->offer_bytes = bytes;
+    return 0;
+}
+
+static void connect_processes(struct tca *session, struct pair *pair, const Tca__Pair *event)
+{
+    pair->awaited |= event->dialled && event->offer.len == 0;
+    if (exchange_offers(pair, event) < 0 && !pair->error) {
+        pair->via->driver->ops->peer_fail(pair->via->driver, pair->peer, -ENETDOWN);
+        pair_lose(session, pair, -ENETDOWN);
+    }
+    pairs_report(session);
+}
+
+/* This process cannot have a connection. False: tcad cannot be told now. */
+static bool refuse(const struct tca *session, uint64_t id)
+{
+    Tca__PairLost lost = TCA__PAIR_LOST__INIT;
+    const Tca__Message message = REQUEST(PAIR_LOST, pair_lost, &lost);
+    lost.pair = id;
+    return session->control.lost || control_tell(&session->control, &message);
+}
+
+/* Of a pair that exists, or is made. *ret_pair: NULL: it was refused, for want of a driver, access to the
+ * rail's device, or memory. */
+static int pair_of_event(struct tca *session, uint64_t id, uint32_t rail, struct pair **ret_pair)
+{
+    *ret_pair = pair_look_up(session, id);
+    int r = *ret_pair ? 0 : id == 0 ? -EPROTO : pair_make(session, id, rail, ret_pair);
+    if (r < 0 && r != -EPROTO)
+        return refuse(session, id) ? 0 : -ENOMEM;
+    return r;
+}
+
+/* 0, also if the connection is closed at once, or why the session has to be lost. */
+static int begin(struct tca *session, const Tca__Pair *event, struct frame *frame)
+{
+    struct pair *pair;
+    int r = pair_of_event(session, event->id, event->rail, &pair);
+    if (r < 0 || !pair)
+        return r;
+    if (!pair->via->seat->offer)
+        return take_connection(pair, event, frame);
+    connect_processes(session, pair, event);
     return 0;
 }
 
@@ -48,15 +109,18 @@ static bool has_work(struct driver *driver)
     return driver->ops->arm(driver) < 0 || poll(&events, 1, 0) > 0;
 }
 
-/* Takes no more than sockets can hold: a sender could go on for ever. */
-void pairs_take_locked(struct pairs *pairs)
+static void take_all(struct driver *driver)
 {
-    struct driver *driver = pairs->driver;
-    if (!driver)
-        return;
     for (unsigned i = 0; i < PAIR_ROUNDS_MAX; i++)
         if (driver->ops->progress(driver, PAIR_PIECES) <= 0 && !has_work(driver))
             return;
+}
+
+/* Takes no more than connections can hold: a sender could go on for ever. */
+void pairs_take_locked(struct pairs *pairs)
+{
+    for (struct pair_driver *via = pairs->drivers; via; via = via->next)
+        take_all(via->driver);
 }
 
 void pairs_take(struct tca *session)
@@ -73,7 +137,7 @@ void pair_free_landing(struct tca *session, struct landing *landing)
         link = &(*link)->next;
     *link = landing->next;
     if (landing->driver_landing)
-        session->pairs->driver->ops->landing_free(session->pairs->driver, landing->driver_landing);
+        landing->via->driver->ops->landing_free(landing->via->driver, landing->driver_landing);
     free(landing->layout);
     free(landing);
 }
@@ -84,7 +148,7 @@ void pair_remove(struct tca *session, struct pair *pair)
     while (*link != pair)
         link = &(*link)->next;
     *link = pair->next;
-    session->pairs->driver->ops->peer_disconnect(session->pairs->driver, pair->peer);
+    pair->via->driver->ops->peer_disconnect(pair->via->driver, pair->peer);
     free(pair);
 }
 
@@ -106,8 +170,14 @@ static struct pair *end(struct tca *session, uint64_t id, int error)
     free_landings(session, pair);
     pair->ended = true;
     pair->error = pair->error ? pair->error : error;
-    session->pairs->driver->ops->peer_fail(session->pairs->driver, pair->peer, pair->error);
+    pair->via->driver->ops->peer_fail(pair->via->driver, pair->peer, pair->error);
     return pair;
+}
+
+static bool is_part(const Tca__PairLanding *event, uint64_t region_bytes)
+{
+    return event->part_bytes <= region_bytes &&
+           event->part_offset <= region_bytes - event->part_bytes;
 }
 
 static int fill(struct tca *session, const Tca__PairLanding *event, struct landing *landing,
@@ -129,47 +199,75 @@ static int fill(struct tca *session, const Tca__PairLanding *event, struct landi
         return -ENOMEM;
     memcpy(landing->layout, event->layout.data, event->layout.len);
     int r = layout_check(landing->layout, event->layout.len, &why);
-    if (r == 0 && !layout_fits(landing->layout, event->offset, landing->region->bytes))
+    if (r == 0 && (!layout_fits(landing->layout, event->offset, landing->region->bytes) ||
+                   !is_part(event, landing->region->bytes)))
         r = -EPROTO;
     if (r == 0)
-        r = pair_region(session, landing->region, &args->region);
+        r = pair_region(landing->via, landing->region, &args->region);
     args->offset_bytes = event->offset;
+    args->part_offset_bytes = event->part_offset;
+    args->part_bytes = event->part_bytes;
     args->layout = landing->layout;
     landing->address = landing->region->address + event->offset;
     return r;
 }
 
 /* Data that still arrives for the landing is late, not early. */
-static int skip(struct tca *session, const Tca__PairLanding *event)
+static int skip(const struct pair_driver *via, const Tca__PairLanding *event)
 {
     const struct driver_landing_args nothing = {.grant = event->pair};
     struct driver_landing *landing;
-    int r = session->pairs->seat->landing_new(session->pairs->driver, &nothing, event->index,
-                                              event->generation, &landing);
+    int r =
+        via->seat->landing_new(via->driver, &nothing, event->index, event->generation, &landing);
     if (r == 0)
-        session->pairs->driver->ops->landing_free(session->pairs->driver, landing);
+        via->driver->ops->landing_free(via->driver, landing);
+    return r;
+}
+
+static int make_landing(struct tca *session, const Tca__PairLanding *event, struct landing *landing)
+{
+    const struct pair_driver *via = landing->via;
+    struct driver_landing_args args = {
+        .notify = event->notify, .token = (uint64_t)(uintptr_t)landing, .grant = event->pair};
+    int r = fill(session, event, landing, &args);
+    return r < 0 ? r
+                 : via->seat->landing_new(via->driver, &args, event->index, event->generation,
+                                          &landing->driver_landing);
+}
+
+/* Of the landing's driver; where processes connect, it has to know the pair. *ret_via: NULL: nothing
+ * will be put there. */
+static int driver_of_landing(struct tca *session, const Tca__PairLanding *event,
+                             struct pair_driver **ret_via)
+{
+    struct pair *pair;
+    int r = event->pair ? pairs_open(session, event->rail, ret_via) : -EPROTO;
+    if (r == 0 && !(*ret_via)->seat->offer)
+        return 0;
+    *ret_via = NULL;
+    if (r == 0 || r == -ENODEV)
+        r = pair_of_event(session, event->pair, event->rail, &pair);
+    if (r == 0 && pair && !pair->ended)
+        *ret_via = pair->via;
     return r;
 }
 
 /* 0, or why the session has to be lost. */
 static int land(struct tca *session, const Tca__PairLanding *event)
 {
+    struct pair_driver *via;
+    int r = driver_of_landing(session, event, &via);
+    if (r < 0 || !via)
+        return r;
     struct landing *landing = calloc(1, sizeof *landing);
-    int r = landing ? pairs_open(session) : -ENOMEM;
-    struct driver_landing_args args = {
-        .notify = event->notify, .token = (uint64_t)(uintptr_t)landing, .grant = event->pair};
-    if (r == 0)
-        r = event->pair ? fill(session, event, landing, &args) : -EPROTO;
-    if (r == 0)
-        r = session->pairs->seat->landing_new(session->pairs->driver, &args, event->index,
-                                              event->generation, &landing->driver_landing);
+    if (!landing)
+        return -ENOMEM;
+    landing->via = via;
+    r = make_landing(session, event, landing);
     if (r < 0) {
-        if (landing)
-            free(landing->layout);
+        free(landing->layout);
         free(landing);
-        if (r == -ESTALE)
-            r = skip(session, event);
-        return r == -ENODEV ? 0 : r; /* as in begin() */
+        return r == -ESTALE ? skip(via, event) : r;
     }
     landing->pair = event->pair;
     landing->index = event->index;
@@ -203,7 +301,7 @@ static void remove_ended(struct tca *session)
 {
     for (struct pair *pair = session->pairs->pairs, *next; pair; pair = next) {
         next = pair->next;
-        if (pair->ended && !pair_is_used(session, pair))
+        if (pair->ended && !pair->awaited && !pair_is_used(session, pair))
             pair_remove(session, pair);
     }
 }

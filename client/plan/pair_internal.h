@@ -2,13 +2,14 @@
 #pragma once
 
 #include "client/plan/pair.h"
-#include "drivers/tcp/adopt.h"
+#include "drivers/seat.h"
 #include "proto/layout.h"
 #include "proto/segment.h"
 
 /* Where puts of another process over a pair land; its address is the token of the driver's landing. */
 struct landing {
     struct landing *next;
+    const struct pair_driver *via;
     uint64_t pair;
     uint32_t index, generation;
     struct mapped_region *region; /* NULL: a notification without data, or its memory is freed */
@@ -22,8 +23,7 @@ struct landing {
  * standby thread: it is noted in `struct pair`, and the program's thread acts on it, because plans are
  * its own. */
 struct pairs {
-    const struct tcp_seat *seat;
-    struct driver *driver; /* NULL: there was no pair yet */
+    struct pair_driver *drivers; /* NULL: there was no pair yet */
     struct pair *pairs;
     struct landing *landings;
     bool news;    /* in some pair */
@@ -37,10 +37,27 @@ enum {
     PAIR_ROUNDS_MAX = 1 << 18,
 };
 
+/* What a driver of connections calls a region of this session. */
+struct seat_region {
+    struct seat_region *next;
+    const struct pair_driver *via;
+    struct driver_region *region;
+};
+
 /* -ENODEV. */
-int seat_load(const struct tcp_seat **ret_seat);
-/* Opens the driver's instance, unless it is open. Either thread. */
-int pairs_open(struct tca *session);
+int seat_load(enum driver_id driver, const struct driver_seat **ret_seat);
+/* Opens the instance of the rail, unless it is open. Either thread. -ENODEV, with a text, if this
+ * process has none. */
+int pairs_open(struct tca *session, uint32_t rail, struct pair_driver **ret_via);
+/* The same, without looking. */
+int pairs_open_driver(struct tca *session, uint32_t rail, const struct driver_events *events,
+                      struct pair_driver **ret_via);
+/* Whether one of the drivers has work now; else its descriptor becomes readable when it has. */
+bool pairs_are_busy(const struct pairs *pairs);
+/* The driver has lost the pair, or is to. Either thread. */
+void pair_lose(struct tca *session, struct pair *pair, int error);
+/* Tells tcad what it is to know of pairs. What cannot be sent now is sent later. Either thread. */
+void pairs_report(struct tca *session);
 /* Moves connections on. Either thread, and any that there may be none. */
 int pairs_move(struct tca *session);
 /* As pairs_take(), on either thread. */
@@ -49,9 +66,11 @@ void pairs_take_locked(struct pairs *pairs);
 /* An event of tcad, on the standby thread: whether it was dealt with. If not, the program's thread
  * gets it. */
 bool pair_event_early(void *session, const Tca__Event *event, struct frame *frame);
+/* To all drivers. */
+void pair_forget_region(struct mapped_region *region);
 /* NULL: none. */
 struct pair *pair_look_up(const struct tca *session, uint64_t id);
-int pair_make(struct tca *session, uint64_t id, struct pair **ret_pair);
+int pair_make(struct tca *session, uint64_t id, uint32_t rail, struct pair **ret_pair);
 void pair_remove(struct tca *session, struct pair *pair);
 bool pair_is_used(const struct tca *session, const struct pair *pair);
 /* No plan that puts over it can be started any more. */

@@ -9,28 +9,26 @@
 
 int pairs_arm(struct tca *session)
 {
-    struct driver *driver;
     int r = 0;
     standby_enter(session->standby);
-    driver = session->pairs->driver;
-    if (driver)
-        r = driver->ops->arm(driver);
-    if (r == 0 && session->standby)
+    if (pairs_are_busy(session->pairs))
+        r = -EAGAIN;
+    else if (session->standby)
         standby_wait(session->standby);
-    else if (r == 0)
-        r = driver ? -ENODEV : 0;
+    else
+        r = session->pairs->drivers ? -ENODEV : 0;
     standby_leave(session->standby);
     return r;
 }
 
 /* False: until end_ns nothing has come. */
-static bool sleep_once(struct tca *session, struct pollfd fds[2], uint64_t end_ns)
+static bool sleep_once(struct tca *session, struct pollfd *fds, unsigned count, uint64_t end_ns)
 {
     const uint64_t left_ns = clock_left(end_ns);
     const struct timespec timeout = {.tv_sec = (time_t)(left_ns / 1000000000),
                                      .tv_nsec = (long)(left_ns % 1000000000)};
-    const bool busy = session->pairs->driver->ops->arm(session->pairs->driver) < 0;
-    int n = ppoll(fds, 2,
+    const bool busy = pairs_are_busy(session->pairs);
+    int n = ppoll(fds, count,
                   busy                  ? &(struct timespec){0}
                   : end_ns == END_NEVER ? NULL
                                         : &timeout,
@@ -41,13 +39,16 @@ static bool sleep_once(struct tca *session, struct pollfd fds[2], uint64_t end_n
 bool pairs_await(void *context, uint64_t end_ns)
 {
     struct tca *session = context;
-    struct pollfd fds[2] = {{.fd = session->control.fd, .events = POLLIN}, {.events = POLLIN}};
-    if (!session->pairs || !session->pairs->driver)
+    struct pollfd fds[1 + RAILS_MAX] = {{.fd = session->control.fd, .events = POLLIN}};
+    unsigned count = 1;
+    if (!session->pairs || !session->pairs->drivers)
         return clock_poll(session->control.fd, POLLIN, end_ns);
-    fds[1].fd = session->pairs->driver->ops->event_fd(session->pairs->driver);
+    for (struct pair_driver *via = session->pairs->drivers; via; via = via->next)
+        fds[count++] =
+            (struct pollfd){.fd = via->driver->ops->event_fd(via->driver), .events = POLLIN};
     do {
         pairs_progress(session);
-        if (!sleep_once(session, fds, end_ns))
+        if (!sleep_once(session, fds, count, end_ns))
             return false;
     } while (fds[0].revents == 0);
     return true;

@@ -70,6 +70,9 @@ void peer_request(void *context, uint32_t node, uint32_t tag, const Tca__Message
     case TCA__MESSAGE__BODY_PEER_PAIR_AGAIN:
         pairs_again(tcad, node, request->peer_pair_again);
         return;
+    case TCA__MESSAGE__BODY_PEER_PAIR_OFFER:
+        pairs_offered(tcad, node, request->peer_pair_offer);
+        return;
     case TCA__MESSAGE__BODY_PEER_OFFER:
         links_offered(tcad->links, node, tag, request->peer_offer);
         return;

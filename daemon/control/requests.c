@@ -94,6 +94,9 @@ static void serve(struct client *client, uint32_t tag, const Tca__Message *messa
     case TCA__MESSAGE__BODY_PAIR_LOST:
         pair_lost(session, message->pair_lost);
         break;
+    case TCA__MESSAGE__BODY_PAIR_OFFER:
+        pair_offered(session, message->pair_offer);
+        break;
     case TCA__MESSAGE__BODY_PLAN_TRY:
         plan_try_request(session, message->plan_try);
         break;

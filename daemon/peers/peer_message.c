@@ -241,6 +241,7 @@ void connection_message(struct connection *connection, uint32_t tag, const Tca__
     case TCA__MESSAGE__BODY_PEER_OFFER:
     case TCA__MESSAGE__BODY_PEER_PAIR_GONE:
     case TCA__MESSAGE__BODY_PEER_PAIR_AGAIN:
+    case TCA__MESSAGE__BODY_PEER_PAIR_OFFER:
         peers->events.asked(peers->events.context, peer->node, tag, message);
         return;
     default:

@@ -39,7 +39,8 @@ static void draft_pair(Tca__BoundPut *put, const struct binding *binding)
     if (!pair)
         return;
     put->pair = pair->connection;
-    put->secret = (ProtobufCBinaryData){sizeof pair->secret, pair->secret};
+    put->secret =
+        (ProtobufCBinaryData){pairs_secret_bytes(binding->tcad, pair->rail), pair->secret};
     put->receiver = pair->session;
 }
 
@@ -248,7 +249,7 @@ static int check_pair_rail(struct request *request, unsigned rails, char *text, 
         return 0;
     snprintf(text, text_bytes,
              "node %" PRIu32 " has no rail over which processes of node %" PRIu32
-             " can put themselves: enable the rail tcp on both",
+             " can put themselves: enable the rail tcp, or hca, on both",
              request->tcad->node, request->node);
     return -ENETDOWN;
 }

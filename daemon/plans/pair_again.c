@@ -27,12 +27,6 @@ static void tell_other(const struct pair *pair)
     peers_tell(pair->tcad->peers, pair->node, &message);
 }
 
-static void give_up(struct pair *pair)
-{
-    pair_tell_other(pair, -ENETDOWN);
-    pair_end(pair, -ENETDOWN);
-}
-
 static bool too_often(struct pair *pair)
 {
     const uint64_t now_ns = clock_now_ns();
@@ -47,7 +41,7 @@ static bool too_often(struct pair *pair)
 static void expect(struct pair *pair)
 {
     if (too_often(pair) || pair_expect(pair) < 0)
-        give_up(pair);
+        pair_give_up(pair, -ENETDOWN);
     else
         tell_other(pair);
 }
@@ -57,14 +51,14 @@ void pair_lost(struct session *session, const Tca__PairLost *lost)
     struct pair *pair = pair_find(session->tcad, lost->pair);
     if (!pair || pair->session != session->id)
         return;
-    if (!lost->again)
-        give_up(pair);
+    if (!lost->again || !pairs_are_made(pair->tcad, pair->rail))
+        pair_give_up(pair, -ENETDOWN);
     else if (lost->turn != pair->turn || pair->expected || pair->dialling)
         return; /* there is another one, or will be */
     else if (!pair->dials)
         expect(pair);
     else if (too_often(pair))
-        give_up(pair);
+        pair_give_up(pair, -ENETDOWN);
     else
         tell_other(pair);
 }
@@ -72,7 +66,8 @@ void pair_lost(struct session *session, const Tca__PairLost *lost)
 void pairs_again(struct tcad *tcad, uint32_t node, const Tca__PeerPairAgain *again)
 {
     struct pair *pair = pair_of_connection(tcad, again->pair);
-    if (!pair || pair->node != node || again->turn < pair->turn || pair->dialling)
+    if (!pair || pair->node != node || again->turn < pair->turn || pair->dialling ||
+        !pairs_are_made(tcad, pair->rail))
         return;
     if (!pair->dials) {
         if (!pair->expected || again->turn > pair->turn)
@@ -84,5 +79,5 @@ void pairs_again(struct tcad *tcad, uint32_t node, const Tca__PeerPairAgain *aga
     pair->turn = again->turn;
     memcpy(pair->secret, again->secret.data, sizeof pair->secret);
     if (pair_dial(pair) < 0)
-        give_up(pair);
+        pair_give_up(pair, -ENETDOWN);
 }

@@ -48,8 +48,7 @@ static void dialled(void *context)
                     "session %" PRIu64 ": no connection to session %" PRIu64 " of node %" PRIu32
                     ": %s",
                     pair->session, pair->other, pair->node, strerror(-dial->fd));
-        pair_tell_other(pair, -ENETDOWN);
-        pair_end(pair, -ENETDOWN);
+        pair_give_up(pair, -ENETDOWN);
     }
     if (dial->fd >= 0)
         close(dial->fd);
@@ -64,6 +63,10 @@ static void not_dialled(void *context)
 int pair_dial(struct pair *pair)
 {
     const struct link *link = links_find(pair->tcad->links, pair->node, pair->rail);
+    if (!pairs_are_made(pair->tcad, pair->rail)) {
+        pair_ask_offer(pair);
+        return 0;
+    }
     struct dial *dial = calloc(1, sizeof *dial);
     if (!dial || !link) {
         free(dial);
@@ -90,10 +93,16 @@ static int dial(struct pair *pair, char *text, size_t text_bytes)
     if (r < 0) {
         snprintf(text, text_bytes, "no connection to node %" PRIu32 ": %s", pair->node,
                  strerror(-r));
-        pair_tell_other(pair, r);
-        pair_end(pair, r);
+        pair_give_up(pair, r);
     }
     return r;
+}
+
+/* Their sizes are equal: see pair_to(). */
+static void take_secret(struct pair *pair, const Tca__BoundPut *bound)
+{
+    if (bound->secret.len > 0)
+        memcpy(pair->secret, bound->secret.data, sizeof pair->secret);
 }
 
 static int is_impossible(uint32_t node, char *text, size_t text_bytes)
@@ -111,7 +120,7 @@ static int settle(struct pair *pair, const Tca__BoundPut *bound, char *text, siz
         return is_impossible(pair->node, text, text_bytes);
     pair_forget(pair);
     pair->connection = bound->pair;
-    memcpy(pair->secret, bound->secret.data, PAIR_SECRET_BYTES);
+    take_secret(pair, bound);
     return dial(pair, text, text_bytes);
 }
 
@@ -129,12 +138,12 @@ int pair_to(struct tcad *tcad, const struct session *from, uint32_t node, unsign
     *ret_pair = pair;
     if (pair && named == pair)
         return 0;
-    if (named || bound->pair == 0 || bound->secret.len != PAIR_SECRET_BYTES ||
+    if (named || bound->pair == 0 || bound->secret.len != pairs_secret_bytes(tcad, rail) ||
         (!pair && pair_find(tcad, bound->pair)))
         return is_impossible(node, text, text_bytes);
     if (pair)
         return settle(pair, bound, text, text_bytes);
-    memcpy(values.secret, bound->secret.data, PAIR_SECRET_BYTES);
+    take_secret(&values, bound);
     int r = pair_new(tcad, &values, ret_pair, text, text_bytes);
     return r < 0 ? r : dial(*ret_pair, text, text_bytes);
 }

@@ -47,15 +47,33 @@ static const struct driver_pair_ops *ops_of(const struct tcad *tcad, unsigned ra
     return *ret_driver ? (*ret_driver)->ops->pairs : NULL;
 }
 
+bool pairs_are_made(const struct tcad *tcad, unsigned rail)
+{
+    struct driver *driver;
+    const struct driver_pair_ops *ops = ops_of(tcad, rail, &driver);
+    return ops && ops->dial;
+}
+
+size_t pairs_secret_bytes(const struct tcad *tcad, unsigned rail)
+{
+    return pairs_are_made(tcad, rail) ? PAIR_SECRET_BYTES : 0;
+}
+
+/* Rails over which any process can: then it has to ask for those that it may not have access to. */
 unsigned pairs_rail(const struct tcad *tcad, uint32_t node, unsigned wanted)
 {
     struct driver *driver;
+    unsigned other = 0;
     const bool known = links_know(tcad->links, node);
-    for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
-        if ((wanted == 0 || wanted & 1u << rail) && ops_of(tcad, rail, &driver) &&
-            links_possible(tcad, rail, node) && (!known || links_exists(tcad->links, node, rail)))
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
+        if ((wanted != 0 && !(wanted & 1u << rail)) || !ops_of(tcad, rail, &driver) ||
+            !links_possible(tcad, rail, node) || (known && !links_exists(tcad->links, node, rail)))
+            continue;
+        if (pairs_are_made(tcad, rail))
             return rail;
-    return 0;
+        other = other ? other : rail;
+    }
+    return other;
 }
 
 struct count {
@@ -106,7 +124,7 @@ void pair_forget(struct pair *pair)
 {
     struct driver *driver;
     const struct driver_pair_ops *ops = ops_of(pair->tcad, pair->rail, &driver);
-    if (pair->expected && ops)
+    if (pair->expected && ops && ops->forget)
         ops->forget(driver, pair->connection);
     pair->expected = false;
 }
@@ -136,7 +154,8 @@ struct pairs *pairs_free(struct pairs *pairs)
 
 /* ---- to its process, and to the other node ---- */
 
-void pair_event(const struct pair *pair, Tca__Event__Kind kind, int status, int fd)
+void pair_event(const struct pair *pair, Tca__Event__Kind kind, int status, int fd,
+                const ProtobufCBinaryData *offer)
 {
     struct session *session = session_find(pair->tcad, pair->session);
     Tca__Event event = TCA__EVENT__INIT;
@@ -146,6 +165,9 @@ void pair_event(const struct pair *pair, Tca__Event__Kind kind, int status, int 
     body.id = pair->id;
     body.dialled = pair->dials;
     body.turn = pair->turn;
+    body.rail = pair->rail;
+    if (offer)
+        body.offer = *offer;
     if (pair->encrypts && fd >= 0)
         body.secret = (ProtobufCBinaryData){sizeof pair->secret, (uint8_t *)pair->secret};
     event.kind = kind;
@@ -158,7 +180,7 @@ void pair_hand_over(struct pair *pair, int fd, bool encrypts)
 {
     pair->encrypts = encrypts;
     pair->turn++;
-    pair_event(pair, TCA__EVENT__KIND__PAIR, 0, fd);
+    pair_event(pair, TCA__EVENT__KIND__PAIR, 0, fd, NULL);
 }
 
 void pair_tell_other(const struct pair *pair, int status)
@@ -174,8 +196,14 @@ void pair_tell_other(const struct pair *pair, int status)
 
 void pair_end(struct pair *pair, int status)
 {
-    pair_event(pair, TCA__EVENT__KIND__PAIR_GONE, status, -1);
+    pair_event(pair, TCA__EVENT__KIND__PAIR_GONE, status, -1, NULL);
     pair_drop(pair);
+}
+
+void pair_give_up(struct pair *pair, int status)
+{
+    pair_tell_other(pair, status);
+    pair_end(pair, status);
 }
 
 /* ---- looking them up ---- */
@@ -233,6 +261,10 @@ int pair_expect(struct pair *pair)
 {
     struct driver *driver;
     const struct driver_pair_ops *ops = ops_of(pair->tcad, pair->rail, &driver);
+    if (ops && !ops->expect) {
+        pair->expected = true;
+        return 0;
+    }
     if (getrandom(pair->secret, sizeof pair->secret, 0) != sizeof pair->secret)
         return -EIO;
     int r = ops ? ops->expect(driver, pair->connection, pair->secret) : -ENETDOWN;
@@ -280,16 +312,20 @@ struct session *pair_receiver(const struct binding *binding)
 static void send_landing(const struct binding *binding)
 {
     struct session *session = pair_receiver(binding);
+    const struct pair *pair = pair_find(binding->tcad, binding->pair);
     Tca__Event event = TCA__EVENT__INIT;
     Tca__PairLanding landing = TCA__PAIR_LANDING__INIT;
     if (!session)
         return;
     landing.pair = binding->pair;
+    landing.rail = pair ? pair->rail : RAIL_NONE;
     landing.index = binding->place;
     landing.generation = binding->generation;
     if (binding->region) {
         landing.region = binding->region->id;
         landing.offset = binding->offset_bytes;
+        landing.part_offset = binding->part_offset_bytes;
+        landing.part_bytes = binding->part_bytes;
         landing.layout =
             (ProtobufCBinaryData){layout_bytes(binding->layout), (uint8_t *)binding->layout};
     }

@@ -6,6 +6,10 @@
  * to their process, with an event, and are not involved any more, unless the connection breaks: then
  * they make another in the same way (pair_again.c). A pair ends with either process, with the other
  * node, or when one of the two gives it up; the next plan makes another one.
+ *
+ * Over rails with devices that processes drive, the processes connect: to dial, the daemon asks its
+ * process for an offer, which it carries to the other process, and the answer back (pair_offer.c). A
+ * connection that breaks ends the pair.
  */
 #pragma once
 
@@ -32,9 +36,10 @@ struct pair {
     uint64_t other;      /* theirs */
     unsigned rail;
     bool encrypts;
-    bool expected;     /* by the driver */
+    bool expected;     /* a connection, or the other process's offer */
     bool dials;        /* this node does */
     bool dialling;     /* now */
+    bool asked;        /* the process for its offer, which has not come */
     uint32_t turn;     /* how many connections its process has got */
     unsigned renewals; /* by new connections, */
     uint64_t renewals_since_ns;
@@ -51,6 +56,10 @@ unsigned pairs_count(const struct tcad *tcad, uint64_t session);
 /* The rail over which processes can have connections to that node; 0: none. If the node was not
  * contacted yet, it may turn out that the rail does not lead there. wanted: bit per rail, 0: any. */
 unsigned pairs_rail(const struct tcad *tcad, uint32_t node, unsigned wanted);
+/* Whether its daemons make the connections; else the processes do, if they have access to the device. */
+bool pairs_are_made(const struct tcad *tcad, unsigned rail);
+/* Of the secret of a connection over this rail. */
+size_t pairs_secret_bytes(const struct tcad *tcad, unsigned rail);
 
 /* For the receiver: the pair with that process, made unless it exists. -EDQUOT, -ENOMEM. */
 int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct session *to,
@@ -70,6 +79,10 @@ int pair_to(struct tcad *tcad, const struct session *from, uint32_t node, unsign
             const Tca__BoundPut *bound, struct pair **ret_pair, char *text, size_t text_bytes);
 /* A client's PairLost. */
 void pair_lost(struct session *session, const Tca__PairLost *lost);
+/* A client's PairOffer. */
+void pair_offered(struct session *session, const Tca__PairOffer *offer);
+/* A PeerPairOffer. */
+void pairs_offered(struct tcad *tcad, uint32_t node, const Tca__PeerPairOffer *offer);
 /* A PeerPairAgain. */
 void pairs_again(struct tcad *tcad, uint32_t node, const Tca__PeerPairAgain *again);
 

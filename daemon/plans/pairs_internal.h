@@ -12,15 +12,20 @@ struct pair *pair_with(const struct tcad *tcad, uint64_t session, uint32_t node,
 struct pair *pair_of_connection(const struct tcad *tcad, uint64_t connection);
 /* The receiver's side: waits for a connection that opens with pair->secret, which it chooses. */
 int pair_expect(struct pair *pair);
+/* The process is asked for its offer. */
+void pair_ask_offer(struct pair *pair);
 /* The process gets its end of a connection. */
 void pair_hand_over(struct pair *pair, int fd, bool encrypts);
-/* Makes the connection, whose end it hands over, in the worker. If that fails, the pair ends. -ENETDOWN,
- * -ENOMEM. */
+/* Makes the connection, whose end it hands over, in the worker, or has the process make it. If that
+ * fails, the pair ends. -ENETDOWN, -ENOMEM. */
 int pair_dial(struct pair *pair);
 /* It is not to be waited for any more. */
 void pair_forget(struct pair *pair);
-/* To its process; fd -1: without a descriptor. */
-void pair_event(const struct pair *pair, Tca__Event__Kind kind, int status, int fd);
+/* To its process; fd -1: without a descriptor; offer: NULL, or of the other process. */
+void pair_event(const struct pair *pair, Tca__Event__Kind kind, int status, int fd,
+                const ProtobufCBinaryData *offer);
+/* Gives it up, for both processes. */
+void pair_give_up(struct pair *pair, int status);
 /* Informs the other node's daemon that it has ended. */
 void pair_tell_other(const struct pair *pair, int status);
 /* Informs its process that it has ended. */

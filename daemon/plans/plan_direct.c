@@ -68,10 +68,12 @@ int plan_choose_direct(struct plan *plan, struct plan_chain *chain)
     choose(chain, pairs_rail(plan->tcad, first->node, plan->wanted_rails), "requested");
     if (chain->rail)
         return 0;
-    return plan_fail(plan, -ENETDOWN,
-                     "chain %u goes to node %" PRIu32
-                     ", where the client can put only over the rail tcp, which does not lead there",
-                     number_of(plan, chain), first->node);
+    return plan_fail(
+        plan, -ENETDOWN,
+        "chain %u goes to node %" PRIu32
+        ", where the client can put only over rails of the drivers tcp and hca, none of "
+        "which leads there",
+        number_of(plan, chain), first->node);
 }
 
 /* A chain that waits or flushes goes on in tcad while its process computes. */
@@ -106,7 +108,7 @@ bool plan_prefers_direct(struct plan *plan, struct plan_chain *chain)
     if (plan->wanted_seat || plan->repeat || needs_tcad(plan, chain, first->node))
         return false;
     const unsigned rail = pairs_rail(plan->tcad, first->node, plan->wanted_rails);
-    if (!rail || has_other_rail(plan, rail, first->node))
+    if (!rail || !pairs_are_made(plan->tcad, rail) || has_other_rail(plan, rail, first->node))
         return false;
     choose(chain, rail, "the processes have a connection of their own");
     plan->may_fall_back = true;

@@ -96,6 +96,8 @@ unsigned rails_describe(const struct tcad *tcad, Tca__Rail ret_rails[static RAIL
         tca__rail__init(rail);
         rail->name = (char *)rails->at[i].name;
         rail->driver = (char *)driver_name(rails->at[i].driver);
+        rail->device =
+            (ProtobufCBinaryData){rails->at[i].device_bytes, (uint8_t *)rails->at[i].device};
     }
     return rails->last;
 }

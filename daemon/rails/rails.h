@@ -39,8 +39,11 @@ struct rail {
     } own;
     /* the key that permits the rail without protection: "rails.ofi_unprotected" */
     char unprotected_key[RAIL_KEY_MAX_BYTES];
-    int place;         /* of its device: see nearness.h */
-    bool open;         /* the engine has opened it: engine_driver() */
+    int place; /* of its device: see nearness.h */
+    bool open; /* the engine has opened it: engine_driver() */
+    /* open: for processes that put over it by themselves (driver_pair_ops.device) */
+    uint8_t device[ADDRESS_MAX_BYTES];
+    size_t device_bytes;
     char off_text[96]; /* unless open: why */
     char remedy[320];  /* what to do about that; "" if there is nothing specific */
 };

@@ -251,6 +251,9 @@ static int open_rail(struct tcad *tcad, const struct conf_rail *conf, enum drive
     if (nth > 0)
         number_plane(rails, rail);
     rail->open = true;
+    if (rail->ops->pairs && rail->ops->pairs->device)
+        rail->device_bytes =
+            (size_t)rail->ops->pairs->device(engine_driver(tcad->engine, index), rail->device);
     r = check_unique(rails, rail, text, text_bytes);
     rails->last = index > rails->last ? index : rails->last;
     return r;

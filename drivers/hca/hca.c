@@ -2,6 +2,8 @@
 
 #include "drivers/table.h"
 
+static const struct driver_pair_ops pairs = {.device = hca_describe_device};
+
 const struct driver_ops hca_driver_ops = {
     .name = "hca",
     .id = DRIVER_HCA,
@@ -30,4 +32,5 @@ const struct driver_ops hca_driver_ops = {
     .progress = hca_progress,
     .event_fd = hca_event_fd,
     .arm = hca_arm,
+    .pairs = &pairs,
 };

@@ -1,26 +1,18 @@
 /*
- * The tcp driver in a process: an instance without a port, whose connections were made and
- * authenticated elsewhere, and are handed to it in clear. Each joins two peers, and carries what both
- * put: the counts of one direction travel with the data of the other. A peer has a grant: it can write
- * into landings with the same driver_landing_args.grant, and into nothing else. An attempt ends the
- * connection.
+ * The tcp driver in a process (drivers/seat.h): an instance without a port, whose connections were made
+ * and authenticated elsewhere, and are handed to it in clear. The counts of one direction travel with
+ * the data of the other.
  *
  * When a connection breaks, what was put over it is kept for TCP_LOST_MS. With another connection
  * between the same peers, it goes on, each piece once; without, the peer is lost (-ENETDOWN). A
  * process that does not look at its end for long only delays what is put to it.
- *
- * Landings can be numbered by somebody else, who tells the peer of them before they are made here: a
- * generation that is higher than any so far is of a landing that is to come, and its piece waits for
- * that; one that is not, and has no landing, is of one that is gone (-ESTALE).
- *
- * All functions are for the thread that polls the instance.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "drivers/driver.h"
+#include "drivers/seat.h"
 
 int tcp_seat_open(const struct driver_events *events, struct driver **ret_driver);
 
@@ -48,20 +40,3 @@ int tcp_seat_landing(struct driver *driver, const struct driver_landing_args *ar
 /* What landing_new() there would have written for put_prepare(): the size of the blob. */
 size_t tcp_seat_blob(uint32_t index, uint32_t generation, uint64_t size_bytes,
                      uint8_t ret_blob[LANDING_MAX_BYTES]);
-
-/* All of these, for a program that loads the driver when it needs it: what it exports as tca_tcp_seat. */
-struct tcp_seat {
-    uint32_t version; /* PROTO_VERSION, of the release that it belongs to */
-    int (*open)(const struct driver_events *events, struct driver **ret_driver);
-    int (*peer_new)(struct driver *driver, uint64_t grant, struct driver_peer **ret_peer);
-    int (*adopt)(struct driver *driver, struct driver_peer *peer, int fd, bool dialled,
-                 const uint8_t *secret);
-    void (*abandon)(struct driver *driver, struct driver_peer *peer, int error);
-    void (*push)(struct driver *driver);
-    bool (*delivered)(struct driver *driver, struct driver_peer *peer);
-    int (*landing_new)(struct driver *driver, const struct driver_landing_args *args,
-                       uint32_t index, uint32_t generation, struct driver_landing **ret_landing);
-    size_t (*blob)(uint32_t index, uint32_t generation, uint64_t size_bytes,
-                   uint8_t ret_blob[LANDING_MAX_BYTES]);
-};
-extern const struct tcp_seat tca_tcp_seat __attribute__((visibility("default")));

@@ -1,9 +1,15 @@
 #include "drivers/tcp/adopt.h"
 #include "proto/limits.h"
 
-const struct tcp_seat tca_tcp_seat = {
+static int open_seat(const void *device, size_t device_bytes, const struct driver_events *events,
+                     struct driver **ret_driver)
+{
+    return tcp_seat_open(events, ret_driver);
+}
+
+const struct driver_seat tca_tcp_seat = {
     .version = PROTO_VERSION,
-    .open = tcp_seat_open,
+    .open = open_seat,
     .peer_new = tcp_seat_peer,
     .adopt = tcp_adopt,
     .abandon = tcp_abandon,

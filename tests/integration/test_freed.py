@@ -31,7 +31,7 @@ def skip_without_root(case):
 
 
 class Freed(harness.Case):
-    rail, options = "ofi", None
+    rail, seat, options = "ofi", "daemon", None
     killed = ("-EOWNERDEAD",)
     owner, stranger = None, None  # users; None: the test's own user
 
@@ -56,7 +56,7 @@ class Freed(harness.Case):
         target = receiver.alloc(size)
         sender.ask(f"set {source} 0 {size} 0xbb")
         what = shape(size, number)
-        plan = sender.plan(f"put {source} 0 {what} {receiver.handle(target)} 0 {what}", "notify 1 0", rail=self.rail, seat="daemon")
+        plan = sender.plan(f"put {source} 0 {what} {receiver.handle(target)} 0 {what}", "notify 1 0", rail=self.rail, seat=self.seat)
         sender.tell(f"repeat {plan} 0")
         time.sleep(self.random.uniform(0, 0.03))
         return size, sender, receiver, target

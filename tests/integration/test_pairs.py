@@ -13,8 +13,6 @@ from connections import finish, garble, reset, sockets_of
 from harness import Failed, Stream, until
 
 SHAPES = ["8", "4096", "65536", "700000", "256x8x24", "2000x40x48", "100x6000x6100"]
-CLIENT = {"rail": "tcp", "seat": "client", "ack_seat": "client"}
-LONG = {"shape": "700000", "region_bytes": 1 << 20, **CLIENT}
 
 
 def end_all(actor, end):
@@ -30,34 +28,47 @@ def end_all(actor, end):
     return count
 
 
-class Pairs(harness.Case):
+class OverARail:
+    """What is the same over each rail."""
+
+    rail, securities = "tcp", ("plain", "tls")
+
+    @property
+    def client(self):
+        return {"rail": self.rail, "seat": "client", "ack_seat": "client", "ack_rail": self.rail}
+
+    @property
+    def long(self):
+        return {"shape": "700000", "region_bytes": 1 << 20, **self.client}
+
     def pair(self, security="plain"):
-        return self.cluster(2, options={"rails.enable": "shm tcp", "rails.tcp_security": security})
+        return self.cluster(2, options={"rails.enable": f"shm {self.rail}", "rails.tcp_security": security})
 
     def test_every_shape(self):
-        for security in ("plain", "tls"):
+        for security in self.securities:
             cluster = self.pair(security)
             for shape in SHAPES:
                 with self.subTest(security=security, shape=shape):
-                    stream = Stream(*cluster.group([0, 1], name=shape), shape=shape, region_bytes=2 << 20, **CLIENT)
+                    stream = Stream(*cluster.group([0, 1], name=shape), shape=shape, region_bytes=2 << 20, **self.client)
                     self.assertEqual(stream.run(5), 5)
                     receipt = stream.sender.receipt(stream.plan)
-                    self.assertEqual((receipt["rail"], receipt["seat"]), ("tcp", "client"))
+                    self.assertEqual((receipt["rail"], receipt["seat"]), (self.rail, "client"))
                     cluster.kill_actors([stream.sender, stream.receiver])
             self.assertEqual(self.starts_of_engines(cluster), 0)
 
     def test_explained(self):
         """tcactl plan explain names the connection, until the other process has ended."""
-        for security in ("plain", "tls"):
+        for security in self.securities:
             cluster = self.pair(security)
             cluster.actor(1).ask("open - 0 1 -2")  # takes a number: the sessions of the two differ in it
             sender, receiver = cluster.group([0, 1])
             source = sender.alloc(4096)
             target = receiver.alloc(4096)
             handle = receiver.handle(target)
-            plan = sender.plan(f"put {source} 0 8 {handle} 0 8", "notify 1 2", "notify 1 3", rail="tcp", seat="client")
+            plan = sender.plan(f"put {source} 0 8 {handle} 0 8", "notify 1 2", "notify 1 3", rail=self.rail, seat="client")
             receiver.tell("notified_wait 0 3 -2")
-            sender.run(plan)
+            sender.ask(f"start {plan}")
+            sender.ask(f"wait {plan} -2")
             receiver.answer()
             node = cluster[0]
             row, = node.plans()
@@ -83,12 +94,13 @@ class Pairs(harness.Case):
         puts = [f"put {source} {16 * i} 16 {handle} {16 * i} 16" for i in range(3000)]
         receiver.process.send_signal(signal.SIGSTOP)
         with self.assertRaisesRegex(Failed, "-EBUSY.*has not read"):
-            sender.plan(*puts, "notify 1 2", seat="client")
+            sender.plan(*puts, "notify 1 2", seat="client", rail=self.rail)
         receiver.process.send_signal(signal.SIGCONT)
         for _ in range(3):
             receiver.tell("notified_wait 0 2 -2")
-            plan = sender.plan(*puts, "notify 1 2", seat="client")
-            sender.run(plan)
+            plan = sender.plan(*puts, "notify 1 2", seat="client", rail=self.rail)
+            sender.ask(f"start {plan}")
+            sender.ask(f"wait {plan} -2")
             receiver.answer()
             sender.ask(f"freeplan {plan}")
             receiver.ask("sleep 300")  # outside of the library
@@ -118,7 +130,7 @@ class Pairs(harness.Case):
                 source = sender.alloc(4096)
                 target = receiver.alloc(4096)
                 sender.ask(f"set {source} 0 4096 7")
-                sender.ask("plan plan tcp client 0")
+                sender.ask(f"plan plan {self.rail} client 0")
                 sender.ask(f"put 0 {source} 0 4096 {receiver.handle(target)} 0 4096")
                 if stopped:
                     cluster[1].pause()
@@ -162,35 +174,22 @@ class Pairs(harness.Case):
         target = receiver.alloc(4096)
         for number in range(20):
             sender.ask(f"set {source} 0 4096 {number}")
-            plan = sender.plan(f"put {source} 0 4096 {receiver.handle(target)} 0 4096", "notify 1 0", rail="tcp", seat="client")
+            plan = sender.plan(f"put {source} 0 4096 {receiver.handle(target)} 0 4096", "notify 1 0", rail=self.rail, seat="client")
             sender.ask(f"start {plan}")
             sender.tell(f"freeplan {plan}")
             receiver.ask("notified_wait 0 0 -1")
             sender.answer()
             self.assertEqual(bytes.fromhex(receiver.ask(f"read {target} 0 4096")[0]), bytes([number]) * 4096)
-        self.assertEqual(end_all(sender, finish), 1)
+        self.assertEqual(self.connections(sender), 1)
 
     def connections(self, actor):
         return sum(own.family == socket.AF_INET for own in sockets_of(actor.process.pid))
 
-    def test_one_connection(self):
-        """What two processes put to each other goes over one."""
-        for security in ("plain", "tls"):
-            with self.subTest(security=security):
-                cluster = self.pair(security)
-                stream = Stream(*cluster.group([0, 1]), **LONG)
-                self.assertEqual(stream.run(5), 5)
-                for actor in (stream.sender, stream.receiver):
-                    self.assertEqual(self.connections(actor), 1)
-                for node in cluster.nodes:
-                    self.assertEqual([session["pairs"] for session in node.tcactl("sessions")["sessions"]], [1])
-
-    @staticmethod
-    def both_ways(actors, size):
+    def both_ways(self, actors, size):
         """A plan of each for the other, not committed."""
         regions = [actor.alloc(2 * size) for actor in actors]
         handles = [actor.handle(region) for actor, region in zip(actors, regions)]
-        plans = [int(actor.ask("plan both tcp client 0")[0]) for actor in actors]
+        plans = [int(actor.ask(f"plan both {self.rail} client 0")[0]) for actor in actors]
         for own, (actor, plan) in enumerate(zip(actors, plans)):
             actor.ask(f"fill {regions[own]} 0 {size} {own}")
             actor.ask(f"put {plan} {regions[own]} 0 {size} {handles[1 - own]} {size} {size}")
@@ -230,7 +229,7 @@ class Pairs(harness.Case):
     def test_full_both_ways(self):
         """Puts that are longer than sockets hold, both ways at once."""
         size = 16 << 20
-        for security in ("plain", "tls"):
+        for security in self.securities:
             with self.subTest(security=security):
                 actors = self.pair(security).group([0, 1])
                 plans, regions = self.both_ways(actors, size)
@@ -241,18 +240,19 @@ class Pairs(harness.Case):
 
     def test_landed(self):
         """Remote completion of several puts; only another plan notifies."""
-        for security in ("plain", "tls"):
+        for security in self.securities:
             with self.subTest(security=security):
                 sender, receiver = self.pair(security).group([0, 1])
                 source = sender.alloc(1 << 20)
                 target = receiver.alloc(1 << 20)
                 handle = receiver.handle(target)
-                plan = sender.plan(f"put {source} 0 700000 {handle} 0 700000", f"put {source} 0 8 {handle} 800000 8", rail="tcp", seat="client", landed=True)
-                over = sender.plan("notify 1 0", seat="client")
+                plan = sender.plan(f"put {source} 0 700000 {handle} 0 700000", f"put {source} 0 8 {handle} 800000 8", rail=self.rail, seat="client", landed=True)
+                over = sender.plan("notify 1 0", seat="client", rail=self.rail)
                 receiver.tell("notified_wait 0 0 -1")
                 sender.ask(f"set {source} 0 700000 7")
                 for number in (plan, over):
-                    sender.run(number, -1)
+                    sender.ask(f"start {number}")
+                    sender.ask(f"wait {number} -1")
                 receiver.answer()
                 for offset, length in ((0, 700000), (800000, 8)):
                     data = "".join(receiver.ask(f"read {target} {offset + at} {min(4096, length - at)}")[0] for at in range(0, length, 4096))
@@ -261,13 +261,13 @@ class Pairs(harness.Case):
     def test_killed(self):
         """Killed in the middle, as the sender and as the receiver; another pair does not notice."""
         cluster = self.pair()
-        bystander = Stream(*cluster.group([0, 1], name="bystander"), **CLIENT)
+        bystander = Stream(*cluster.group([0, 1], name="bystander"), **self.client)
         bystander.begin()
         before = [node.counts() for node in cluster.nodes]
         for turn in range(3):
             for role in ("sender", "receiver"):
                 with self.subTest(turn=turn, role=role):
-                    stream = Stream(*cluster.group([0, 1], name="doomed"), **LONG)
+                    stream = Stream(*cluster.group([0, 1], name="doomed"), **self.long)
                     stream.begin()
                     time.sleep(0.02 * turn)
                     victim, survivor = (stream.sender, stream.receiver) if role == "sender" else (stream.receiver, stream.sender)
@@ -284,7 +284,7 @@ class Pairs(harness.Case):
         for victim in (0, 1):
             with self.subTest(victim=victim):
                 cluster = self.pair()
-                stream = Stream(*cluster.group([0, 1]), **LONG)
+                stream = Stream(*cluster.group([0, 1]), **self.long)
                 stream.begin()
                 time.sleep(0.05)
                 cluster[victim].kill()
@@ -292,62 +292,13 @@ class Pairs(harness.Case):
                     with self.refused("-EHOSTDOWN"):
                         actor.answer()
 
-    def put_until_lost(self, sender, plan):
-        with self.refused("-ENETDOWN"):
-            until(lambda: not sender.ask(f"start {plan}") or not sender.ask(f"wait {plan} -1"), "it fails")
-
-    def test_garbage(self):
-        """The connection carries garbage: the pair's plans fail, others do not notice, and later plans get another pair."""
-        cluster = self.pair()
-        bystander = Stream(*cluster.group([0, 1], name="bystander"), **CLIENT)
-        bystander.begin()
-        stream = Stream(*cluster.group([0, 1]), **LONG)
-        self.assertEqual(stream.run(3), 3)
-        stream.receiver.tell("notified_wait 0 5 3000")
-        end_all(stream.sender, garble)
-        self.put_until_lost(stream.sender, stream.plan)
-        with self.refused("-ENETDOWN"):
-            stream.sender.ask(f"start {stream.plan}")
-        self.assertGreater(bystander.finish(), 0)
-        with self.refused("-ETIMEDOUT"):
-            stream.receiver.answer()
-        again = Stream(stream.sender, stream.receiver, slot=1, **LONG)
-        self.assertEqual(again.run(3), 3)
-
-    def test_a_connection_breaks(self):
-        """It is reset or closed, at either end or at both, again and again in the middle of transfers: the processes get another one,
-        and each transfer arrives once."""
-        for security in ("plain", "tls"):
-            for end in (reset, finish):
-                with self.subTest(security=security, end=end.__name__):
-                    stream = Stream(*self.pair(security).group([0, 1]), **LONG)
-                    stream.begin()
-                    count = 0
-                    for turn in range(harness.rounds(12)):
-                        time.sleep(0.1)
-                        ends = ((stream.sender,), (stream.receiver,), (stream.sender, stream.receiver))[turn % 3]
-                        count += sum(end_all(actor, end) for actor in ends)
-                    self.assertGreaterEqual(count, harness.rounds(12))
-                    self.assertGreater(stream.finish(), 12)
-                    for actor in (stream.sender, stream.receiver):
-                        self.assertEqual(self.connections(actor), 1)
-
-    def test_a_connection_breaks_between_starts(self):
-        """And while one of the daemons is stopped."""
-        cluster = self.pair()
-        stream = Stream(*cluster.group([0, 1]), **LONG)
-        for turn in range(harness.rounds(4)):
-            self.assertEqual(stream.run(3), 3)
-            cluster[turn % 2].pause()
-            end_all((stream.sender, stream.receiver)[turn // 2 % 2], reset)
-            time.sleep(0.3)
-            cluster[turn % 2].resume()
-
     def test_a_receiver_that_does_not_look(self):
         """The start waits for it, and the data arrives once."""
         cluster = self.pair()
         sender, receiver = cluster.group([0, 1])
-        plan, _, _ = sender.put_plan(receiver, 8 << 20, "notify 1 0", rail="tcp", seat="client")
+        source = sender.alloc(8 << 20)
+        target = receiver.alloc(8 << 20)
+        plan = sender.plan(f"put {source} 0 {8 << 20} {receiver.handle(target)} 0 {8 << 20}", "notify 1 0", rail=self.rail, seat="client")
         receiver.process.send_signal(signal.SIGSTOP)
         sender.ask(f"start {plan}")
         with self.refused("-ETIMEDOUT", "has not copied its part"):
@@ -365,9 +316,12 @@ class Pairs(harness.Case):
         for end in ("freeplan", "close"):
             with self.subTest(end=end):
                 sender, receiver = cluster.group([0, 1], name=end, TCA_TIMEOUT="1000s")
-                plan, source, target = sender.put_plan(receiver, 4096, "notify 1 0", rail="tcp", seat="client")
+                source = sender.alloc(4096)
+                target = receiver.alloc(4096)
+                plan = sender.plan(f"put {source} 0 4096 {receiver.handle(target)} 0 4096", "notify 1 0", rail=self.rail, seat="client")
                 receiver.tell("notified_wait 0 0 -1")
-                sender.run(plan, -1)
+                sender.ask(f"start {plan}")
+                sender.ask(f"wait {plan} -1")
                 receiver.answer()  # both have opened the connection
                 sender.ask(f"start {plan}")
                 receiver.ask("notified_wait 0 0 -1")  # a start writes, whatever its process does next
@@ -375,7 +329,8 @@ class Pairs(harness.Case):
                 receiver.process.send_signal(signal.SIGSTOP)
                 for number in range(1, 10):
                     sender.ask(f"set {source} 0 4096 {number}")
-                    sender.run(plan, -1)
+                    sender.ask(f"start {plan}")
+                    sender.ask(f"wait {plan} -1")
                 sender.ask(f"freeplan {plan}" if end == "freeplan" else "close")
                 until(lambda: self.bound_bytes(cluster[1]) == 0, "the receiver is told that the landing has ended")
                 receiver.process.send_signal(signal.SIGCONT)
@@ -386,12 +341,77 @@ class Pairs(harness.Case):
 
     def test_freed_memory(self):
         cluster = self.pair()
-        stream = Stream(*cluster.group([0, 1]), **LONG)
+        stream = Stream(*cluster.group([0, 1]), **self.long)
         self.assertEqual(stream.run(3), 3)
         stream.receiver.ask(f"free {stream.target}")
         stream.receiver.tell("notified_wait 0 5 -1")  # it looks
         with self.refused("-ESTALE"):
             until(lambda: not stream.sender.ask(f"start {stream.plan}") or not stream.sender.ask(f"wait {stream.plan} -2"), "it fails")
+
+
+class Pairs(OverARail, harness.Case):
+    def test_one_connection(self):
+        """What two processes put to each other goes over one."""
+        for security in ("plain", "tls"):
+            with self.subTest(security=security):
+                cluster = self.pair(security)
+                stream = Stream(*cluster.group([0, 1]), **self.long)
+                self.assertEqual(stream.run(5), 5)
+                for actor in (stream.sender, stream.receiver):
+                    self.assertEqual(self.connections(actor), 1)
+                for node in cluster.nodes:
+                    self.assertEqual([session["pairs"] for session in node.tcactl("sessions")["sessions"]], [1])
+
+    def put_until_lost(self, sender, plan):
+        with self.refused("-ENETDOWN"):
+            until(lambda: not sender.ask(f"start {plan}") or not sender.ask(f"wait {plan} -1"), "it fails")
+
+    def test_garbage(self):
+        """The connection carries garbage: the pair's plans fail, others do not notice, and later plans get another pair."""
+        cluster = self.pair()
+        bystander = Stream(*cluster.group([0, 1], name="bystander"), **self.client)
+        bystander.begin()
+        stream = Stream(*cluster.group([0, 1]), **self.long)
+        self.assertEqual(stream.run(3), 3)
+        stream.receiver.tell("notified_wait 0 5 3000")
+        end_all(stream.sender, garble)
+        self.put_until_lost(stream.sender, stream.plan)
+        with self.refused("-ENETDOWN"):
+            stream.sender.ask(f"start {stream.plan}")
+        self.assertGreater(bystander.finish(), 0)
+        with self.refused("-ETIMEDOUT"):
+            stream.receiver.answer()
+        again = Stream(stream.sender, stream.receiver, slot=1, **self.long)
+        self.assertEqual(again.run(3), 3)
+
+    def test_a_connection_breaks(self):
+        """It is reset or closed, at either end or at both, again and again in the middle of transfers: the processes get another one,
+        and each transfer arrives once."""
+        for security in ("plain", "tls"):
+            for end in (reset, finish):
+                with self.subTest(security=security, end=end.__name__):
+                    stream = Stream(*self.pair(security).group([0, 1]), **self.long)
+                    stream.begin()
+                    count = 0
+                    for turn in range(harness.rounds(12)):
+                        time.sleep(0.1)
+                        ends = ((stream.sender,), (stream.receiver,), (stream.sender, stream.receiver))[turn % 3]
+                        count += sum(end_all(actor, end) for actor in ends)
+                    self.assertGreaterEqual(count, harness.rounds(12))
+                    self.assertGreater(stream.finish(), 12)
+                    for actor in (stream.sender, stream.receiver):
+                        self.assertEqual(self.connections(actor), 1)
+
+    def test_a_connection_breaks_between_starts(self):
+        """And while one of the daemons is stopped."""
+        cluster = self.pair()
+        stream = Stream(*cluster.group([0, 1]), **self.long)
+        for turn in range(harness.rounds(4)):
+            self.assertEqual(stream.run(3), 3)
+            cluster[turn % 2].pause()
+            end_all((stream.sender, stream.receiver)[turn // 2 % 2], reset)
+            time.sleep(0.3)
+            cluster[turn % 2].resume()
 
     def test_without_the_driver(self):
         """In an installation of libtca without libtca-tcp, only these plans fail, at either end."""
@@ -425,7 +445,7 @@ class Pairs(harness.Case):
         near.plan(put, seat="client")
         cluster = self.cluster(2, options={"rails.enable": "shm ofi"})
         stream = Stream(*cluster.group([0, 1]))
-        with self.refused("-ENETDOWN", "only over the rail tcp"):
+        with self.refused("-ENETDOWN", "only over rails of the drivers tcp and hca"):
             stream.sender.plan(f"put {stream.source} 0 8 {stream.receiver.handle(stream.target)} 0 8", seat="client")
 
 

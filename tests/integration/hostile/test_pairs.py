@@ -84,6 +84,8 @@ class Pairs(hostile.HostileCase):
         self.assertNotEqual(own[0], pair[0])
         for number in (pair[0], 0, (1 << 64) - 1):
             other.send(wire.blob(wire.PEER_PAIR_GONE, wire.fixed(1, number) + wire.number(2, 24)))
+        for node, number in ((other, pair[0]), (owner, pair[0]), (owner, 0)):  # offers are for other rails
+            node.send(wire.blob(wire.PEER_PAIR_OFFER, wire.fixed(1, number) + wire.blob(2, bytes(80))))
         self.assertEqual(self.bind(other, handle, 5), own)  # it has heard
         self.assertEqual(self.bind(owner, handle, 5), pair)
         owner.send(wire.blob(wire.PEER_PAIR_GONE, wire.fixed(1, pair[0])))  # without a reason
@@ -211,6 +213,10 @@ class Pairs(hostile.HostileCase):
         number = pair()
         for client, which in ((other, number), (far, number), (sender, 0), (sender, number + 1)):
             lost(client, which)
+        for client, which in ((other, number), (far, number), (sender, number), (receiver, number), (sender, 0)):
+            for offer in (b"", bytes(80), bytes(129)):  # nobody has asked for one
+                client.send(wire.blob(wire.PAIR_OFFER, wire.fixed(1, which) + wire.blob(2, offer)))
+            client.alloc(4096)
         self.assertEqual(pair(), number)
         lost(sender, number)
         lost(sender, number)
