@@ -99,6 +99,22 @@ static void paired(void *context, uint64_t pair, int fd, bool encrypts)
     side->paired_encrypts = encrypts;
 }
 
+/* A daemon's instance describes the device. */
+static int open_hca_seat(const struct driver_events *events, struct driver **ret_driver)
+{
+    const struct driver_ops *ops = driver_find("hca");
+    const struct driver_config config = {0};
+    const struct driver_events nothing = {0};
+    uint8_t device[ADDRESS_MAX_BYTES];
+    struct driver *daemon;
+    int r = ops->open(&config, &nothing, &daemon);
+    if (r < 0)
+        return r;
+    const int bytes = ops->pairs->device(daemon, device);
+    ops->close(daemon);
+    return tca_hca_seat.open(device, (size_t)bytes, events, ret_driver);
+}
+
 int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_t bytes)
 {
     const struct driver_ops *ops = driver_find(name);
@@ -107,9 +123,10 @@ int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_
     signal(SIGPIPE, SIG_IGN); /* as in tcad: OpenSSL writes to its sockets without MSG_NOSIGNAL */
     struct driver_events events = {
         .notified = notified, .peer_down = peer_down, .paired = paired, .context = side};
-    int r = strcmp(name, TCP_SEAT) == 0 ? tcp_seat_open(&events, &side->driver)
-            : ops                       ? ops->open(&config, &events, &side->driver)
-                                        : -ENOENT;
+    int r = strcmp(name, TCP_SEAT) == 0   ? tcp_seat_open(&events, &side->driver)
+            : strcmp(name, HCA_SEAT) == 0 ? open_hca_seat(&events, &side->driver)
+            : ops                         ? ops->open(&config, &events, &side->driver)
+                                          : -ENOENT;
     if (r < 0)
         return r;
     int fd = memfd_create("side", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -203,6 +220,18 @@ void side_join(struct side *a, struct driver_peer *peer_a, struct side *b,
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0 ||
         tcp_adopt(a->driver, peer_a, ends[0], true, secret) < 0 ||
         tcp_adopt(b->driver, peer_b, ends[1], false, secret) < 0)
+        abort();
+}
+
+void side_exchange_offers(struct side *a, struct driver_peer *peer_a, struct side *b,
+                          struct driver_peer *peer_b)
+{
+    uint8_t offer[OFFER_MAX_BYTES], back[OFFER_MAX_BYTES];
+    const int bytes = tca_hca_seat.offer(a->driver, peer_a, true, offer),
+              back_bytes = tca_hca_seat.offer(b->driver, peer_b, false, back);
+    if (bytes < 0 || back_bytes < 0 ||
+        b->driver->ops->peer_answer(b->driver, peer_b, offer, (size_t)bytes) < 0 ||
+        a->driver->ops->peer_answer(a->driver, peer_a, back, (size_t)back_bytes) < 0)
         abort();
 }
 

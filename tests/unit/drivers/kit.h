@@ -64,6 +64,10 @@ int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_
 #define TCP_SEAT "tcp seat"
 void side_join(struct side *a, struct driver_peer *peer_a, struct side *b,
                struct driver_peer *peer_b, const uint8_t *secret);
+/* The same of hca's in processes, which connect by offers; a dials. */
+#define HCA_SEAT "hca seat"
+void side_exchange_offers(struct side *a, struct driver_peer *peer_a, struct side *b,
+                          struct driver_peer *peer_b);
 void side_close(struct side *side);
 /* peer_connect() of a driver whose peers need no answer. */
 int connect_to(struct driver *driver, const void *address, size_t address_bytes,

@@ -5,10 +5,10 @@
 #include "drivers/tcp/tcp_wire.h"
 #include "tests/unit/drivers/world.h"
 
-#ifndef ADOPTED /* 1: connections are given to instances of tcp */
+#ifndef ADOPTED /* 1: connections are given to instances of tcp; 2: processes connect over hca */
 #define ADOPTED 0
 #endif
-#define INSTANCE (ADOPTED ? TCP_SEAT : DRIVER)
+#define INSTANCE (ADOPTED == 1 ? TCP_SEAT : ADOPTED == 2 ? HCA_SEAT : DRIVER)
 enum { GRANT = ADOPTED, GRANT_BACK };
 
 struct world world;
@@ -21,6 +21,13 @@ static void join(void)
     side_join(world.from, world.peer, world.to, world.back, secret);
 }
 
+static void join_by_offers(void)
+{
+    cr_assert(tca_hca_seat.peer_new(world.from->driver, GRANT_BACK, &world.peer) == 0);
+    cr_assert(tca_hca_seat.peer_new(world.to->driver, GRANT, &world.back) == 0);
+    side_exchange_offers(world.from, world.peer, world.to, world.back);
+}
+
 void open_world(uint64_t segment_bytes, size_t region_bytes)
 {
     cr_assert(side_open(&world.sides[0], INSTANCE, segment_bytes, region_bytes) == 0);
@@ -29,8 +36,10 @@ void open_world(uint64_t segment_bytes, size_t region_bytes)
         cr_assert(side_open(&world.sides[1], INSTANCE, segment_bytes, region_bytes) == 0);
         world.to = &world.sides[1];
     }
-    if (ADOPTED)
+    if (ADOPTED == 1)
         join();
+    else if (ADOPTED == 2)
+        join_by_offers();
     else
         cr_assert(connect_sides(world.from, world.to, &world.peer, &world.back) == 0);
 }
