@@ -38,40 +38,6 @@ static struct pair *pair_of(const struct tca *session, const struct driver_peer 
     return pair;
 }
 
-static bool puts_over(const struct tca_plan *plan, const struct pair *pair)
-{
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        if (plan->units[i].pair == pair)
-            return true;
-    return false;
-}
-
-bool pair_is_used(const struct tca *session, const struct pair *pair)
-{
-    for (const struct tca_plan *plan = session->plans; plan; plan = plan->next)
-        if (puts_over(plan, pair))
-            return true;
-    return false;
-}
-
-void pair_break_plans(struct tca *session, const struct pair *pair, bool lossy, const char *text)
-{
-    for (struct tca_plan *plan = session->plans; plan; plan = plan->next) {
-        if (!puts_over(plan, pair))
-            continue;
-        plan->lossy |= lossy;
-        plan_break(plan, pair->error, text);
-    }
-}
-
-/* The next plan gets another one. */
-void pair_lose(struct tca *session, struct pair *pair, int error)
-{
-    pair->error = pair->error ? pair->error : error;
-    pair->report = PAIR_GIVEN_UP;
-    session->pairs->reports = session->pairs->news = pair->down = true;
-}
-
 static void puts_lost(void *context, struct driver_peer *peer, uint64_t flow, uint32_t count)
 {
     struct tca *session = context;
@@ -82,11 +48,14 @@ static void puts_lost(void *context, struct driver_peer *peer, uint64_t flow, ui
     session->pairs->news = pair->lost = true;
 }
 
+/* A device reports the end of the other process as a broken connection, and before tcad does. */
 static void peer_down(void *context, struct driver_peer *peer, int error)
 {
     struct tca *session = context;
     struct pair *pair = pair_of(session, peer);
-    if (pair)
+    if (pair && pair->via->seat->offer)
+        pair_doubt(session, pair, error);
+    else if (pair)
         pair_lose(session, pair, error);
 }
 
@@ -134,20 +103,6 @@ __attribute__((noinline, cold)) void pairs_report(struct tca *session)
     session->pairs->reports = false;
     for (struct pair *pair = session->pairs->pairs; pair; pair = pair->next)
         session->pairs->reports |= !report_one(session, pair);
-}
-
-static __attribute__((noinline, cold)) void take_news(struct tca *session)
-{
-    session->pairs->news = false;
-    for (struct pair *pair = session->pairs->pairs; pair; pair = pair->next) {
-        if (pair->lost)
-            pair_break_plans(session, pair, true,
-                             "the connection to its receiver was lost, and puts of completed "
-                             "starts may not have arrived");
-        if (pair->down)
-            pair_break_plans(session, pair, false, "the connection to its receiver was lost");
-        pair->lost = pair->down = false;
-    }
 }
 
 /* ---- making ---- */
@@ -302,7 +257,7 @@ void pairs_progress(struct tca *session)
         waiter_moved(&session->waiter);
     }
     if (__builtin_expect(session->pairs->news, 0))
-        take_news(session);
+        pairs_take_news(session);
 }
 
 void pairs_push(struct tca *session)

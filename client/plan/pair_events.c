@@ -169,7 +169,8 @@ static struct pair *end(struct tca *session, uint64_t id, int error)
     pairs_take_locked(session->pairs); /* it still counts */
     free_landings(session, pair);
     pair->ended = true;
-    pair->error = pair->error ? pair->error : error;
+    if (!pair->error || pair->doubt_end_ns > 0)
+        pair->error = error;
     pair->via->driver->ops->peer_fail(pair->via->driver, pair->peer, pair->error);
     return pair;
 }
@@ -323,7 +324,7 @@ static int take_event(struct tca *session, const Tca__Event *event, struct frame
                    ? end(session, event->pair->id, lost_for(status_from_wire(event->status)))
                    : NULL;
         if (pair)
-            pair_break_plans(session, pair, false, event->text);
+            pair_gone(session, pair, event->text);
         remove_ended(session);
         return 0;
     default:

@@ -56,6 +56,12 @@ int pairs_open_driver(struct tca *session, uint32_t rail, const struct driver_ev
 bool pairs_are_busy(const struct pairs *pairs);
 /* The driver has lost the pair, or is to. Either thread. */
 void pair_lose(struct tca *session, struct pair *pair, int error);
+/* tcad has ended the pair. */
+void pair_gone(struct tca *session, struct pair *pair, const char *text);
+/* The same, but tcad may yet report why. Either thread. */
+void pair_doubt(struct tca *session, struct pair *pair, int error);
+/* Breaks the plans of pairs that have ended. On the program's thread, with the lock. */
+void pairs_take_news(struct tca *session);
 /* Tells tcad what it is to know of pairs. What cannot be sent now is sent later. Either thread. */
 void pairs_report(struct tca *session);
 /* Moves connections on. Either thread, and any that there may be none. */

@@ -33,19 +33,20 @@ static void finish(struct tca_plan *plan)
 
 /* ---- failures in doubt ---- */
 
-/* A driver tells that memory is gone, and cannot tell whether it was freed or its process has ended. tcad breaks the plan
+/* A driver tells that memory or a connection is gone, and cannot tell whether its process has ended. tcad breaks the plan
  * with the reason (-ESTALE, -EOWNERDEAD, -EHOSTDOWN), which may arrive later: within the default of
  * control.heartbeat_timeout, after which that node is down. */
 #define DOUBT_NS UINT64_C(5000000000)
 
 static bool in_doubt(const struct tca_plan *plan)
 {
-    return plan->status == -ESTALE && !plan->broken && !plan->session->control.lost;
+    return !plan->broken && !plan->session->control.lost &&
+           (plan->status == -ESTALE || (plan->status == -ENETDOWN && pairs_doubt(plan)));
 }
 
 void plan_finish(struct tca_plan *plan)
 {
-    if (__builtin_expect(plan->status == -ESTALE, 0) && in_doubt(plan)) {
+    if (__builtin_expect(plan->status < 0, 0) && in_doubt(plan)) {
         plan->doubt_end_ns = clock_now_ns() + DOUBT_NS;
         plan->session->doubts++;
         return;
@@ -193,7 +194,7 @@ void plan_abandon(struct tca_plan *plan, int error)
     plan->daemon_left = false;
     if (plan->client_left || repeats_here(plan))
         end_chains(plan, error);
-    plan_finish(plan);
+    finish(plan);
 }
 
 void plan_break(struct tca_plan *plan, int error, const char *text)

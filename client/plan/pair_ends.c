@@ -1,0 +1,117 @@
+/* Pairs that end: the driver loses the connection, or tcad reports an end. Plans that put over them break. */
+#include <errno.h>
+
+#include "client/core/clock.h"
+#include "client/core/session.h"
+#include "client/plan/pair_internal.h"
+#include "client/plan/plan.h"
+#include "client/plan/progress.h"
+
+/* ---- plans ---- */
+
+static bool puts_over(const struct tca_plan *plan, const struct pair *pair)
+{
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        if (plan->units[i].pair == pair)
+            return true;
+    return false;
+}
+
+bool pair_is_used(const struct tca *session, const struct pair *pair)
+{
+    for (const struct tca_plan *plan = session->plans; plan; plan = plan->next)
+        if (puts_over(plan, pair))
+            return true;
+    return false;
+}
+
+void pair_break_plans(struct tca *session, const struct pair *pair, bool lossy, const char *text)
+{
+    for (struct tca_plan *plan = session->plans; plan; plan = plan->next) {
+        if (!puts_over(plan, pair))
+            continue;
+        plan->lossy |= lossy;
+        plan_break(plan, pair->error, text);
+    }
+}
+
+/* ---- the driver has lost it ---- */
+
+/* The next plan gets another one. */
+void pair_lose(struct tca *session, struct pair *pair, int error)
+{
+    pair->error = pair->error ? pair->error : error;
+    pair->report = PAIR_GIVEN_UP;
+    session->pairs->reports = session->pairs->news = pair->down = true;
+}
+
+/* How long tcad has to say why a connection between processes has ended: the default of
+ * control.heartbeat_timeout, after which a node is down. */
+#define DOUBT_NS UINT64_C(5000000000)
+
+void pair_doubt(struct tca *session, struct pair *pair, int error)
+{
+    pair->error = pair->error ? pair->error : error;
+    pair->doubt_end_ns = clock_now_ns() + DOUBT_NS;
+    session->pairs->news = true;
+}
+
+static void break_plans(struct tca *session, struct pair *pair)
+{
+    if (pair->lost)
+        pair_break_plans(session, pair, true,
+                         "the connection to its receiver was lost, and puts of completed "
+                         "starts may not have arrived");
+    if (pair->down)
+        pair_break_plans(session, pair, false, "the connection to its receiver was lost");
+    pair->lost = pair->down = false;
+}
+
+void pairs_take_news(struct tca *session)
+{
+    session->pairs->news = false;
+    for (struct pair *pair = session->pairs->pairs; pair; pair = pair->next) {
+        const bool in_doubt = pair->doubt_end_ns > 0;
+        if (in_doubt && clock_left(pair->doubt_end_ns) > 0) {
+            session->pairs->news = true; /* look again */
+            continue;
+        }
+        pair->doubt_end_ns = 0;
+        if (in_doubt)
+            pair_lose(session, pair, pair->error);
+        break_plans(session, pair);
+    }
+}
+
+void pairs_settle(struct tca *session)
+{
+    if (!session->pairs)
+        return;
+    standby_enter(session->standby);
+    for (struct pair *pair = session->pairs->pairs; pair; pair = pair->next)
+        pair->doubt_end_ns = pair->doubt_end_ns > 0; /* it has passed */
+    pairs_take_news(session);
+    pairs_report(session);
+    standby_leave(session->standby);
+}
+
+void pair_gone(struct tca *session, struct pair *pair, const char *text)
+{
+    pair->doubt_end_ns = 0;
+    if (pair->error == -ENETDOWN)
+        break_plans(session, pair);
+    pair->lost = pair->down = false;
+    pair_break_plans(session, pair, false, text);
+}
+
+bool pairs_doubt(const struct tca_plan *plan)
+{
+    bool in_doubt = false;
+    if (!plan->paired)
+        return false;
+    standby_enter(plan->session->standby);
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        in_doubt |= plan->units[i].pair && plan->units[i].pair->doubt_end_ns > 0;
+    standby_leave(plan->session->standby);
+    return in_doubt;
+}
