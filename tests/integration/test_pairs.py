@@ -97,10 +97,10 @@ class OverARail:
             sender.plan(*puts, "notify 1 2", seat="client", rail=self.rail)
         receiver.process.send_signal(signal.SIGCONT)
         for _ in range(3):
-            receiver.tell("notified_wait 0 2 -2")
+            receiver.tell("notified_wait 0 2 -1")
             plan = sender.plan(*puts, "notify 1 2", seat="client", rail=self.rail)
             sender.ask(f"start {plan}")
-            sender.ask(f"wait {plan} -2")
+            sender.ask(f"wait {plan} -1")
             receiver.answer()
             sender.ask(f"freeplan {plan}")
             receiver.ask("sleep 300")  # outside of the library
