@@ -45,10 +45,6 @@ void pair_lose(struct tca *session, struct pair *pair, int error)
     session->pairs->reports = session->pairs->news = pair->down = true;
 }
 
-/* How long tcad has to say why a connection between processes has ended: the default of
- * control.heartbeat_timeout, after which a node is down. */
-#define DOUBT_NS UINT64_C(5000000000)
-
 void pair_doubt(struct tca *session, struct pair *pair, int error)
 {
     pair->error = pair->error ? pair->error : error;

@@ -92,6 +92,10 @@ struct unit {
     uint32_t kind;            /* of the plan's trial */
 };
 
+/* How long tcad has to report why memory or a connection is gone: the default of
+ * control.heartbeat_timeout, after which a node is down. */
+#define DOUBT_NS UINT64_C(5000000000)
+
 struct plan_times {
     uint64_t start_ns;
     uint64_t done_ns;

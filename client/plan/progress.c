@@ -34,10 +34,7 @@ static void finish(struct tca_plan *plan)
 /* ---- failures in doubt ---- */
 
 /* A driver tells that memory or a connection is gone, and cannot tell whether its process has ended. tcad breaks the plan
- * with the reason (-ESTALE, -EOWNERDEAD, -EHOSTDOWN), which may arrive later: within the default of
- * control.heartbeat_timeout, after which that node is down. */
-#define DOUBT_NS UINT64_C(5000000000)
-
+ * with the reason (-ESTALE, -EOWNERDEAD, -EHOSTDOWN), which may arrive later. */
 static bool in_doubt(const struct tca_plan *plan)
 {
     return !plan->broken && !plan->session->control.lost &&
