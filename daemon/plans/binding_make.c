@@ -246,15 +246,6 @@ static bool lands_here(const struct making *making)
     return false;
 }
 
-/* Such a landing takes longer than a slice. */
-static bool has_long_layouts(const struct making *making)
-{
-    for (size_t i = 0; i < making->count; i++)
-        if (layout_is_long(making->bindings[i]->layout))
-            return true;
-    return false;
-}
-
 static void land(void *context)
 {
     struct making *making = context;
@@ -264,9 +255,7 @@ static void land(void *context)
             return;
         bounce(binding);
     }
-    if (lands_here(making) && has_long_layouts(making))
-        engine_job(making->tcad->engine, &making->call, land_some, land_done, making);
-    else if (lands_here(making))
+    if (lands_here(making))
         engine_job_quiet(making->tcad->engine, &making->call, land_some, land_done, making);
     else
         loop_post_own(making->tcad->loop, &making->call.post, land_done, making);

@@ -168,13 +168,6 @@ static void prepare(struct plan_preparing *preparing)
                      preparing);
 }
 
-/* Layouts that are compiled on the worker take longer than a slice here, too. */
-static void prepare_long(struct plan_preparing *preparing)
-{
-    engine_job(preparing->plan->tcad->engine, &preparing->plan->call, prepare_some, prepared,
-               preparing);
-}
-
 static void told(struct plan *plan)
 {
     struct plan_preparing *preparing = NULL;
@@ -189,7 +182,7 @@ static void told(struct plan *plan)
         return;
     }
     preparing->plan = plan;
-    if (!plan_compile(preparing, prepare_long))
+    if (!plan_compile(preparing, prepare))
         prepare(preparing);
 }
 
