@@ -68,8 +68,8 @@ static void strike_off(struct standby *standby)
 
 /* ---- the thread ---- */
 
-/* The program may have been bound since. On another processor the thread would take the time of another
- * rank there, which no idle processor of this one makes up for. */
+/* The program may have been bound to a processor since the thread began. Elsewhere, the thread would take
+ * processor time from other ranks. */
 static void follow_program(struct standby *standby)
 {
     cpu_set_t cpus;

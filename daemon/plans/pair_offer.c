@@ -16,12 +16,9 @@ void pair_ask_offer(struct pair *pair)
 
 static void carry(const struct pair *pair, const ProtobufCBinaryData *offer)
 {
-    Tca__PeerPairOffer carried = TCA__PEER_PAIR_OFFER__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    carried.pair = pair->connection;
-    carried.offer = *offer;
-    message.body_case = TCA__MESSAGE__BODY_PEER_PAIR_OFFER;
-    message.peer_pair_offer = &carried;
+    Tca__PeerPairOffer carried =
+        BODY_OF(peer_pair_offer, .pair = pair->connection, .offer = *offer);
+    const Tca__Message message = MESSAGE_OF(PEER_PAIR_OFFER, peer_pair_offer, &carried);
     peers_tell(pair->tcad->peers, pair->node, &message);
 }
 

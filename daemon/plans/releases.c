@@ -75,14 +75,11 @@ void releases_begin(struct releases *releases)
 
 void releases_answer(struct session *session, uint32_t tag)
 {
-    Tca__Done done = TCA__DONE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     session->releasing--;
     if (++session->released < BATCH && session->releasing > 0)
         return;
-    done.also = session->released - 1;
+    Tca__Done done = BODY_OF(done, .also = session->released - 1);
+    const Tca__Message message = MESSAGE_OF(DONE, done, &done);
     session->released = 0;
-    message.body_case = TCA__MESSAGE__BODY_DONE;
-    message.done = &done;
     session_answer(session, tag, &message, NULL, 0);
 }
