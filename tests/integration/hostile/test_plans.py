@@ -363,7 +363,7 @@ for verb in ("reload", "calibrate", "drain"):
             for number, line in enumerate(out[:6]):
                 with self.subTest(number=number):
                     if number == 4 and line.startswith("-ENETDOWN"):  # the client's seat, to the other node
-                        self.assertIn("which does not lead there", line)
+                        self.assertIn("none of which leads there", line)
                     else:
                         self.assertRegex(line, r"^-EACCES step 0: region [0-9]+ of node [01] belongs to another user \(0, not 65534\)")
             for line in out[6:8]:
