@@ -96,22 +96,30 @@ static bool is_selected(const struct options *options, const struct variant *var
     return variant->rail != TCA_RAIL_PEACH2 && variant->rail != TCA_RAIL_ANY;
 }
 
-/* Collective. Without --rail, only what leads there is measured. */
-static int find_rails(struct pair *pair, const struct options *options, bool *leads)
+typedef bool routes[RAIL_COUNT][TCA_SEAT_DAEMON + 1];
+
+/* Collective. Without --rail, only what leads there is measured; the client's seat of hca leads there if
+ * both ranks may open their devices. */
+static int find_routes(struct pair *pair, const struct options *options, routes leads)
 {
-    static const enum tca_rail rails[] = {TCA_RAIL_TCP, TCA_RAIL_OFI, TCA_RAIL_HCA};
+    static const struct variant routes[] = {{TCA_RAIL_TCP, TCA_SEAT_DAEMON},
+                                            {TCA_RAIL_TCP, TCA_SEAT_CLIENT},
+                                            {TCA_RAIL_OFI, TCA_SEAT_DAEMON},
+                                            {TCA_RAIL_HCA, TCA_SEAT_DAEMON},
+                                            {TCA_RAIL_HCA, TCA_SEAT_CLIENT}};
     bool any = options->rail_name || pair->same_node;
 
     for (size_t i = 0; i < RAIL_COUNT; i++)
-        leads[i] = any;
-    for (size_t i = 0; !any && i < sizeof(rails) / sizeof(rails[0]); i++) {
-        int r = pair_leads(pair, rails[i]);
+        leads[i][TCA_SEAT_CLIENT] = leads[i][TCA_SEAT_DAEMON] = any;
+    if (any)
+        return 0;
+    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+        int r = pair_leads(pair, &routes[i]);
         if (r < 0)
             return r;
-        leads[rails[i]] = r;
+        leads[routes[i].rail][routes[i].seat] = r;
+        any |= r;
     }
-    for (size_t i = 0; i < RAIL_COUNT; i++)
-        any |= leads[i];
     if (!any && pair->me == 0)
         fprintf(stderr, "tca-bench: no rail leads from one rank to the other: %s\n",
                 tca_error_text());
@@ -126,12 +134,13 @@ static int rows(struct pair *pair, const struct options *options, FILE *json)
         {TCA_RAIL_TCP, TCA_SEAT_CLIENT, false},    {TCA_RAIL_TCP, TCA_SEAT_CLIENT, true},
         {TCA_RAIL_TCP, TCA_SEAT_DAEMON, false},    {TCA_RAIL_TCP, TCA_SEAT_DAEMON, true},
         {TCA_RAIL_OFI, TCA_SEAT_DAEMON, false},    {TCA_RAIL_OFI, TCA_SEAT_DAEMON, true},
+        {TCA_RAIL_HCA, TCA_SEAT_CLIENT, false},    {TCA_RAIL_HCA, TCA_SEAT_CLIENT, true},
         {TCA_RAIL_HCA, TCA_SEAT_DAEMON, false},    {TCA_RAIL_HCA, TCA_SEAT_DAEMON, true},
         {TCA_RAIL_PEACH2, TCA_SEAT_DAEMON, false}, {TCA_RAIL_PEACH2, TCA_SEAT_DAEMON, true},
         {TCA_RAIL_ANY, TCA_SEAT_DAEMON, false},    {TCA_RAIL_ANY, TCA_SEAT_DAEMON, true},
     };
-    bool leads[RAIL_COUNT];
-    int r = find_rails(pair, options, leads);
+    routes leads;
+    int r = find_routes(pair, options, leads);
 
     for (size_t bench = 0; r >= 0 && bench < BENCHES; bench++)
         for (size_t w = 0; w < sizeof(variants) / sizeof(variants[0]); w++) {
@@ -139,7 +148,8 @@ static int rows(struct pair *pair, const struct options *options, FILE *json)
             uint64_t sizes[SIZES_ROOM];
             size_t count = sizes_of(options, bench, variant.strided, sizes);
 
-            if (!options->bench[bench] || !is_selected(options, &variant) || !leads[variant.rail] ||
+            if (!options->bench[bench] || !is_selected(options, &variant) ||
+                !leads[variant.rail][variant.seat] ||
                 pair->same_node != (variant.rail == TCA_RAIL_SHM))
                 continue;
             if (variant.rail == TCA_RAIL_ANY)

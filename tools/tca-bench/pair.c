@@ -163,13 +163,12 @@ int pair_agree(struct pair *pair, int mine)
     return both[0] > both[1] ? both[0] : both[1];
 }
 
-int pair_leads(struct pair *pair, enum tca_rail rail)
+int pair_leads(struct pair *pair, const struct variant *variant)
 {
-    const struct variant variant = {.rail = rail};
     const struct shape shape = pair_shape(false, 8);
     struct tca_plan *plan = NULL;
     int both[2];
-    int mine = pair_plan(pair, &variant, &shape, -1, &plan);
+    int mine = pair_plan(pair, variant, &shape, -1, &plan);
     tca_plan_free(plan);
     int r = tca_allgather(pair->session, &mine, sizeof(mine), both, TCA_DEFAULT);
     return r < 0 ? r : both[0] >= 0 && both[1] >= 0;

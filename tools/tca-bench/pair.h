@@ -61,8 +61,8 @@ struct route {
 int pair_plan_route(struct pair *pair, const struct variant *variant, const struct route *route,
                     const struct shape *shape, int slot, struct tca_plan **ret_plan);
 
-/* Collective: 1 if a rail of this driver leads from each rank to the other, else 0. */
-int pair_leads(struct pair *pair, enum tca_rail rail);
+/* Collective: 1 if each rank can put to the other so, else 0. */
+int pair_leads(struct pair *pair, const struct variant *variant);
 
 /* Collective: the greater number if both ranks pass 0 or more, else the error of one of them, which
  * is printed. Required before plans are freed: a start that is complete here may not have arrived
