@@ -7,7 +7,6 @@
 #include "client/core/error.h"
 #include "client/core/session.h"
 #include "client/layout/layout.h"
-#include "client/plan/pair.h"
 #include "client/plan/parts.h"
 #include "client/plan/plan.h"
 #include "client/plan/repeat.h"
@@ -136,7 +135,6 @@ static int request_commit(struct tca_plan *plan, enum tca_seat seat, int64_t tim
     if (waits < 0)
         return waits;
 
-    pairs_settle(plan->session);
     flush_chains(plan);
     struct draft draft;
     const Tca__Message request = REQUEST(PLAN_COMMIT, plan_commit, &draft.commit);

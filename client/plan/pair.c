@@ -48,18 +48,17 @@ static void puts_lost(void *context, struct driver_peer *peer, uint64_t flow, ui
     session->pairs->news = pair->lost = true;
 }
 
-/* A device reports the end of the other process as a broken connection, and before tcad does. */
 static void peer_down(void *context, struct driver_peer *peer, int error)
 {
     struct tca *session = context;
     struct pair *pair = pair_of(session, peer);
-    if (pair && pair->via->seat->offer)
-        pair_doubt(session, pair, error);
-    else if (pair)
+    if (pair)
         pair_lose(session, pair, error);
 }
 
-/* A peer that carries nonsense loses the pair, one that has closed the connection in order needs none. */
+/* A peer that carries nonsense loses the pair, one that has closed the connection in order needs none.
+ * Devices report the end of the other process as a broken connection, too: then tcad answers the request
+ * for another one with the reason. */
 static void peer_broken(void *context, struct driver_peer *peer, int error)
 {
     struct tca *session = context;

@@ -16,7 +16,6 @@
 
 struct mapped_region;
 struct tca;
-struct tca_plan;
 
 /* An instance of a rail's driver. They live as long as the session. */
 struct pair_driver {
@@ -37,8 +36,6 @@ struct pair {
     /* reported by the driver, and not acted upon */
     bool lost; /* puts that were complete may not have arrived */
     bool down;
-    /* 0, or until when tcad may report why the connection was lost */
-    uint64_t doubt_end_ns;
     /* what tcad is to be told of its connection */
     enum { PAIR_WELL, PAIR_AGAIN /* make another one */, PAIR_GIVEN_UP } report;
     uint32_t turn;                  /* the number of that connection */
@@ -60,12 +57,6 @@ int pair_find(struct tca *session, uint64_t id, uint32_t rail, struct pair **ret
 /* The driver's name for a region of this session. */
 int pair_region(const struct pair_driver *via, struct mapped_region *region,
                 struct driver_region **ret_region);
-
-/* Before a plan is committed, which gets another pair where a connection has ended: does not wait for
- * tcad to report why. */
-void pairs_settle(struct tca *session);
-/* Whether tcad may yet report why a connection that the plan puts over has ended. */
-bool pairs_doubt(const struct tca_plan *plan);
 
 /* PAIR, PAIR_GONE, LANDING, UNLANDING. May take descriptors from the frame. */
 void pair_event(struct tca *session, const Tca__Event *event, struct frame *frame);

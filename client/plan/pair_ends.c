@@ -1,7 +1,6 @@
 /* Pairs that end: the driver loses the connection, or tcad reports an end. Plans that put over them break. */
 #include <errno.h>
 
-#include "client/core/clock.h"
 #include "client/core/session.h"
 #include "client/plan/pair_internal.h"
 #include "client/plan/plan.h"
@@ -45,13 +44,6 @@ void pair_lose(struct tca *session, struct pair *pair, int error)
     session->pairs->reports = session->pairs->news = pair->down = true;
 }
 
-void pair_doubt(struct tca *session, struct pair *pair, int error)
-{
-    pair->error = pair->error ? pair->error : error;
-    pair->doubt_end_ns = clock_now_ns() + DOUBT_NS;
-    session->pairs->news = true;
-}
-
 static void break_plans(struct tca *session, struct pair *pair)
 {
     if (pair->lost)
@@ -66,48 +58,14 @@ static void break_plans(struct tca *session, struct pair *pair)
 void pairs_take_news(struct tca *session)
 {
     session->pairs->news = false;
-    for (struct pair *pair = session->pairs->pairs; pair; pair = pair->next) {
-        const bool in_doubt = pair->doubt_end_ns > 0;
-        if (in_doubt && clock_left(pair->doubt_end_ns) > 0) {
-            session->pairs->news = true; /* look again */
-            continue;
-        }
-        pair->doubt_end_ns = 0;
-        if (in_doubt)
-            pair_lose(session, pair, pair->error);
-        break_plans(session, pair);
-    }
-}
-
-void pairs_settle(struct tca *session)
-{
-    if (!session->pairs)
-        return;
-    standby_enter(session->standby);
     for (struct pair *pair = session->pairs->pairs; pair; pair = pair->next)
-        pair->doubt_end_ns = pair->doubt_end_ns > 0; /* it has passed */
-    pairs_take_news(session);
-    pairs_report(session);
-    standby_leave(session->standby);
+        break_plans(session, pair);
 }
 
 void pair_gone(struct tca *session, struct pair *pair, const char *text)
 {
-    pair->doubt_end_ns = 0;
     if (pair->error == -ENETDOWN)
         break_plans(session, pair);
     pair->lost = pair->down = false;
     pair_break_plans(session, pair, false, text);
-}
-
-bool pairs_doubt(const struct tca_plan *plan)
-{
-    bool in_doubt = false;
-    if (!plan->paired)
-        return false;
-    standby_enter(plan->session->standby);
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        in_doubt |= plan->units[i].pair && plan->units[i].pair->doubt_end_ns > 0;
-    standby_leave(plan->session->standby);
-    return in_doubt;
 }

@@ -62,7 +62,10 @@ static int exchange_offers(struct pair *pair, const Tca__Pair *event)
 
 static void connect_processes(struct tca *session, struct pair *pair, const Tca__Pair *event)
 {
-    pair->awaited |= event->dialled && event->offer.len == 0;
+    pair->awaited |= event->dialled && event->offer.len == 0 && event->turn == 0;
+    pair->turn = event->turn;
+    if (pair->report == PAIR_AGAIN)
+        pair->report = PAIR_WELL;
     if (exchange_offers(pair, event) < 0 && !pair->error) {
         pair->via->driver->ops->peer_fail(pair->via->driver, pair->peer, -ENETDOWN);
         pair_lose(session, pair, -ENETDOWN);
@@ -169,7 +172,7 @@ static struct pair *end(struct tca *session, uint64_t id, int error)
     pairs_take_locked(session->pairs); /* it still counts */
     free_landings(session, pair);
     pair->ended = true;
-    if (!pair->error || pair->doubt_end_ns > 0)
+    if (!pair->error)
         pair->error = error;
     pair->via->driver->ops->peer_fail(pair->via->driver, pair->peer, pair->error);
     return pair;

@@ -58,8 +58,6 @@ bool pairs_are_busy(const struct pairs *pairs);
 void pair_lose(struct tca *session, struct pair *pair, int error);
 /* tcad has ended the pair. */
 void pair_gone(struct tca *session, struct pair *pair, const char *text);
-/* The same, but tcad may yet report why. Either thread. */
-void pair_doubt(struct tca *session, struct pair *pair, int error);
 /* Breaks the plans of pairs that have ended. On the program's thread, with the lock. */
 void pairs_take_news(struct tca *session);
 /* Tells tcad what it is to know of pairs. What cannot be sent now is sent later. Either thread. */

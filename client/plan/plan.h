@@ -92,7 +92,7 @@ struct unit {
     uint32_t kind;            /* of the plan's trial */
 };
 
-/* How long tcad has to report why memory or a connection is gone: the default of
+/* How long tcad has to report why memory is gone: the default of
  * control.heartbeat_timeout, after which a node is down. */
 #define DOUBT_NS UINT64_C(5000000000)
 

@@ -33,12 +33,11 @@ static void finish(struct tca_plan *plan)
 
 /* ---- failures in doubt ---- */
 
-/* A driver tells that memory or a connection is gone, and cannot tell whether its process has ended. tcad breaks the plan
+/* A driver tells that memory is gone, and cannot tell whether its process has ended. tcad breaks the plan
  * with the reason (-ESTALE, -EOWNERDEAD, -EHOSTDOWN), which may arrive later. */
 static bool in_doubt(const struct tca_plan *plan)
 {
-    return !plan->broken && !plan->session->control.lost &&
-           (plan->status == -ESTALE || (plan->status == -ENETDOWN && pairs_doubt(plan)));
+    return !plan->broken && !plan->session->control.lost && plan->status == -ESTALE;
 }
 
 void plan_finish(struct tca_plan *plan)

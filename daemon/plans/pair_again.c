@@ -1,6 +1,7 @@
 /* Another connection for a pair whose connection has broken. Either process may notice that first. The
- * node that accepts connections expects one, with another secret, and says so; the other one dials. A
- * number for each connection tells new reports from old ones. */
+ * node that accepts connections expects one, with another secret if the daemons make it, and says so; the
+ * other one dials, or asks its process for another offer. A number for each connection tells new reports
+ * from old ones. */
 #include <errno.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ static void tell_other(const struct pair *pair)
     Tca__Message message = TCA__MESSAGE__INIT;
     again.pair = pair->connection;
     again.turn = pair->turn;
-    if (!pair->dials)
+    if (!pair->dials && pairs_are_made(pair->tcad, pair->rail))
         again.secret = (ProtobufCBinaryData){sizeof pair->secret, (uint8_t *)pair->secret};
     message.body_case = TCA__MESSAGE__BODY_PEER_PAIR_AGAIN;
     message.peer_pair_again = &again;
@@ -51,9 +52,9 @@ void pair_lost(struct session *session, const Tca__PairLost *lost)
     struct pair *pair = pair_find(session->tcad, lost->pair);
     if (!pair || pair->session != session->id)
         return;
-    if (!lost->again || !pairs_are_made(pair->tcad, pair->rail))
+    if (!lost->again)
         pair_give_up(pair, -ENETDOWN);
-    else if (lost->turn != pair->turn || pair->expected || pair->dialling)
+    else if (lost->turn != pair->turn || pair->expected || pair->dialling || pair->asked)
         return; /* there is another one, or will be */
     else if (!pair->dials)
         expect(pair);
@@ -66,18 +67,22 @@ void pair_lost(struct session *session, const Tca__PairLost *lost)
 void pairs_again(struct tcad *tcad, uint32_t node, const Tca__PeerPairAgain *again)
 {
     struct pair *pair = pair_of_connection(tcad, again->pair);
-    if (!pair || pair->node != node || again->turn < pair->turn || pair->dialling ||
-        !pairs_are_made(tcad, pair->rail))
+    if (!pair || pair->node != node || again->turn < pair->turn || pair->dialling || pair->asked)
         return;
-    if (!pair->dials) {
-        if (!pair->expected || again->turn > pair->turn)
-            expect(pair);
+    const bool is_later = again->turn > pair->turn;
+    pair->turn = again->turn;
+    if (!pair->dials && pair->expected && !is_later) {
+        tell_other(pair); /* it was dialling when it was told */
         return;
     }
-    if (again->secret.len != sizeof pair->secret)
+    if (!pair->dials) {
+        expect(pair);
         return;
-    pair->turn = again->turn;
-    memcpy(pair->secret, again->secret.data, sizeof pair->secret);
+    }
+    if (again->secret.len != pairs_secret_bytes(tcad, pair->rail))
+        return;
+    if (again->secret.len > 0)
+        memcpy(pair->secret, again->secret.data, sizeof pair->secret);
     if (pair_dial(pair) < 0)
         pair_give_up(pair, -ENETDOWN);
 }

@@ -8,8 +8,7 @@
  * node, or when one of the two gives it up; the next plan makes another one.
  *
  * Over rails with devices that processes drive, the processes connect: to dial, the daemon asks its
- * process for an offer, which it carries to the other process, and the answer back (pair_offer.c). A
- * connection that breaks ends the pair.
+ * process for an offer, which it carries to the other process, and the answer back (pair_offer.c).
  */
 #pragma once
 

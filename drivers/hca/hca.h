@@ -20,8 +20,8 @@
  * A write with an invalid key would fail the connection, and with it the puts of other users. So the
  * key of a freed region stays valid until each peer has stopped (hca_recall.c).
  *
- * A connection that fails is not repaired: puts in flight complete with -ENETDOWN, and the owner makes
- * a new peer. While a put or flush waits for a count, the driver makes sure that the other end is
+ * Between daemons, a connection that fails is not repaired: puts in flight complete with -ENETDOWN, and
+ * the owner makes a new peer. Between processes, it gets another queue pair (hca_again.c). While a put or flush waits for a count, the driver makes sure that the other end is
  * still there (hca_alive.c). Before a queue pair is destroyed, it is stopped and the completion queue emptied, so
  * that a message that the device has acknowledged is never lost.
  *
@@ -35,214 +35,7 @@
  */
 #pragma once
 
-#include <infiniband/verbs.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-
-#include "drivers/credits.h"
-#include "drivers/driver.h"
-#include "drivers/hca/config.h"
-#include "drivers/hca/hca_wire.h"
-#include "drivers/landings.h"
-#include "drivers/packed.h"
-#include "drivers/rnic/port.h"
-#include "drivers/seat.h"
-#include "drivers/window.h"
-
-enum {
-    HCA_SEGMENT_BYTES = 8192,    /* the default */
-    HCA_COPY_BYTES = 512,        /* shorter puts are copied */
-    HCA_BLOCK_BYTES = 2048,      /* mean length of blocks from which writing each is cheaper */
-    HCA_BLOCKS_MAX = 1024,       /* of a list, in which a write has to search */
-    HCA_REQUESTS = 128,          /* work requests in a send queue */
-    HCA_CHAIN = 16,              /* of a doorbell */
-    HCA_CHAIN_BYTES = 256 << 10, /* then other flows get their turn */
-    HCA_SGES = 8,                /* of a request */
-    HCA_QUIET = 32,              /* requests without a completion before one that asks for it */
-    HCA_INLINE_BYTES = 128,
-    HCA_POLL = 16,           /* completions at a time */
-    HCA_CQ_MAX = 1 << 17,    /* entries */
-    HCA_EVENTS_EVERY = 4096, /* rounds without sleep: look for events of the device, */
-    HCA_SLEEPS_MAX = 8,      /* or after so many sleeps */
-    HCA_TIMEOUT = 16,        /* 4.096 us * 2^16 = 0.27 s until a packet is sent again, */
-    HCA_RETRIES = 6,         /* so often; soft-RoCE takes 7, the most, for ever */
-    HCA_RECALLED_KEPT = 256, /* recalled regions that a peer remembers */
-};
-
-/* What queue pairs and memory have to have in common. */
-struct hca_domain {
-    struct ibv_pd *pd;
-    uint32_t users; /* under the driver's lock */
-};
-
-struct hca_region {
-    struct hca_domain *domain; /* NULL: of a process, which registers it for its peers only */
-    struct ibv_mr *mr;
-    bool remote; /* peers may write there */
-    uint8_t *base;
-    uint64_t length_bytes;
-    void (*gone)(void *context); /* struct driver_memory */
-    void *context;
-    uint64_t number; /* unique in the instance */
-    bool told;       /* peers may know its key */
-    uint64_t recall; /* its number among the recalled regions */
-    struct hca_region *next;
-    struct hca_region *parts; /* registered by themselves, under the driver's lock */
-    struct hca_region *next_part;
-    uint32_t users; /* of a part: landings and puts */
-};
-
-/* A part of a region, for peers in this domain. bytes: 0: all of the region. */
-struct hca_part {
-    struct hca_domain *domain;
-    bool remote;
-    uint64_t offset_bytes, bytes;
-};
-
-struct hca_landing {
-    struct hca_region *region,
-        *part; /* the part has the key that peers use; it may be the region. NULL: nobody has asked */
-    uint64_t offset_bytes, part_offset_bytes, part_bytes;
-    struct packed target;  /* size 0: a notification without data */
-    struct hca_peer *from; /* between processes: the only one that may put here */
-    uint32_t index, generation;
-    bool notify, numbered; /* numbered: by hca_seat_landing() */
-    uint64_t token;
-};
-
-struct hca_put {
-    struct window_put base; /* first */
-    struct hca_peer *peer;
-    struct packed source;
-    struct hca_region *region_of,
-        *part; /* of the source; part NULL: cannot be read by the device */
-    uint32_t lkey;
-    bool unknown;                /* nothing is sent before its landing was found */
-    bool gone;                   /* and that is gone */
-    bool writable;               /* can take the path WRITE */
-    bool writes;                 /* takes it */
-    bool copied;                 /* short: goes into a message's buffer */
-    uint64_t target_address;     /* WRITE: of the target's bytes or, with blocks, of its layout */
-    const struct layout *blocks; /* WRITE: of the target; NULL: contiguous */
-    uint32_t rkey;
-    uint32_t landing, generation;
-    uint64_t region;              /* of the target */
-    struct hca_put *next, **link; /* in one of the peer's lists, or NULL */
-};
-
-/* A request that the device will report, and with it all before it. */
-struct hca_signal {
-    struct hca_put *put; /* waits for it; or NULL */
-    uint64_t requests;   /* posted up to and including this one */
-};
-
-struct hca_peer {
-    struct hca_driver *hca;
-    struct hca_domain *domain;
-    struct hca_address address;
-    struct ibv_qp *qp; /* NULL: was destroyed, or not made yet */
-    uint32_t psn;
-    bool answered; /* can send */
-    uint32_t inline_bytes, segment_bytes;
-    uint8_t *buffers; /* HCA_RECEIVES of the driver's segment_bytes, HCA_WINDOW of them for sending,
-                         HCA_COUNTS heads */
-    uint64_t buffers_bytes;
-    struct ibv_mr *buffers_mr;
-
-    struct window window; /* of messages */
-    struct window_piece pieces[HCA_WINDOW];
-    uint64_t telling;          /* a count up to here was asked for */
-    bool ask;                  /* a flush waits for a count that nobody has asked for */
-    uint64_t posted, reported; /* requests */
-    uint64_t quiet;            /* posted since the last signal */
-    struct hca_signal signals[HCA_REQUESTS];
-    uint32_t signals_made, signals_done;
-
-    bool looked; /* somebody waited for a count at the last look: see hca_alive.c */
-    uint64_t looked_counted;
-
-    uint32_t received; /* index of the buffer of the next message */
-    struct credits credits;
-    bool asked;      /* the peer waits for the count */
-    uint32_t counts; /* sent */
-
-    /* between processes */
-    uint64_t grant;
-    bool dials;                           /* sends first */
-    bool listens;                         /* sends when it has received something */
-    bool may_answer;                      /* some of the questions */
-    struct hca_find finds[HCA_FINDS_MAX]; /* its questions that were not answered */
-    unsigned find_count;
-    struct hca_put *unasked, *awaited; /* its puts of which the landing is unknown */
-    unsigned awaited_count;
-
-    /* its prepared puts that can take the path WRITE; between processes: all whose landing is known */
-    struct hca_put *writes;
-    uint64_t recalled[HCA_RECALLED_KEPT]; /* regions of the peer that it freed recently */
-    uint32_t recalled_next;
-    uint64_t recall_sent,
-        recall_done;      /* regions that the peer was told of; has stopped writing to */
-    uint64_t recall_made; /* messages made when it was told */
-
-    int error;   /* it is lost */
-    int failing; /* is to be lost in the next round */
-    bool told;   /* peer_down() was called, or the owner has failed it */
-    struct hca_peer *next_active, **active_link; /* has something to do; else NULL */
-    struct hca_peer *next, *previous;            /* in the driver's list, under the lock */
-    struct hca_peer *next_dead;
-};
-
-struct hca_driver {
-    struct driver driver; /* first */
-    bool seat;            /* in a process: drivers/seat.h */
-    bool inherited;       /* by a forked child, which must not touch the device */
-    struct ibv_context *context;
-    struct hca_domain *domain; /* in a process: NULL */
-    struct ibv_comp_channel *channel;
-    struct ibv_cq *cq;
-    int epoll_fd;
-    uint8_t port, gid_index;
-    unsigned sges;
-    uint32_t segment_bytes;
-    struct hca_address address;
-    struct landings landings;
-    uint32_t landing_last; /* in a process: the newest generation */
-    struct hca_peer *active;
-    struct hca_peer *dead; /* disconnected, not yet freed */
-    bool fresh;            /* a peer was activated since the last round */
-    bool armed;            /* the device is to announce a completion, and none has come since */
-    bool announced;        /* one has come: its announcement is there, or on the way */
-    bool slept;            /* the owner may have slept since the last round */
-    unsigned rounds;       /* since the last look at what is rare */
-    struct ibv_wc early[HCA_POLL]; /* completions that arm() has found */
-    int early_count;
-    int broken;                   /* the device is gone */
-    uint64_t recalls;             /* regions that were recalled */
-    struct hca_region *recalling; /* those that a peer may still write to, in order */
-    struct hca_region **recalling_last;
-    int freed_fd;
-    atomic_bool freed_any;
-    int look_fd;      /* a timer */
-    uint64_t look_ns; /* when it expires; 0: never */
-
-    pthread_mutex_t lock;
-    struct hca_peer *peers;
-    struct hca_driver *next_seat; /* of this process */
-    uint32_t cq_left;             /* entries that no peer can fill */
-    uint64_t regions;             /* made */
-    struct hca_region *freed;     /* to be recalled, in order */
-    struct hca_region **freed_last;
-};
-
-static inline struct hca_driver *hca_of(struct driver *driver)
-{
-    return (struct hca_driver *)driver;
-}
-static inline bool hca_same(struct hca_id a, struct hca_id b)
-{
-    return a.word[0] == b.word[0] && a.word[1] == b.word[1];
-}
+#include "drivers/hca/hca_types.h"
 
 /* hca_open.c */
 /* An instance for this port, which it takes over. cq_entries: at most so many. */
@@ -305,10 +98,22 @@ void hca_alive_deinit(struct hca_driver *hca);
 void hca_alive_watch(struct hca_driver *hca);
 void hca_alive_look(struct hca_driver *hca);
 
+/* hca_again.c: another queue pair for a process's peer */
+/* Whether the peer, whose queue pair was destroyed, can get another one. */
+bool hca_again_possible(const struct hca_peer *peer);
+/* What was put waits for it. */
+void hca_again_pause(struct hca_peer *peer);
+/* It is to be connected, and the other end has received so many pieces. -EPROTO: it cannot have. */
+int hca_again_check(const struct hca_peer *peer, uint64_t counted);
+void hca_again_resume(struct hca_peer *peer, uint64_t counted);
+/* Sends again what was lost: 0 or -EAGAIN. */
+int hca_again_run(struct hca_peer *peer);
+
 /* hca_connect.c */
 /* A peer without a queue pair, in the driver's list. Consumes the domain. */
 int hca_peer_new(struct hca_driver *hca, struct hca_domain *domain, struct hca_peer **ret_peer);
 int hca_peer_offer(struct hca_peer *peer, struct hca_offer *ret_offer);
+bool hca_port_is_active(const struct hca_driver *hca);
 bool hca_address_is_good(const struct hca_driver *hca, const struct hca_address *address);
 /* The other end, whose offer this is, is at this address. -EPROTO. */
 int hca_peer_join(struct hca_peer *peer, const struct hca_address *address,
@@ -365,6 +170,8 @@ int hca_puts_pump(struct hca_peer *peer, unsigned budget);
 
 /* hca_write.c: the next writes of a put; see window_make. */
 int hca_write(struct hca_put *put);
+/* The next writes of a put that is written again, for this piece. 1: these were the last; 0, -EAGAIN. */
+int hca_write_again(struct hca_put *put, const struct hca_piece *piece);
 
 /* hca_send.c */
 /* A chain of requests; put: NULL, or waits until the device has reported them. 0, -EAGAIN (no room)
@@ -372,13 +179,19 @@ int hca_write(struct hca_put *put);
 int hca_send_chain(struct hca_peer *peer, struct ibv_send_wr *requests, unsigned count,
                    struct hca_put *put);
 bool hca_send_has_room(const struct hca_peer *peer, unsigned requests);
+/* The next piece of the window, to be filled in. NULL: no room, or none may be made now. */
+struct hca_piece *hca_next_piece(struct hca_peer *peer);
+/* Sends the message of this number again. */
+int hca_send_again(struct hca_peer *peer, uint64_t number);
+/* Puts a message in the place of a piece, which says nothing. */
+void hca_send_instead(struct hca_peer *peer, uint64_t number);
 /* The next message of a put; see window_make. */
 int hca_send_piece(struct hca_put *put);
 /* A message without a landing. put: NULL, or waits until the device has reported it. */
 int hca_send_notice(struct hca_peer *peer, enum hca_kind kind, const void *payload, uint32_t bytes,
                     struct hca_put *put);
 /* Adds a message to the window: that of the chain that was just sent. flags: of its head. */
-void hca_send_count(struct hca_peer *peer, struct window_piece *piece, unsigned flags);
+void hca_send_count(struct hca_peer *peer, struct hca_piece *piece, unsigned flags);
 /* Sends what is owed: a question for the count, a count. */
 int hca_send_owed(struct hca_peer *peer);
 
@@ -387,8 +200,10 @@ int hca_receive(struct hca_peer *peer, const struct ibv_wc *completion);
 int hca_receive_post(struct hca_peer *peer, uint32_t buffer);
 
 /* hca_progress.c */
-/* Ends everything that was put to a peer, at once. */
+/* Ends everything that was put to a peer, at once, unless it can get another queue pair. */
 void hca_peer_end(struct hca_driver *hca, struct hca_peer *peer);
+/* Stops and destroys the queue pair, after all that the device has acknowledged was taken. */
+void hca_peer_take_last(struct hca_driver *hca, struct hca_peer *peer);
 int hca_progress(struct driver *driver, unsigned budget);
 int hca_event_fd(struct driver *driver);
 int hca_arm(struct driver *driver);

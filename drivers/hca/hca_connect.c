@@ -52,6 +52,8 @@ static void strike(struct hca_driver *hca, struct hca_peer *peer)
 static int make_buffers(struct hca_peer *peer)
 {
     const struct hca_driver *hca = peer->hca;
+    if (peer->buffers_mr)
+        return 0;
     peer->buffers_bytes = (uint64_t)(HCA_RECEIVES + HCA_WINDOW) * hca->segment_bytes +
                           HCA_COUNTS * sizeof(struct hca_head);
     /* shared: after a fork, the device's pages are still this process's */
@@ -85,6 +87,8 @@ static int make_queues(struct hca_peer *peer)
     }
     if (!peer->qp)
         return -errno;
+    peer->qpn = peer->qp->qp_num;
+    peer->received = 0;
     peer->inline_bytes = init.cap.max_inline_data;
     struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_INIT,
                                      .port_num = hca->port,
@@ -131,7 +135,7 @@ int hca_peer_offer(struct hca_peer *peer, struct hca_offer *ret_offer)
     return 0;
 }
 
-static bool port_is_active(const struct hca_driver *hca)
+bool hca_port_is_active(const struct hca_driver *hca)
 {
     struct ibv_port_attr attributes;
     return ibv_query_port(hca->context, hca->port, &attributes) == 0 &&
@@ -148,7 +152,7 @@ int hca_peer_connect(struct driver *driver, const void *address, size_t address_
     memcpy(&other, address, sizeof other);
     if (!hca_address_is_good(hca, &other))
         return -EINVAL;
-    if (!port_is_active(hca))
+    if (!hca_port_is_active(hca))
         return -ENETDOWN;
     struct hca_offer offer;
     struct hca_peer *peer;

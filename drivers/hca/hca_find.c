@@ -16,7 +16,7 @@ enum { TELL_UNASKED = 2 }; /* hca_find.writes, of what is kept here only */
 
 static bool has_room(const struct hca_peer *peer)
 {
-    return !window_is_full(&peer->window) && hca_send_has_room(peer, 1);
+    return !peer->paused && !window_is_full(&peer->window) && hca_send_has_room(peer, 1);
 }
 
 bool hca_finds_rest(const struct hca_peer *peer)

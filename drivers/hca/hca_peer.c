@@ -23,7 +23,7 @@ void hca_peer_deactivate(struct hca_peer *peer)
 bool hca_peer_rests(const struct hca_peer *peer)
 {
     return !window_next_put(&peer->window) && !peer->ask && !peer->asked && peer->failing == 0 &&
-           hca_finds_rest(peer);
+           !peer->paused && hca_finds_rest(peer);
 }
 
 /* The queue pair lives on for a moment: see reap() in hca_progress.c. */
@@ -35,6 +35,7 @@ void hca_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)
     if (peer->qp)
         hca_peer_stop(peer);
     peer->error = peer->error < 0 ? peer->error : -ENOTCONN;
+    hca->recall_news = true;
     pthread_mutex_lock(&hca->lock);
     peer->answered = false;
     pthread_mutex_unlock(&hca->lock);
@@ -63,13 +64,29 @@ void hca_peer_fail(struct driver *driver, struct driver_peer *driver_peer, int e
     hca_peer_activate(peer);
 }
 
+/* Of a peer that waits for another queue pair: the device has nothing to report of these. */
+static void end_unsent(struct hca_peer *peer, uint64_t first, int error)
+{
+    for (uint64_t n = first; n < peer->window.made; n++) {
+        struct hca_piece *piece = &peer->pieces[n % HCA_WINDOW];
+        struct hca_put *put = piece->immediate ? piece->writes : NULL;
+        piece->writes = NULL;
+        if (!put)
+            continue;
+        put->base.error = put->base.error < 0 ? put->base.error : error;
+        window_put_check(&put->base);
+    }
+}
+
 /* A put can wait for requests and for messages; it is not freed before it waits for neither. */
 void hca_peer_lose(struct hca_peer *peer, int error)
 {
     const struct driver_events *events = &peer->hca->driver.events;
     const uint32_t end = peer->signals_made;
+    const uint64_t first = peer->window.counted;
     hca_peer_deactivate(peer);
     peer->error = error;
+    peer->hca->recall_news = true;
     for (uint32_t i = peer->signals_done; i != end; i++) {
         struct hca_put *put = peer->signals[i % HCA_REQUESTS].put;
         if (put && put->base.error == 0)
@@ -77,12 +94,15 @@ void hca_peer_lose(struct hca_peer *peer, int error)
     }
     window_fail(&peer->window, events, (struct driver_peer *)peer, peer->told, error);
     while (peer->signals_done != end) {
-        struct hca_put *put = peer->signals[peer->signals_done++ % HCA_REQUESTS].put;
-        if (!put)
+        const struct hca_signal signal = peer->signals[peer->signals_done++ % HCA_REQUESTS];
+        if (!signal.put)
             continue;
-        put->base.pending--;
-        window_put_check(&put->base);
+        if (signal.piece >= first)
+            peer->pieces[signal.piece % HCA_WINDOW].writes = NULL;
+        signal.put->base.pending--;
+        window_put_check(&signal.put->base);
     }
+    end_unsent(peer, first, error);
     if (!peer->told && events->peer_down)
         events->peer_down(events->context, (struct driver_peer *)peer, error);
     peer->told = true;

@@ -13,6 +13,8 @@ static void take_sent(struct hca_peer *peer)
     const struct hca_signal signal = peer->signals[peer->signals_done++ % HCA_REQUESTS];
     peer->reported = signal.requests;
     if (signal.put) {
+        if (signal.piece >= peer->window.counted)
+            peer->pieces[signal.piece % HCA_WINDOW].writes = NULL;
         signal.put->base.pending--;
         window_put_check(&signal.put->base);
     }
@@ -23,12 +25,15 @@ static void take(const struct ibv_wc *completion)
 {
     struct hca_peer *peer = (struct hca_peer *)(uintptr_t)(completion->wr_id & ~UINT64_C(1));
     int r = 0;
+    if (completion->qp_num != peer->qpn)
+        return;
     if (completion->status != IBV_WC_SUCCESS)
         r = -ENETDOWN;
     else if (completion->wr_id & 1)
         r = hca_receive(peer, completion);
     else
         take_sent(peer);
+    peer->garbled |= r == -EPROTO;
     if (r < 0)
         hca_peer_break(peer, -ENETDOWN);
 }
@@ -58,17 +63,34 @@ static int take_completions(struct hca_driver *hca, unsigned most, bool *ret_emp
 
 /* ---- peers ---- */
 
-/* What the device has acknowledged is taken first, and what it reads is complete last. */
-void hca_peer_end(struct hca_driver *hca, struct hca_peer *peer)
+void hca_peer_take_last(struct hca_driver *hca, struct hca_peer *peer)
 {
+    const int failing = peer->failing;
     bool empty;
     if (peer->qp && !hca->inherited) {
         hca_peer_stop(peer);
         take_completions(hca, (unsigned)hca->cq->cqe, &empty);
         ibv_destroy_qp(peer->qp);
+        peer->qp = NULL;
+        take_completions(hca, (unsigned)hca->cq->cqe, &empty); /* it was still receiving */
     }
     peer->qp = NULL;
-    hca_peer_lose(peer, peer->failing);
+    peer->qpn = 0;
+    peer->failing = failing;
+}
+
+/* What the device has acknowledged is taken first, and what it reads is complete last. */
+void hca_peer_end(struct hca_driver *hca, struct hca_peer *peer)
+{
+    const struct driver_events *events = &hca->driver.events;
+    hca_peer_take_last(hca, peer);
+    if (!hca_again_possible(peer)) {
+        hca_peer_lose(peer, peer->failing);
+        return;
+    }
+    peer->failing = 0;
+    hca_again_pause(peer);
+    events->peer_broken(events->context, (struct driver_peer *)peer, -ENETDOWN);
 }
 
 static int work(struct hca_driver *hca, unsigned budget)
@@ -83,6 +105,8 @@ static int work(struct hca_driver *hca, unsigned budget)
             continue;
         }
         if (peer->answered) {
+            if (peer->paused)
+                hca_again_run(peer);
             moved += hca_puts_pump(peer, budget);
             if (!hca_finds_rest(peer))
                 hca_finds_run(peer);

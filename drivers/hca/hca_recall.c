@@ -4,7 +4,7 @@
  * (RECALL) that names the region: the peer writes there no more, and as the connection keeps the
  * order, all that it had written has arrived before its count. A peer that is lost needs no message,
  * because its queue pair takes no packets. Until then, the pages stay pinned and belong to nobody
- * else.
+ * else. Between processes, what a peer has no key to does not wait for it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -64,6 +64,7 @@ static void take_freed(struct hca_driver *hca)
         *hca->recalling_last = freed;
         hca->recalling_last = &freed->next;
     }
+    hca->recall_news = true;
 }
 
 /* Names the next regions to a peer that has confirmed the earlier ones. */
@@ -79,8 +80,10 @@ static void tell(struct hca_peer *peer)
             numbers[count++] = region->number;
         last = region->recall;
     }
-    if (count == 0) /* they are of other peers */
+    if (count == 0) { /* they are of other peers */
         peer->recall_sent = peer->recall_done = last;
+        peer->hca->recall_news = true;
+    }
     if (count == 0 ||
         hca_send_notice(peer, HCA_RECALL, numbers, (uint32_t)(count * sizeof numbers[0]), NULL) < 0)
         return;
@@ -88,40 +91,65 @@ static void tell(struct hca_peer *peer)
     peer->recall_made = peer->window.made;
 }
 
-/* The last of the regions that no peer writes to any more. */
-static uint64_t tell_all(struct hca_driver *hca)
+static void tell_all(struct hca_driver *hca)
 {
-    uint64_t done = hca->recalls;
     pthread_mutex_lock(&hca->lock);
     for (struct hca_peer *peer = hca->peers; peer; peer = peer->next) {
-        if (!peer->answered || peer->error < 0)
+        if (!peer->answered || peer->error < 0 || peer->window.counted < peer->recall_made)
             continue;
-        if (peer->window.counted >= peer->recall_made) {
-            peer->recall_done = peer->recall_sent;
-            if (peer->recall_done < hca->recalls)
-                tell(peer);
-        }
-        done = peer->recall_done < done ? peer->recall_done : done;
+        hca->recall_news |= peer->recall_done < peer->recall_sent;
+        peer->recall_done = peer->recall_sent;
+        if (peer->recall_done < hca->recalls)
+            tell(peer);
     }
     pthread_mutex_unlock(&hca->lock);
-    return done;
+}
+
+/* A paused peer will be able to write again. */
+static bool may_write(const struct hca_peer *peer, const struct hca_region *region)
+{
+    return (peer->answered || peer->paused) && peer->error == 0 &&
+           (!peer->hca->seat || !region->domain || region->domain == peer->domain) &&
+           peer->recall_done < region->recall;
+}
+
+static bool is_written(struct hca_driver *hca, const struct hca_region *region)
+{
+    pthread_mutex_lock(&hca->lock);
+    const struct hca_peer *peer = hca->peers;
+    while (peer && !may_write(peer, region))
+        peer = peer->next;
+    pthread_mutex_unlock(&hca->lock);
+    return peer;
+}
+
+static int free_recalled(struct hca_driver *hca)
+{
+    struct hca_region **link = &hca->recalling;
+    int freed = 0;
+    while (*link) {
+        struct hca_region *region = *link;
+        if (is_written(hca, region)) {
+            link = &region->next;
+            continue;
+        }
+        *link = region->next;
+        hca_region_free(hca, region);
+        freed++;
+    }
+    hca->recalling_last = link;
+    return freed;
 }
 
 int hca_recall_run(struct hca_driver *hca)
 {
-    int freed = 0;
     if (atomic_load_explicit(&hca->freed_any, memory_order_relaxed))
         take_freed(hca);
-    const uint64_t done = tell_all(hca);
-    while (hca->recalling && hca->recalling->recall <= done) {
-        struct hca_region *region = hca->recalling;
-        hca->recalling = region->next;
-        if (!hca->recalling)
-            hca->recalling_last = &hca->recalling;
-        hca_region_free(hca, region);
-        freed++;
-    }
-    return freed;
+    tell_all(hca);
+    if (!hca->recall_news)
+        return 0;
+    hca->recall_news = false;
+    return free_recalled(hca);
 }
 
 /* No queue pair is left. */

@@ -73,7 +73,8 @@ static int take_message(struct hca_peer *peer, uint8_t *buffer, uint32_t bytes)
     if (bytes < sizeof head)
         return -EPROTO;
     memcpy(&head, buffer, sizeof head);
-    if (head.length_bytes != bytes - sizeof head || head.counted > peer->window.made)
+    if (head.length_bytes != bytes - sizeof head ||
+        head.counted > (peer->paused ? peer->again : peer->window.made))
         return -EPROTO;
     int r = 0;
     if (head.kind == HCA_PIECE)
@@ -112,7 +113,7 @@ int hca_receive(struct hca_peer *peer, const struct ibv_wc *completion)
     }
     if (r < 0 || peer->error < 0)
         return r;
-    r = hca_receive_post(peer, index);
+    r = peer->qp ? hca_receive_post(peer, index) : 0;
     peer->asked |= credits_due(&peer->credits, HCA_WINDOW / 4, UINT64_MAX);
     if (peer->listens) {
         peer->listens = false;

@@ -109,12 +109,20 @@ static int offer(struct driver *driver, struct driver_peer *driver_peer, bool di
 {
     struct hca_peer *peer = (struct hca_peer *)driver_peer;
     struct hca_seat_offer made = {.address = peer->hca->address};
-    if (peer->error < 0 || peer->qp)
-        return peer->error < 0 ? peer->error : -EALREADY;
-    int r = hca_peer_offer(peer, &made.offer);
+    if (peer->error < 0 || peer->failing < 0)
+        return peer->error < 0 ? peer->error : peer->failing;
+    if (peer->qp) { /* the other end has lost it */
+        hca_peer_take_last(peer->hca, peer);
+        hca_again_pause(peer);
+    }
+    int r = peer->garbled                   ? -EPROTO
+            : hca_port_is_active(peer->hca) ? hca_peer_offer(peer, &made.offer)
+                                            : -ENETDOWN;
     if (r < 0)
         return r;
     peer->dials = dials;
+    made.counted = peer->credits.counted;
+    credits_reported(&peer->credits);
     memcpy(ret_offer, &made, sizeof made);
     return sizeof made;
 }
@@ -127,11 +135,13 @@ int hca_seat_answer(struct hca_peer *peer, const void *bytes, size_t count)
     if (count != sizeof other || !peer->qp || peer->answered || peer->listens)
         return -EPROTO;
     memcpy(&other, bytes, sizeof other);
-    int r = hca_address_is_good(peer->hca, &other.address)
-                ? hca_peer_join(peer, &other.address, &other.offer)
-                : -EPROTO;
+    int r = hca_address_is_good(peer->hca, &other.address) ? hca_again_check(peer, other.counted)
+                                                           : -EPROTO;
+    if (r == 0)
+        r = hca_peer_join(peer, &other.address, &other.offer);
     if (r < 0)
         return r;
+    hca_again_resume(peer, other.counted);
     peer->listens = !peer->dials;
     peer->answered = peer->ask = peer->dials; /* the question is what the other one waits for */
     hca_peer_activate(peer);
@@ -157,7 +167,11 @@ static bool delivered(struct driver *driver, struct driver_peer *driver_peer)
         return true;
     if (window_next_put(&peer->window))
         return false;
-    if (peer->window.counted == peer->window.made || peer->reported == peer->posted)
+    if (peer->window.counted == peer->window.made)
+        return true;
+    if (peer->paused)
+        return false;
+    if (peer->reported == peer->posted)
         return true;
     if (peer->quiet > 0) {
         peer->quiet = HCA_QUIET; /* asks for a report */

@@ -33,7 +33,9 @@ int hca_send_chain(struct hca_peer *peer, struct ibv_send_wr *requests, unsigned
     if (!signalled)
         return 0;
     peer->signals[peer->signals_made++ % HCA_REQUESTS] =
-        (struct hca_signal){.put = put, .requests = peer->posted};
+        (struct hca_signal){.put = put,
+                            .piece = peer->paused ? peer->again : peer->window.made,
+                            .requests = peer->posted};
     if (put)
         put->base.pending++;
     return 0;
@@ -41,9 +43,9 @@ int hca_send_chain(struct hca_peer *peer, struct ibv_send_wr *requests, unsigned
 
 /* ---- messages ---- */
 
-static uint8_t *window_buffer(const struct hca_peer *peer)
+static uint8_t *window_buffer(const struct hca_peer *peer, uint64_t piece)
 {
-    const uint64_t number = HCA_RECEIVES + (peer->window.made & (HCA_WINDOW - 1));
+    const uint64_t number = HCA_RECEIVES + (piece & (HCA_WINDOW - 1));
     return peer->buffers + number * peer->hca->segment_bytes;
 }
 
@@ -53,9 +55,20 @@ static uint8_t *count_buffer(struct hca_peer *peer)
            peer->counts++ % HCA_COUNTS * sizeof(struct hca_head);
 }
 
-void hca_send_count(struct hca_peer *peer, struct window_piece *piece, unsigned flags)
+struct hca_piece *hca_next_piece(struct hca_peer *peer)
 {
-    window_add(&peer->window, piece);
+    struct window_piece *next = peer->paused ? NULL : window_next(&peer->window, 0);
+    struct hca_piece *piece = (struct hca_piece *)next;
+    if (piece) {
+        piece->writes = NULL;
+        piece->immediate = false;
+    }
+    return piece;
+}
+
+void hca_send_count(struct hca_peer *peer, struct hca_piece *piece, unsigned flags)
+{
+    window_add(&peer->window, &piece->base);
     if (!(flags & HCA_TELL))
         return;
     peer->telling = peer->window.made;
@@ -83,17 +96,17 @@ static int send_message(struct hca_peer *peer, uint8_t *buffer, uint32_t copied_
     return 0;
 }
 
-/* The payload of the next message of a put, from where it lies if it is long: number of parts; 0: it
- * has to be copied. *length_bytes: at most; what there is. */
-static unsigned find_payload(const struct hca_put *put, struct ibv_sge *sges,
-                             uint32_t *length_bytes)
+/* The payload of a message of a put, from this packed position, from where it lies if it is long: number
+ * of parts; 0: it has to be copied. *length_bytes: at most; what there is. */
+static unsigned find_payload(const struct hca_put *put, uint64_t position_bytes,
+                             struct ibv_sge *sges, uint32_t *length_bytes)
 {
     struct iovec parts[HCA_SGES];
     uint32_t length = 0;
     if (*length_bytes <= HCA_COPY_BYTES || !put->part)
         return 0;
-    const unsigned count = packed_parts(&put->source, put->base.made_bytes, *length_bytes, parts,
-                                        put->peer->hca->sges - 1);
+    const unsigned count =
+        packed_parts(&put->source, position_bytes, *length_bytes, parts, put->peer->hca->sges - 1);
     for (unsigned i = 0; i < count; i++) {
         sges[i] = (struct ibv_sge){.addr = (uintptr_t)parts[i].iov_base,
                                    .length = (uint32_t)parts[i].iov_len,
@@ -113,11 +126,11 @@ int hca_send_piece(struct hca_put *put)
                    most = peer->segment_bytes - sizeof(struct hca_head);
     const bool copied = put->copied;
     uint32_t length = (uint32_t)(left < most ? left : most);
-    struct window_piece *piece = window_next(&peer->window, 0);
+    struct hca_piece *piece = hca_next_piece(peer);
     if (!piece || !hca_send_has_room(peer, 1))
         return -EAGAIN;
-    uint8_t *buffer = window_buffer(peer);
-    const unsigned parts = find_payload(put, sges + 1, &length);
+    uint8_t *buffer = window_buffer(peer, peer->window.made);
+    const unsigned parts = find_payload(put, put->base.made_bytes, sges + 1, &length);
     const bool last = length == left;
     if (parts == 0 && length > 0)
         packed_read(&put->source, buffer + sizeof(struct hca_head), put->base.made_bytes, length);
@@ -133,9 +146,10 @@ int hca_send_piece(struct hca_put *put)
     int r = send_message(peer, buffer, parts > 0 ? 0 : length, sges, 1 + parts, NULL);
     if (r < 0)
         return r;
-    piece->put = copied ? NULL : &put->base;
-    piece->flow = put->base.flow.flow;
-    piece->done = copied && last;
+    piece->base.put = copied ? NULL : &put->base;
+    piece->base.flow = put->base.flow.flow;
+    piece->base.done = copied && last;
+    piece->writes = put->writes ? put : NULL;
     put->base.made_bytes += length;
     put->base.made = last;
     hca_send_count(peer, piece, head.flags);
@@ -145,11 +159,11 @@ int hca_send_piece(struct hca_put *put)
 int hca_send_notice(struct hca_peer *peer, enum hca_kind kind, const void *payload, uint32_t bytes,
                     struct hca_put *put)
 {
-    struct window_piece *piece = window_next(&peer->window, 0);
+    struct hca_piece *piece = hca_next_piece(peer);
     struct ibv_sge sge;
     if (!piece)
         return -EAGAIN;
-    uint8_t *buffer = window_buffer(peer);
+    uint8_t *buffer = window_buffer(peer, peer->window.made);
     const struct hca_head head = {.kind = (uint8_t)kind, .flags = HCA_TELL, .length_bytes = bytes};
     memcpy(buffer, &head, sizeof head);
     if (bytes > 0)
@@ -159,6 +173,28 @@ int hca_send_notice(struct hca_peer *peer, enum hca_kind kind, const void *paylo
         return r;
     hca_send_count(peer, piece, head.flags);
     return 0;
+}
+
+/* ---- messages that were lost ---- */
+
+int hca_send_again(struct hca_peer *peer, uint64_t number)
+{
+    const struct window_piece *piece = window_piece(&peer->window, number);
+    const struct hca_put *put = (const struct hca_put *)piece->put;
+    uint8_t *buffer = window_buffer(peer, number);
+    const struct hca_head *head = (const struct hca_head *)buffer;
+    struct ibv_sge sges[HCA_SGES];
+    uint32_t length = head->length_bytes;
+    const unsigned parts =
+        put ? find_payload(put, head->position_bytes - put->base.shift_bytes, sges + 1, &length)
+            : 0;
+    return send_message(peer, buffer, parts > 0 ? 0 : length, sges, 1 + parts, NULL);
+}
+
+void hca_send_instead(struct hca_peer *peer, uint64_t number)
+{
+    const struct hca_head head = {.kind = HCA_ASK, .flags = HCA_TELL};
+    memcpy(window_buffer(peer, number), &head, sizeof head);
 }
 
 /* ---- what is owed ---- */

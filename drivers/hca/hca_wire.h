@@ -62,8 +62,9 @@ static_assert(sizeof(struct hca_offer) == 32 && sizeof(struct hca_offer) <= OFFE
 struct hca_seat_offer {
     struct hca_address address;
     struct hca_offer offer;
+    uint64_t counted; /* messages that this end has received over earlier ones */
 };
-static_assert(sizeof(struct hca_seat_offer) == 80 &&
+static_assert(sizeof(struct hca_seat_offer) == 88 &&
                   sizeof(struct hca_seat_offer) <= OFFER_MAX_BYTES,
               "wire format");
 

@@ -98,33 +98,51 @@ static int stop(struct hca_put *put)
     return 0;
 }
 
-int hca_write(struct hca_put *put)
+/* tells: the last one carries the immediate data. */
+static int send_writes(struct hca_put *put, bool tells)
 {
-    struct hca_peer *peer = put->peer;
     struct chain chain;
-    if (put->base.stale)
-        return stop(put);
-    if (put->base.made_bytes == put->base.end_bytes)
-        return hca_send_piece(put); /* there was no room for it */
-    struct window_piece *piece = window_next(&peer->window, 0);
-    if (!piece || !hca_send_has_room(peer, HCA_CHAIN))
-        return -EAGAIN;
     const uint64_t bytes = build(&chain, put);
-    const bool last = put->base.made_bytes + bytes == put->base.end_bytes,
-               tells = last && put->landing < HCA_IMM_LANDINGS;
-    if (tells) {
+    const bool last = put->base.made_bytes + bytes == put->base.end_bytes;
+    if (last && tells) {
         struct ibv_send_wr *request = &chain.requests[chain.count - 1];
         request->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
         request->imm_data = htonl(hca_imm(put->landing, put->generation));
     }
-    int r = hca_send_chain(peer, chain.requests, chain.count, tells ? put : NULL);
+    int r = hca_send_chain(put->peer, chain.requests, chain.count, last && tells ? put : NULL);
     if (r < 0)
         return r;
     put->base.made_bytes += bytes;
-    if (tells)
+    return 0;
+}
+
+int hca_write_again(struct hca_put *put, const struct hca_piece *piece)
+{
+    int r = hca_send_has_room(put->peer, HCA_CHAIN) ? send_writes(put, piece->immediate) : -EAGAIN;
+    return r < 0 ? r : put->base.made_bytes == put->base.end_bytes;
+}
+
+int hca_write(struct hca_put *put)
+{
+    struct hca_peer *peer = put->peer;
+    if (put->base.stale)
+        return stop(put);
+    if (put->base.made_bytes == put->base.end_bytes)
+        return hca_send_piece(put); /* there was no room for it */
+    struct hca_piece *piece = hca_next_piece(peer);
+    if (!piece || !hca_send_has_room(peer, HCA_CHAIN))
+        return -EAGAIN;
+    int r = send_writes(put, put->landing < HCA_IMM_LANDINGS);
+    if (r < 0)
+        return r;
+    const bool last = put->base.made_bytes == put->base.end_bytes;
+    if (last && put->landing < HCA_IMM_LANDINGS) {
+        piece->writes = put;
+        piece->immediate = true;
         hca_send_count(peer, piece, 0);
-    else if (last)
+    } else if (last) {
         return hca_send_piece(put); /* without payload */
+    }
     put->base.made = last;
     return 0;
 }
