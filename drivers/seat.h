@@ -22,6 +22,7 @@
 
 struct driver_seat {
     uint32_t version; /* PROTO_VERSION, of the release that it belongs to */
+    bool asks_kernel; /* progress() makes a system call even if nothing has come */
     /* device: as the daemon's driver has described it (driver_pair_ops.device). */
     int (*open)(const void *device, size_t device_bytes, const struct driver_events *events,
                 struct driver **ret_driver);

@@ -180,6 +180,7 @@ int pairs_open(struct tca *session, uint32_t rail, struct pair_driver **ret_via)
         return r;
     via->next = pairs->drivers;
     pairs->drivers = via;
+    pairs->costly |= via->seat->asks_kernel;
     if (session->standby)
         standby_add(session->standby, via->driver->ops->event_fd(via->driver), false);
     atomic_store_explicit(&session->connected, true, memory_order_relaxed);
@@ -249,7 +250,7 @@ int pairs_move(struct tca *session)
 
 void pairs_progress(struct tca *session)
 {
-    session->idle_moves++;
+    session->idle_moves += session->pairs->costly;
     session->skipped = 0;
     if (pairs_move(session) > 0) {
         session->idle_moves = 0;

@@ -30,6 +30,7 @@ struct pairs {
     bool reports; /* in some pair */
     bool deaf;    /* the standby thread leaves events of tcad to the program: control_is_full() */
     bool alone;   /* there could be no standby thread */
+    bool costly;  /* to look: a driver asks the kernel */
 };
 
 enum {

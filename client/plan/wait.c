@@ -161,7 +161,7 @@ int session_wait(struct tca *session, struct wait_spec *spec)
 
 /* ---- completion of a start ---- */
 
-/* Looking at connections to other nodes takes a system call, many times as long as looking for a
+/* Looking at connections to other nodes can take a system call, many times as long as looking for a
  * notification or a completion: when nothing has come over them for long, it is done rarely. */
 static inline bool skips_pairs(struct tca *session)
 {

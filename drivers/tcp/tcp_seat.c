@@ -9,6 +9,7 @@ static int open_seat(const void *device, size_t device_bytes, const struct drive
 
 const struct driver_seat tca_tcp_seat = {
     .version = PROTO_VERSION,
+    .asks_kernel = true,
     .open = open_seat,
     .peer_new = tcp_seat_peer,
     .adopt = tcp_adopt,
