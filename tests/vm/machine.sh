@@ -3,6 +3,7 @@
 # read-only, below a tmpfs that takes what is written. To be sourced; leaves nothing behind but the downloaded kernel package.
 #
 # MACHINE_PLACE is a directory of the test, removed at its end. What is put into $MACHINE_PLACE/tree lies over the guest's root.
+# MACHINE_MEMORY: MiB of each guest (1024).
 
 MACHINE_CACHE=${TCAD_VM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tcad-vm}
 MACHINE_MODULES=(virtio_pci 9pnet_virtio 9p overlay)
@@ -91,7 +92,7 @@ machine_boot() {
     local name=$MACHINE_PLACE/$1 limit=$2 what=$3
     shift 3
     : >"$name.report"
-    timeout --foreground --kill-after=5 "$limit" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 1024 -display none -no-reboot \
+    timeout --foreground --kill-after=5 "$limit" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m "${MACHINE_MEMORY:-1024}" -display none -no-reboot \
         -kernel "$MACHINE_PLACE/kernel/boot/vmlinuz-$MACHINE_VERSION" -initrd "$MACHINE_PLACE/initrd" \
         -append "console=ttyS0 panic=-1 quiet no_timer_check systemd.show_status=no mitigations=off random.trust_cpu=on tcad.place=$MACHINE_PLACE tcad.$what" \
         -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \

@@ -10,6 +10,10 @@ stty -opost </dev/ttyS1
 exec >/dev/ttyS1 2>&1 </dev/null
 cd /tmp || exit
 . /opt/tcad-vm/say.sh
+if [[ -e /opt/tcad-vm/environment ]]; then
+    mkdir -m 1777 /tmp/sanitizer
+    . /opt/tcad-vm/environment
+fi
 ulimit -l unlimited
 ldconfig
 ip link set lo up
