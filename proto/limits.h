@@ -20,8 +20,9 @@ enum {
     PLANS_PER_SESSION_MAX = 4096, /* plan ids are below this */
     START_PARTS_MAX = 1024,       /* puts in parts of all plans of a session */
     PLAN_CHAINS_MAX = 64,
-    PLAN_STEPS_MAX = 65536, /* of all chains of a plan */
-    BIND_PUTS_MAX = 256,    /* of one PeerBind */
+    PLAN_STEPS_MAX = 65536,        /* of all chains of a plan */
+    COLLECTIVE_CANDIDATES_MAX = 8, /* algorithms that were compared */
+    BIND_PUTS_MAX = 256,           /* of one PeerBind */
     LAYOUT_OPS_MAX = 1 << 20,
     LAYOUT_DEPTH_MAX = 16,   /* nested loops */
     ADDRESS_MAX_BYTES = 256, /* a driver's own address, opaque */

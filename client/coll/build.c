@@ -40,7 +40,10 @@ int coll_plan_new(const struct tca_coll *coll, const struct tca_plan_args *args,
              tca_coll_algorithm_name(coll->algorithm));
     if (!named.name)
         named.name = name;
-    return tca_plan_new(coll->session, &named, ret_plan);
+    int r = tca_plan_new(coll->session, &named, ret_plan);
+    if (r >= 0)
+        plan_describe_collective(*ret_plan, &coll->shown);
+    return r;
 }
 
 static int begin_plan(struct builder *b)

@@ -41,7 +41,9 @@ struct tca_coll {
     uint32_t *arriving; /* [size]: edges that lead here, by rank */
     struct tca_coll_operator reduction;
     struct tca_coll_costs costs; /* by which the algorithm is chosen */
-    enum tca_coll_algorithm algorithm;
+    enum tca_coll_algorithm wanted, algorithm;
+    uint64_t wanted_segment_bytes; /* 0: by predicted cost */
+    struct collective shown;       /* by tcactl plan explain: of its plans */
     struct coll_program program;
     const uint8_t *in;
     uint8_t *out, *scratch;
@@ -108,6 +110,8 @@ int coll_run_watch(struct tca_coll *coll, bool look);
 /* ---- explain.c */
 
 const char *coll_operation_name(enum coll_operation operation);
+/* Sets coll->shown, except for its candidates, once the algorithm is chosen. */
+void coll_show(struct tca_coll *coll);
 
 /* ---- neighbours.c */
 

@@ -1,5 +1,6 @@
 #include "client/coll/cost.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,21 +252,22 @@ int coll_predict(const struct coll_shape *shape, enum tca_coll_algorithm algorit
 
 /* ---- choosing */
 
-struct choice {
-    enum tca_coll_algorithm algorithm;
-    uint64_t segment_bytes, ns;
-};
-
 static bool in_segments(const struct coll_shape *shape)
 {
     return shape->operation == COLL_BROADCAST || shape->operation == COLL_REDUCE;
 }
 
-/* Keeps the better one of a choice and an algorithm, with every length of segments. */
+static bool is_predictable(const struct coll_shape *shape)
+{
+    return shape->operation != COLL_ALLTOALL || shape->regular;
+}
+
+/* Of an algorithm, with every length of segments. */
 static int consider(const struct coll_shape *shape, enum tca_coll_algorithm algorithm,
-                    const struct tca_coll_costs *costs, struct choice *best)
+                    const struct tca_coll_costs *costs, struct coll_candidate *ret_best)
 {
     static const uint64_t lengths[] = {UINT64_MAX, 262144, 65536, 16384};
+    struct coll_candidate best = {.ns = UINT64_MAX};
 
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         struct coll_shape tried = *shape;
@@ -277,33 +279,57 @@ static int consider(const struct coll_shape *shape, enum tca_coll_algorithm algo
         int r = coll_predict(&tried, algorithm, costs, &ns);
         if (r < 0)
             return r;
-        if (ns < best->ns)
-            *best = (struct choice){algorithm, tried.segment_bytes, ns};
+        if (i == 0 || ns < best.ns)
+            best = (struct coll_candidate){algorithm, tried.segment_bytes, ns};
     }
+    *ret_best = best;
+    return 0;
+}
+
+static_assert((int)TCA_COLL_HIERARCHICAL <= (int)COLLECTIVE_CANDIDATES_MAX, "all fit");
+
+int coll_candidates(const struct coll_shape *shape, enum tca_coll_algorithm wanted,
+                    const struct tca_coll_costs *costs,
+                    struct coll_candidate ret_candidates[COLLECTIVE_CANDIDATES_MAX],
+                    uint32_t *ret_count)
+{
+    uint32_t count = 0;
+    int r = 0;
+
+    for (int a = TCA_COLL_DIRECT; r >= 0 && a <= TCA_COLL_HIERARCHICAL; a++)
+        if (is_predictable(shape) &&
+            (wanted == TCA_COLL_ANY || wanted == (enum tca_coll_algorithm)a) &&
+            coll_schedule_suits(shape, (enum tca_coll_algorithm)a))
+            r = consider(shape, (enum tca_coll_algorithm)a, costs, &ret_candidates[count++]);
+    *ret_count = count;
+    return r;
+}
+
+int coll_pick(struct coll_shape *shape, enum tca_coll_algorithm wanted,
+              const struct coll_candidate *candidates, uint32_t count,
+              enum tca_coll_algorithm *ret_algorithm)
+{
+    static const struct coll_candidate direct = {TCA_COLL_DIRECT, UINT64_MAX, 0};
+    const struct coll_candidate *best = NULL;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (!best || candidates[i].ns < best->ns)
+            best = &candidates[i];
+    if (!is_predictable(shape) && (wanted == TCA_COLL_ANY || wanted == TCA_COLL_DIRECT))
+        best = &direct;
+    if (!best)
+        return -EINVAL;
+    shape->segment_bytes = best->segment_bytes;
+    *ret_algorithm = best->algorithm;
     return 0;
 }
 
 int coll_choose(struct coll_shape *shape, enum tca_coll_algorithm wanted,
                 const struct tca_coll_costs *costs, enum tca_coll_algorithm *ret_algorithm)
 {
-    struct choice best = {.ns = UINT64_MAX, .segment_bytes = UINT64_MAX};
-    int r = 0;
+    struct coll_candidate candidates[COLLECTIVE_CANDIDATES_MAX];
+    uint32_t count;
+    int r = coll_candidates(shape, wanted, costs, candidates, &count);
 
-    if (shape->operation == COLL_ALLTOALL && !shape->regular) {
-        best.algorithm = TCA_COLL_DIRECT;
-        if (wanted != TCA_COLL_ANY && wanted != TCA_COLL_DIRECT)
-            return -EINVAL;
-    } else {
-        for (int a = TCA_COLL_DIRECT; r >= 0 && a <= TCA_COLL_HIERARCHICAL; a++)
-            if ((wanted == TCA_COLL_ANY || wanted == (enum tca_coll_algorithm)a) &&
-                coll_schedule_suits(shape, (enum tca_coll_algorithm)a))
-                r = consider(shape, (enum tca_coll_algorithm)a, costs, &best);
-    }
-    if (r < 0)
-        return r;
-    if (best.algorithm == TCA_COLL_ANY)
-        return -EINVAL;
-    shape->segment_bytes = best.segment_bytes;
-    *ret_algorithm = best.algorithm;
-    return 0;
+    return r < 0 ? r : coll_pick(shape, wanted, candidates, count, ret_algorithm);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "client/coll/schedule.h"
+#include "client/core/collective.h"
 #include "client/core/costs.h"
 
 extern const struct tca_coll_costs coll_costs_typical;
@@ -29,8 +30,25 @@ int coll_simulate(const struct coll_shape *shape, enum tca_coll_algorithm algori
 int coll_predict(const struct coll_shape *shape, enum tca_coll_algorithm algorithm,
                  const struct tca_coll_costs *costs, uint64_t *ret_ns);
 
-/* The algorithm with the lowest predicted cost among those that suit, or the only one; where
- * shape->segment_bytes is 0, sets it. `wanted`: TCA_COLL_ANY or the one to use. -EINVAL: it does not
- * suit. */
+/* An algorithm, with the length of segments that suits it best. */
+struct coll_candidate {
+    enum tca_coll_algorithm algorithm;
+    uint64_t segment_bytes; /* UINT64_MAX: one */
+    uint64_t ns;            /* predicted */
+};
+
+/* All that suit, in their order, or only `wanted` unless that is TCA_COLL_ANY, with shape->segment_bytes
+ * unless that is 0. *ret_count is 0 if none does, or if no cost can be predicted. -ENOMEM. */
+int coll_candidates(const struct coll_shape *shape, enum tca_coll_algorithm wanted,
+                    const struct tca_coll_costs *costs,
+                    struct coll_candidate ret_candidates[COLLECTIVE_CANDIDATES_MAX],
+                    uint32_t *ret_count);
+
+/* The one with the lowest predicted cost, of those found with the same arguments: sets
+ * shape->segment_bytes. -EINVAL: `wanted` does not suit. */
+int coll_pick(struct coll_shape *shape, enum tca_coll_algorithm wanted,
+              const struct coll_candidate *candidates, uint32_t count,
+              enum tca_coll_algorithm *ret_algorithm);
+/* Both. */
 int coll_choose(struct coll_shape *shape, enum tca_coll_algorithm wanted,
                 const struct tca_coll_costs *costs, enum tca_coll_algorithm *ret_algorithm);

@@ -43,6 +43,79 @@ static void explain_link(const char *where, const struct tca_coll_link *link, FI
             link->measured ? "measured" : "typical");
 }
 
+/* How many of the first ranks have the same number, if every so many ranks have the next greater one;
+ * else 0. */
+static uint32_t run_length(const uint32_t *numbers, uint32_t count, uint32_t step)
+{
+    uint32_t length = step;
+
+    while (length < count && numbers[length] == numbers[0])
+        length += step;
+    for (uint32_t i = 1; i < count; i++)
+        if (i % length == 0 ? numbers[i] <= numbers[i - 1] : numbers[i] != numbers[i - 1])
+            return 0;
+    return length;
+}
+
+/* Whether tcactl simulate has the same operation. */
+static bool is_simulated(const struct coll_shape *shape)
+{
+    switch (shape->operation) {
+    case COLL_BARRIER:
+    case COLL_BROADCAST:
+        return true;
+    case COLL_ALLGATHER:
+    case COLL_ALLTOALL:
+        return shape->regular;
+    case COLL_REDUCE:
+    case COLL_ALLREDUCE:
+        return shape->element_bytes == sizeof(double);
+    default:
+        return false;
+    }
+}
+
+void coll_show(struct tca_coll *coll)
+{
+    const struct coll_shape *shape = &coll->shape;
+    const struct coll_places *places = &shape->places;
+    struct collective *shown = &coll->shown;
+
+    shown->operation = coll_operation_name(shape->operation);
+    shown->algorithm = tca_coll_algorithm_name(coll->algorithm);
+    shown->requested = coll->wanted != TCA_COLL_ANY;
+    shown->ranks = places->size;
+    shown->root = shape->root;
+    shown->bytes = shape->bytes;
+    shown->segment_bytes = shape->segment_bytes ? shape->segment_bytes : UINT64_MAX;
+    shown->per_node = is_simulated(shape) ? run_length(places->nodes, places->size, 1) : 0;
+    if (shown->per_node && !coll_one_cluster(places))
+        shown->per_subcluster =
+            run_length(places->clusters, places->size, shown->per_node) / shown->per_node;
+}
+
+/* Other algorithms than one that the program has requested are predicted here only. */
+static void explain_candidates(const struct tca_coll *coll, FILE *file)
+{
+    struct coll_candidate candidates[COLLECTIVE_CANDIDATES_MAX];
+    struct coll_shape shape = coll->shape;
+    uint32_t count;
+
+    shape.segment_bytes = coll->wanted_segment_bytes;
+    if (coll_candidates(&shape, TCA_COLL_ANY, &coll->costs, candidates, &count) < 0)
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct coll_candidate *candidate = &candidates[i];
+        fprintf(file, "%c %-12s predicted %.1f us",
+                coll->algorithm == candidate->algorithm ? '*' : ' ',
+                tca_coll_algorithm_name(candidate->algorithm), (double)candidate->ns / 1000);
+        if (candidate->segment_bytes < shape.bytes)
+            fprintf(file, ", in segments of %llu bytes",
+                    (unsigned long long)candidate->segment_bytes);
+        fputc('\n', file);
+    }
+}
+
 static void explain(const struct tca_coll *coll, FILE *file)
 {
     static const char *const kinds[] = {"puts", "notifications", "waits", "reductions"};
@@ -69,14 +142,7 @@ static void explain(const struct tca_coll *coll, FILE *file)
     explain_link("within a sub-cluster", &coll->costs.subcluster, file);
     if (!coll_one_cluster(&coll->shape.places))
         explain_link("between sub-clusters", &coll->costs.cluster, file);
-    for (int a = TCA_COLL_DIRECT; a <= TCA_COLL_HIERARCHICAL; a++) {
-        uint64_t ns;
-        if (coll_schedule_suits(&coll->shape, (enum tca_coll_algorithm)a) &&
-            coll_predict(&coll->shape, (enum tca_coll_algorithm)a, &coll->costs, &ns) >= 0)
-            fprintf(file, "%c %-12s predicted %.1f us\n",
-                    coll->algorithm == (enum tca_coll_algorithm)a ? '*' : ' ',
-                    tca_coll_algorithm_name((enum tca_coll_algorithm)a), (double)ns / 1000);
-    }
+    explain_candidates(coll, file);
 }
 
 void tca_coll_explain(const struct tca_coll *coll, char *text, size_t text_bytes)

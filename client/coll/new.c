@@ -34,22 +34,36 @@ static int find_places(struct tca_coll *coll)
     return 0;
 }
 
-static int choose(struct tca_coll *coll, enum tca_coll_algorithm wanted)
+static int choose(struct tca_coll *coll)
 {
+    struct coll_candidate candidates[COLLECTIVE_CANDIDATES_MAX];
+    struct collective *shown = &coll->shown;
+
     if (coll->shape.operation == COLL_NEIGHBOURS)
-        return coll_schedule_neighbours(coll, wanted);
-    int r = coll_choose(&coll->shape, wanted, &coll->costs, &coll->algorithm);
+        return coll_schedule_neighbours(coll, coll->wanted);
+    int r = coll_candidates(&coll->shape, coll->wanted, &coll->costs, candidates,
+                            &shown->candidate_count);
+    if (r >= 0)
+        r = coll_pick(&coll->shape, coll->wanted, candidates, shown->candidate_count,
+                      &coll->algorithm);
     if (r < 0)
         return r;
+    for (uint32_t i = 0; i < shown->candidate_count; i++)
+        shown->candidates[i] =
+            (struct collective_candidate){tca_coll_algorithm_name(candidates[i].algorithm),
+                                          candidates[i].ns, candidates[i].segment_bytes};
     return coll_schedule(&coll->shape, coll->algorithm, tca_rank(coll->session), &coll->program);
 }
 
 static int schedule(struct tca_coll *coll, const struct tca_coll_args *args)
 {
-    coll->shape.segment_bytes = args->segment_bytes;
+    coll->wanted = args->algorithm;
+    coll->shape.segment_bytes = coll->wanted_segment_bytes = args->segment_bytes;
     tca_coll_costs(coll->session, args->plan.seat, &coll->costs);
-    int r = choose(coll, args->algorithm);
+    int r = choose(coll);
 
+    if (r >= 0)
+        coll_show(coll);
     if (r == -EINVAL)
         return error_set(r, "the algorithm \"%s\" does not suit this operation: see tca-coll(3)",
                          tca_coll_algorithm_name(args->algorithm));

@@ -204,8 +204,9 @@ TCA_API int tca_coll_wait(struct tca_coll *coll, int64_t timeout_ns);
 TCA_API struct tca_coll *tca_coll_free(struct tca_coll *coll);
 
 /* Describes the operation in lines of text: algorithm, segments, steps and scratch memory of this
- * rank, the costs by which the algorithm was chosen, and the predicted cost of each that suits. Truncated to text_bytes,
- * always NUL-terminated. */
+ * rank, the costs by which the algorithm was chosen, and the predicted cost of each that suits.
+ * Truncated to text_bytes, always NUL-terminated. tcactl plan explain shows the choice, too, with the
+ * steps of a plan. */
 TCA_API void tca_coll_explain(const struct tca_coll *coll, char *text, size_t text_bytes);
 
 /* The algorithm that the operation uses. */

@@ -7,6 +7,7 @@
 #include "client/core/error.h"
 #include "client/core/session.h"
 #include "client/layout/layout.h"
+#include "client/plan/collective.h"
 #include "client/plan/parts.h"
 #include "client/plan/plan.h"
 #include "client/plan/repeat.h"
@@ -16,6 +17,7 @@
 /* The message and its parts, in one array of each kind. */
 struct draft {
     Tca__PlanCommit commit;
+    struct collective_draft collective;
     struct trial_rails_known known;
     Tca__Chain chains[PLAN_CHAINS_MAX];
     Tca__Chain *chain_pointers[PLAN_CHAINS_MAX];
@@ -114,6 +116,8 @@ static int draft_init(struct draft *draft, const struct tca_plan *plan)
     draft->commit.prefer = plan->flags & TCA_PLAN_PREFER;
     draft->commit.repeat = plan->flags & TCA_PLAN_REPEAT;
     draft->commit.parts_at = parts_at(plan);
+    if (plan->collective)
+        draft->commit.collective = collective_draft_init(&draft->collective, plan->collective);
     draft->commit.chains = draft->chain_pointers;
     draft->commit.n_chains = plan->chain_count;
     return 0;

@@ -157,10 +157,11 @@ struct tca_plan {
     bool begin_chain;                      /* the next step begins a chain */
     struct unit *units;
     uint32_t unit_count;
-    struct trial *trial;           /* of copy modes; NULL: nothing to try */
-    struct rail_trial *rail_trial; /* NULL: nothing to try */
-    struct plan_parts *parts;      /* NULL: every start moves all */
-    uint32_t first_rail;           /* of the first chain: index in session->rails */
+    struct trial *trial;                 /* of copy modes; NULL: nothing to try */
+    struct rail_trial *rail_trial;       /* NULL: nothing to try */
+    struct plan_parts *parts;            /* NULL: every start moves all */
+    const struct collective *collective; /* until the commit; NULL: it belongs to none */
+    uint32_t first_rail;                 /* of the first chain: index in session->rails */
     enum seat first_seat;
     struct driver_put *first_put; /* in the client's seat */
     uint64_t client_bytes;

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 struct plan;
+struct plan_collective;
 struct region;
 struct session;
 struct tcad;
@@ -32,5 +33,7 @@ const struct plan *inspect_find_plan(struct tcad *tcad, uid_t viewer, const char
 /* A plan without the steps of its chains; and one step. */
 json_t *inspect_plan(const struct plan *plan);
 json_t *inspect_plan_step(const struct plan *plan, uint32_t chain, uint32_t step);
+/* NULL: null */
+json_t *inspect_collective(const struct plan_collective *collective);
 json_t *inspect_stats(struct tcad *tcad);
 json_t *inspect_config(struct tcad *tcad);

@@ -347,12 +347,13 @@ json_t *inspect_plan(const struct plan *plan)
     for (uint32_t i = 0; i < plan->chain_count; i++)
         json_array_append_new(chains, explain_chain(plan, i));
     return json_pack(
-        "{s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:s, s:s, s:o, s:o, s:o, s:b, s:I}", "id",
-        plan_id(plan), "name", plan->name, "session", (json_int_t)plan->session_id, "channel",
+        "{s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:s, s:s, s:o, s:o, s:o, s:b, s:I, s:o}",
+        "id", plan_id(plan), "name", plan->name, "session", (json_int_t)plan->session_id, "channel",
         (json_int_t)plan->channel, "bytes", (json_int_t)plan->bytes, "starts",
         (json_int_t)plan_starts(plan), "rounds", rounds(plan), "running_s", running_s(plan),
         "errors", (json_int_t)plan_errors(plan), "state", plan_state_shown(plan), "error",
         plan->state < PLAN_BREAKING ? "" : plan->error_text, "median_ns", quantile(plan, 0.5),
         "p99_ns", quantile(plan, 0.99), "chains", chains, "parts", plan->part_count > 0,
-        "moved_bytes", (json_int_t)parts_moved_all(plan, plan_starts(plan)));
+        "moved_bytes", (json_int_t)parts_moved_all(plan, plan_starts(plan)), "collective",
+        inspect_collective(plan->collective));
 }

@@ -95,6 +95,7 @@ void plan_free(struct plan *plan)
     free(plan->steps);
     free(plan->units);
     free(plan->blobs);
+    free(plan->collective);
     free(plan->asks);
     plan_reply_free(plan);
     if (plan->request)

@@ -255,6 +255,7 @@ struct plan {
     struct plan_unit *units;
     struct landing_blob *blobs; /* of its units: see plan_blob() */
     struct plan_use *uses;
+    struct plan_collective *collective; /* NULL: it carries out none */
     struct plan_ask *asks;              /* BINDING */
     uint32_t bound_units, bound_chains; /* progress of plan_bind() */
     uint32_t ask_count, asked;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/loop.h"
+#include "daemon/plans/plan_collective.h"
 #include "daemon/plans/plan_parse.h"
 #include "daemon/plans/plan_stripe.h"
 #include "daemon/rails/rails.h"
@@ -82,12 +83,13 @@ static int count_steps(struct plan *plan, const Tca__PlanCommit *commit)
     return 0;
 }
 
-static int allocate(struct plan *plan, size_t chains)
+static int allocate(struct plan *plan, size_t chains, const Tca__Collective *said)
 {
     enum { PREPARED_BYTES = DRIVER_PUT_BYTES + 256 }; /* per step, including its chain's part */
     const size_t steps = plan->held_steps;
     const size_t blobs = plan->tcad->rails->last * sizeof *plan->blobs; /* per unit */
-    const uint64_t bytes = sizeof *plan + chains * sizeof *plan->chains +
+    const uint64_t bytes = sizeof *plan + (said ? sizeof *plan->collective : 0) +
+                           chains * sizeof *plan->chains +
                            steps * (sizeof *plan->steps + sizeof *plan->units + blobs);
     int r = plan_hold_bytes(plan, bytes);
     if (r == 0)
@@ -101,7 +103,7 @@ static int allocate(struct plan *plan, size_t chains)
     if (!plan->chains || !plan->steps || !plan->units || !plan->blobs)
         return plan_fail(plan, -ENOMEM, "out of memory for a plan of %zu steps", steps);
     plan->chain_count = (uint32_t)chains;
-    return 0;
+    return said ? plan_take_collective(plan, said) : 0;
 }
 
 /* The rails that the plan requests, one bit each; 0: any. */
@@ -138,7 +140,7 @@ static int begin(struct plan *plan, const Tca__PlanCommit *commit)
     plan->run.parts_at = commit->parts_at;
     plan->timeout_ns =
         commit->timeout_ns ? commit->timeout_ns : plan->tcad->conf->control.request_timeout_ns;
-    return allocate(plan, commit->n_chains);
+    return allocate(plan, commit->n_chains, commit->collective);
 }
 
 /* Subtracts notifications that were joined to puts from the steps, and charges the layouts. */

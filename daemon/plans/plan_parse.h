@@ -13,5 +13,7 @@ struct parser {
 
 /* Adds a step to the chain, or a notification to the preceding put. */
 int plan_parse_step(struct parser *parser, const Tca__Step *step);
+/* What the client says about the collective operation of the plan. */
+int plan_take_collective(struct plan *plan, const Tca__Collective *said);
 /* Charges bytes of the plan to the session's limit. */
 int plan_hold_bytes(struct plan *plan, uint64_t bytes);

@@ -76,14 +76,39 @@ class Coll(Ranks):
             with self.subTest(places=places):
                 self.ranks(cluster, places, [harness.program("coll-ahead"), "die"], 1)
 
+    def explained(self, node, name, places):
+        """tcactl plan explain shows the choice of the algorithm, and tcactl simulate predicts the same."""
+        plan = next(plan for plan in node.plans() if plan["name"].startswith(name))
+        coll = node.tcactl("plan", "explain", plan["id"])["collective"]
+        operation, _, algorithm = name.partition(", ")
+        self.assertEqual((coll["operation"], coll["bytes"], coll["ranks"], coll["root"], coll["requested"]),
+                         (operation, 160000, len(places), int(operation == "broadcast"), bool(algorithm)))
+        self.assertEqual(plan["name"], f"{operation}, {coll['algorithm']}")
+        times = {candidate["algorithm"]: candidate["predicted_ns"] for candidate in coll["candidates"]}
+        self.assertEqual([candidate["algorithm"] for candidate in coll["candidates"] if candidate["chosen"]], [coll["algorithm"]])
+        self.assertEqual(set(times), {algorithm} if algorithm else {"direct", "ring", "doubling", "hierarchical"})
+        self.assertEqual(times[coll["algorithm"]], min(times.values()))
+        if max(places) > 0:  # the ranks of a node do not follow one another
+            self.assertIsNone(coll["per_node"])
+            return
+        self.assertEqual((coll["per_node"], coll["per_subcluster"]), (len(places), None))
+        for candidate in coll["candidates"]:
+            segment = ["--segment", str(candidate["segment_bytes"])] if candidate["segment_bytes"] else []
+            simulated = node.tcactl("simulate", operation, "160000", "--ranks", str(len(places)), "--ppn", str(len(places)), "--root",
+                                    str(coll["root"]), "--algorithm", candidate["algorithm"], *segment)
+            self.assertEqual(simulated["predicted_ns"], candidate["predicted_ns"])
+        text = node.tcactl_raw("plan", "explain", plan["id"]).stdout
+        self.assertIn(f"{operation} of 156 KiB", text)
+        self.assertIn(f"all ranks: tcactl simulate {operation} 160000 --ranks {len(places)} --ppn {len(places)} ", text)
+
     def test_all_but_one_are_stopped(self):
         """In the daemons' seat, data moves through ranks whose processes are stopped."""
         for places in ([0] * 4, [0, 1, 0, 1]):
             cluster = self.cluster(1 + max(places))
             processes = self.start(cluster, places, [harness.program("coll-session")])
-            for name in ("broadcast, chain", "allreduce, ring", "reduce, chain", "allreduce, direct"):
+            for name in ("broadcast, chain", "allreduce, ring", "reduce, chain", "allreduce, direct", "allreduce, "):
                 self.assertEqual(processes[0].stdout.readline(), "complete\n")
-                self.assertIn(name, {plan["name"] for plan in cluster[0].plans()})
+                self.explained(cluster[0], name, places)
                 for rank in processes[1:]:
                     harness.until(lambda rank=rank: self.is_stopped(rank), "the others have stopped")
                     rank.send_signal(signal.SIGCONT)

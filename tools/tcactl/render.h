@@ -20,7 +20,8 @@ render_function render_offload;
 render_function render_users;
 render_function render_regions;
 render_function render_plans;
-render_function render_plan; /* one plan, explained */
+render_function render_plan;       /* one plan, explained */
+render_function render_collective; /* its member "collective" */
 render_function render_config;
 render_function render_ping;
 render_function render_reload;

@@ -271,6 +271,7 @@ static void plan_lines(const json_t *doc, const struct screen *screen)
 void render_plan(const json_t *doc, const struct screen *screen)
 {
     plan_lines(doc, screen);
+    render_collective(doc_get(doc, "collective"), screen);
     for (size_t i = 0; i < doc_count(doc, "chains"); i++) {
         const json_t *chain = doc_at(doc, "chains", i);
         const char *rail = doc_text(chain, "rail"), *wanted = doc_text(chain, "wanted_rail");

@@ -9,18 +9,18 @@
 #include "client/include/tca-coll.h"
 #include "tests/integration/expect.h"
 
-enum { COUNT = 20000, OPERATIONS = 4 };
+enum { COUNT = 20000, OPERATIONS = 5 };
 
 static struct tca *session;
 static uint32_t size;
 
-/* Rank 0 is the last one of the chain. */
+/* Rank 0 is the last one of the chain. The last operation leaves its algorithm to the library. */
 static int make(int number, uint64_t *in, uint64_t *out, struct tca_coll **ret_coll)
 {
     static const struct tca_coll_operator sum = {.combine = TCA_COMBINE_SUM,
                                                  .type = TCA_TYPE_UINT64};
-    static const enum tca_coll_algorithm algorithms[OPERATIONS] = {TCA_COLL_CHAIN, TCA_COLL_RING,
-                                                                   TCA_COLL_CHAIN, TCA_COLL_DIRECT};
+    static const enum tca_coll_algorithm algorithms[OPERATIONS] = {
+        TCA_COLL_CHAIN, TCA_COLL_RING, TCA_COLL_CHAIN, TCA_COLL_DIRECT, TCA_COLL_ANY};
     struct tca_coll_args args = {
         .algorithm = algorithms[number], .segment_bytes = 16384, .plan = {.seat = TCA_SEAT_DAEMON}};
 

@@ -186,6 +186,22 @@ class Plans(HostileCase):
                 self.commit_and_release([step], timeout_ns=timeout)
             self.commit_and_release()  # no chains at all
 
+    def test_collectives(self):
+        """What a client says about its collective operation is displayed, and nothing else."""
+        texts = ("", "broadcast, " * 50, "two\nlines\x1b[31m", "100 %s %n")
+        with self.undisturbed(self.nodes):
+            for text in texts:
+                with self.subTest(text=text):
+                    said = wire.collective(text, text, *[(text, (1 << 64) - 1)] * 8)
+                    _, body, _ = self.client.ask(wire.commit([wire.notify(0, 0)], said=said))
+                    plan = next(plan["id"] for plan in self.nodes[0].plans() if plan["pid"] == os.getpid())
+                    shown = self.nodes[0].tcactl("plan", plan)["collective"]
+                    clean = "".join(letter if letter >= " " else "?" for letter in text)[:63]
+                    self.assertEqual((shown["operation"], shown["algorithm"], len(shown["candidates"])), (clean, clean, 8))
+                    self.assertIn(clean, self.nodes[0].tcactl_raw("plan", plan).stdout)
+                    self.client.ask(wire.blob(wire.PLAN_RELEASE, wire.number(1, body.get(1, [0])[0])))
+            self.refused("-EINVAL", "9 algorithms", "at most 8", steps=[wire.notify(0, 0)], said=wire.collective("", "", *[("", 1)] * 9))
+
     def test_quotas(self):
         many = [wire.notify(0, 0)] * 65536
         with self.undisturbed(self.nodes):

@@ -134,12 +134,17 @@ def wait(rank, slot, count=1):
 FLUSH = number(4, 1)  # behind a step
 
 
-def commit(*chains, name="plan", channel=0, rail="", seat=0, timeout_ns=0, repeat=0, parts_at=0):
-    """Each chain is a list of steps."""
+def collective(operation, algorithm, *candidates):
+    """candidates: algorithm, nanoseconds"""
+    return blob(1, operation) + blob(2, algorithm) + b"".join(blob(10, blob(1, name) + number(2, ns)) for name, ns in candidates)
+
+
+def commit(*chains, name="plan", channel=0, rail="", seat=0, timeout_ns=0, repeat=0, parts_at=0, said=None):
+    """Each chain is a list of steps. said: about a collective operation."""
     body = blob(1, name) + number(2, channel) + number(4, seat) + blob(10, rail)
     for chain in chains:
         body += blob(5, b"".join(blob(1, step) for step in chain))
-    return blob(PLAN_COMMIT, body + number(6, timeout_ns) + number(11, repeat) + number(12, parts_at))
+    return blob(PLAN_COMMIT, body + number(6, timeout_ns) + number(11, repeat) + number(12, parts_at) + (blob(14, said) if said else b""))
 
 
 # ---- layouts

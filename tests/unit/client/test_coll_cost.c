@@ -308,6 +308,39 @@ Test(coll_cost, choice)
     }
 }
 
+/* Each algorithm that suits, with the segments that suit it best: what tcactl plan explain shows. */
+Test(coll_cost, candidates)
+{
+    struct coll_candidate candidates[COLLECTIVE_CANDIDATES_MAX];
+    struct coll_shape shape = broadcast(16, 1 << 22), chosen;
+    enum tca_coll_algorithm algorithm;
+    uint32_t count;
+
+    place(1);
+    shape.segment_bytes = 0;
+    chosen = shape;
+    cr_assert_eq(coll_choose(&chosen, TCA_COLL_ANY, &coll_costs_typical, &algorithm), 0);
+    cr_assert_eq(coll_candidates(&shape, TCA_COLL_ANY, &coll_costs_typical, candidates, &count), 0);
+    cr_assert_eq(count, 5);
+    for (uint32_t i = 0; i < count; i++) {
+        struct coll_shape one = shape;
+        one.segment_bytes = candidates[i].segment_bytes;
+        cr_assert(coll_schedule_suits(&shape, candidates[i].algorithm));
+        cr_assert_eq(candidates[i].ns, predict(&one, candidates[i].algorithm));
+        cr_assert_geq(candidates[i].ns, predict(&chosen, algorithm));
+        if (candidates[i].algorithm == algorithm)
+            cr_assert_eq(candidates[i].segment_bytes, chosen.segment_bytes);
+        one.segment_bytes = 65536;
+        cr_assert_leq(candidates[i].ns, predict(&one, candidates[i].algorithm));
+    }
+    cr_assert_eq(coll_candidates(&shape, TCA_COLL_CHAIN, &coll_costs_typical, candidates, &count),
+                 0);
+    cr_assert(count == 1 && candidates[0].algorithm == TCA_COLL_CHAIN);
+    shape.operation = COLL_ALLTOALL; /* of blocks that only one rank knows */
+    cr_assert_eq(coll_candidates(&shape, TCA_COLL_ANY, &coll_costs_typical, candidates, &count), 0);
+    cr_assert_eq(count, 0);
+}
+
 /* All ranks of a random operation choose the same, also in large groups. */
 Test(coll_cost, all_ranks_agree)
 {

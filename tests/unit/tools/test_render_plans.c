@@ -171,3 +171,38 @@ Test(render_plans, plan_explains_its_copying)
                       "               ring in pieces of 2.00 KiB: 900 ns from start to start, 26 "
                       "blocks, chosen\n"));
 }
+
+/* Which algorithm carries out the collective operation of the plan, and why. */
+Test(render_plans, plan_shows_its_collective_operation)
+{
+#define PLAN(collective)                                                                           \
+    "{\"id\":\"3.0\",\"name\":\"broadcast, trinary\",\"session\":3,\"channel\":0,\"bytes\":8,"     \
+    "\"starts\":1,\"state\":\"ready\",\"chains\":[],\"collective\":" collective "}"
+#define LINE "plan 3.0 (broadcast, trinary), session 3, channel 0: ready, 8 B per start, 1 start\n"
+    expect_render(render_plan, PLAN("null"), LINE);
+    expect_render(
+        render_plan,
+        PLAN("{\"operation\":\"broadcast\",\"algorithm\":\"trinary\",\"requested\":false,\"ranks\":"
+             "16,"
+             "\"root\":3,\"bytes\":1048576,\"segment_bytes\":16384,\"per_node\":4,"
+             "\"per_subcluster\":2,\"candidates\":[{\"algorithm\":\"direct\",\"predicted_ns\":"
+             "1500000,"
+             "\"segment_bytes\":null,\"chosen\":false},{\"algorithm\":\"trinary\",\"predicted_ns\":"
+             "250000,\"segment_bytes\":16384,\"chosen\":true}]}"),
+        LINE
+        "broadcast of 1.00 MiB, root 3, among 16 ranks: algorithm trinary in pieces of 16.0 KiB, "
+        "by predicted cost:\n"
+        "    ALGORITHM  PREDICTED    PIECES  CHOSEN\n"
+        "    direct       1.50 ms         -\n"
+        "    trinary       250 us  16.0 KiB  chosen\n"
+        "    all ranks: tcactl simulate broadcast 1048576 --ranks 16 --ppn 4 --subcluster 2 "
+        "--root 3 --algorithm trinary --segment 16384 --steps\n");
+    expect_render(
+        render_plan,
+        PLAN("{\"operation\":\"alltoall\",\"algorithm\":\"direct\",\"requested\":true,\"ranks\":1,"
+             "\"root\":0,\"bytes\":0,\"segment_bytes\":null,\"per_node\":null,"
+             "\"per_subcluster\":null,\"candidates\":[]}"),
+        LINE "alltoall, among 1 rank: algorithm direct, requested by the program\n");
+#undef PLAN
+#undef LINE
+}

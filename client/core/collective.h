@@ -1,0 +1,30 @@
+/* What tcactl plan explain shows of a plan that carries out a collective operation, for modules of this
+ * library that are built on tca.h. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "client/include/tca.h"
+#include "proto/limits.h"
+
+struct collective_candidate {
+    const char *algorithm;
+    uint64_t predicted_ns;
+    uint64_t segment_bytes; /* UINT64_MAX: one piece */
+};
+
+struct collective {
+    const char *operation, *algorithm;
+    bool requested; /* the program named the algorithm */
+    uint32_t ranks, root;
+    /* Ranks of a node, and nodes of a sub-cluster, where these follow one another and tcactl simulate
+     * has the operation; else 0. */
+    uint32_t per_node, per_subcluster;
+    uint64_t bytes;           /* of the whole, or of each block */
+    uint64_t segment_bytes;   /* as above */
+    uint32_t candidate_count; /* 0: its cost cannot be predicted */
+    struct collective_candidate candidates[COLLECTIVE_CANDIDATES_MAX];
+};
+
+/* The description must remain valid until the plan is committed. */
+void plan_describe_collective(struct tca_plan *plan, const struct collective *collective);
