@@ -54,10 +54,11 @@ extern "C" {
  * the length. If it is shorter, nothing is received: the receive fails with -EMSGSIZE, and the send
  * completes.
  *
- * When a rank ends, other ranks' requests with it fail (-EOWNERDEAD or -EHOSTDOWN); messages that
- * have arrived can still be received. If a request fails with another error of a rail or of a plan,
- * such as -ENETDOWN, all communication with that rank ends. Messages to other ranks are not
- * affected. -EPROTO: the rank has sent something invalid. */
+ * When a rank ends, other ranks' requests with it fail (-EOWNERDEAD or -EHOSTDOWN), as do those that
+ * need memory that it has freed, for example with its messenger; messages that have arrived can still
+ * be received. If a request fails with another error of a rail or of a plan, such as -ENETDOWN, all
+ * communication with that rank ends. Messages to other ranks are not affected. -EPROTO: the rank has
+ * sent something invalid. */
 #define TCA_MSG_EAGER_BYTES 2032
 #define TCA_MSG_PAIRS       12
 #define TCA_MSG_SHORT_BYTES 64

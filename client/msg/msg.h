@@ -252,7 +252,8 @@ int msg_request_new(struct tca_msg *msg, uint32_t rank, uint32_t tag,
                     struct tca_msg_request **ret_request);
 void msg_request_free(struct tca_msg_request *request);
 void msg_done(struct tca_msg_request *request, int status);
-/* Ends all communication with a rank, for the reason in tca_error_text(). Returns `error`. */
+/* Ends all communication with a rank, for the reason in tca_error_text(). Returns the error of its
+ * requests. */
 int msg_peer_fail(struct msg_peer *peer, struct tca_msg *msg, int error);
 /* Drops the packets that wait for room in the ring. */
 void msg_peer_drop(struct msg_peer *peer);
@@ -261,6 +262,12 @@ int msg_peer_failed(const struct msg_peer *peer);
 
 /* The other rank has ended. What it sent before must still be taken; whether earlier puts into its
  * memory have completed is known from their plans. */
+/* A rank that leaves frees memory before its process ends: for its messages, either is the end. */
+static inline int msg_error_of(int error)
+{
+    return error == -ESTALE ? -EOWNERDEAD : error;
+}
+
 static inline bool msg_has_ended(int error)
 {
     return error == -EOWNERDEAD || error == -EHOSTDOWN || error == -ESTALE;

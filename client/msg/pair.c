@@ -68,7 +68,7 @@ static int build(struct tca_msg_request *request, uint32_t index, const struct m
 /* The send cannot be started: the receiver learns that it has ended. */
 static int give_up(struct tca_msg_request *request, uint32_t index, int error)
 {
-    request->broken = error;
+    request->broken = msg_error_of(error);
     request->plan = tca_plan_free(request->plan);
     request->peer->sends[index] = NULL;
     if (request->state == MSG_POSTED)

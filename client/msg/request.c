@@ -119,7 +119,7 @@ void msg_request_free(struct tca_msg_request *request)
 void msg_done(struct tca_msg_request *request, int status)
 {
     request->state = MSG_DONE;
-    request->status = status;
+    request->status = msg_error_of(status);
     if (request->released && !request->persistent)
         msg_request_free(request);
 }
@@ -145,6 +145,7 @@ int msg_peer_fail(struct msg_peer *peer, struct tca_msg *msg, int error)
 {
     if (peer->failed)
         return msg_peer_failed(peer);
+    error = msg_error_of(error);
     peer->failed = error;
     snprintf(peer->why, sizeof(peer->why), "%s", tca_error_text());
     msg_peer_drop(peer);

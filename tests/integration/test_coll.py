@@ -7,7 +7,7 @@ import signal
 
 import boards
 import harness
-from ranks import SEED, Ranks
+from ranks import SEED, Ranks, any_places
 
 ROUNDS, STARTS = 3, 5
 
@@ -15,13 +15,13 @@ ROUNDS, STARTS = 3, 5
 class Coll(Ranks):
     group = "coll"
 
-    def start(self, cluster, places, words, **environment):
-        return super().start(cluster, places, words, TCA_TIMEOUT="50s", **environment)
+    def start(self, cluster, places, words, late=False, **environment):
+        return super().start(cluster, places, words, late, TCA_TIMEOUT="50s", **environment)
 
-    def coll(self, cluster, places, rounds=ROUNDS, victim=None, **environment):
+    def coll(self, cluster, places, rounds=ROUNDS, victim=None, late=False, **environment):
         """Ranks of coll/coll.c, one per place, its node. All must exit with 0 and print nothing."""
         words = [harness.program("coll"), str(SEED), str(rounds), str(STARTS)] + ([str(victim)] if victim is not None else [])
-        self.ranks(cluster, places, words, victim, **environment)
+        self.ranks(cluster, places, words, victim, late, **environment)
 
     def test_one_node(self):
         cluster = self.cluster()
@@ -43,9 +43,9 @@ class Coll(Ranks):
 
     def test_sixteen_nodes(self):
         cluster = self.cluster(16, subclusters=4)
-        for places in (list(range(16)), [node for node in range(8) for _ in range(2)]):
+        for places in (list(range(16)), *(any_places() for _ in range(harness.rounds(1)))):
             with self.subTest(places=places):
-                self.coll(cluster, places)
+                self.coll(cluster, places, late=True)
 
     def test_by_thread(self):
         cluster = self.cluster(2)

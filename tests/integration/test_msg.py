@@ -2,24 +2,27 @@
 """Random messages between ranks, on one node and several, on every rail and in both seats, against sequential matching; a killed
 rank, one that is stopped for a while, and one that sends garbage."""
 
+import math
 import signal
 
+import boards
 import harness
-from ranks import SEED, Ranks
+from ranks import RANDOM, SEED, Ranks, any_places
 
 ROUNDS = 6
+GRIDS = ("16", "4 4", "3 5", "2 3 2", "2 2 2 2")
 
 
 class Msg(Ranks):
     group = "msg"
 
-    def start(self, cluster, places, words, **environment):
-        return super().start(cluster, places, words, TCA_TIMEOUT="50s", **environment)
+    def start(self, cluster, places, words, late=False, **environment):
+        return super().start(cluster, places, words, late, TCA_TIMEOUT="50s", **environment)
 
-    def msg(self, cluster, places, *fate, rounds=ROUNDS, victim=None, **environment):
+    def msg(self, cluster, places, *fate, rounds=ROUNDS, victim=None, late=False, **environment):
         """Ranks of msg/msg.c."""
         words = [harness.program("msg"), str(SEED), str(rounds), *map(str, fate)]
-        self.ranks(cluster, places, words, victim, **environment)
+        self.ranks(cluster, places, words, victim, late, **environment)
 
     def test_one_node(self):
         cluster = self.cluster()
@@ -33,14 +36,26 @@ class Msg(Ranks):
             with self.subTest(ranks=ranks):
                 self.msg(cluster, [0] * ranks, TCA_SEAT="daemon")
 
-    def test_several_nodes(self):
-        cluster = self.cluster(3)
-        for places in ([0, 1], [0, 1, 2, 2, 1]):
-            with self.subTest(places=places):
-                self.msg(cluster, places)
+    def test_many_nodes(self):
+        """Up to sixteen ranks on up to sixteen nodes, the last of which starts late; one dies; grids of tca-qmp.h."""
+        rails = RANDOM.choice(("shm tcp", "shm tcp ofi"))
+        cluster = self.cluster(16, options={"rails.enable": rails})
+        for _ in range(harness.rounds(1)):
+            places, seat = any_places(), RANDOM.choice(("any", "daemon"))
+            with self.subTest(rails=rails, places=places, seat=seat, seed=SEED):
+                self.msg(cluster, places, rounds=4, late=True, TCA_SEAT=seat)
+            places, victim = RANDOM.choices(range(16), k=16), RANDOM.randrange(16)
+            with self.subTest(rails=rails, places=places, victim=victim, seed=SEED):
+                self.msg(cluster, places, "kill", victim, rounds=4, victim=victim)
+            grid = RANDOM.choice(GRIDS).split()
+            places = RANDOM.choices(range(16), k=math.prod(map(int, grid)))
+            with self.subTest(rails=rails, places=places, grid=grid, seed=SEED):
+                self.ranks(cluster, places, [harness.program("qmp"), *grid], late=True)
 
-    def test_tcp(self):
-        self.msg(self.cluster(2, options={"rails.enable": "shm tcp"}), [0, 1, 1], rounds=4)
+    def test_boards(self):
+        cluster = boards.Ring(4, {"rails.calibration": "off"})
+        self.addCleanup(self.take_down, cluster)
+        self.msg(cluster.up(), [0, 1, 2, 3], rounds=4, TCA_RAIL="peach2")
 
     def client_seat(self, security="plain"):
         return self.cluster(2, options={"rails.enable": "shm tcp", "rails.tcp_security": security})

@@ -201,6 +201,40 @@ static void leave(void)
     tca_msg_release(pair);
 }
 
+/* The receiver of a pair has freed its memory and its messenger, but its process goes on. */
+static void freed(void)
+{
+    enum { BYTES = 4096 };
+    static uint8_t data[BYTES];
+    struct tca_msg_buffer buffer = {data, BYTES, NULL};
+    struct tca_msg_request *request = NULL;
+    struct tca_region *region = NULL;
+    struct tca_msg *second = NULL;
+
+    check(tca_msg_new(session, NULL, &second), "another messenger");
+    if (rank == 1) {
+        check(tca_region_alloc(session, BYTES, &region), "memory");
+        buffer.address = tca_region_address(region);
+        check(tca_msg_recv_init(second, other, PAIR, &buffer, &request), "receive");
+        check(tca_msg_start(request), "starting the receive");
+    }
+    check(tca_barrier(session, TCA_DEFAULT), "the address is on its way");
+    if (rank == 1) {
+        second = tca_msg_free(second);
+        check(tca_region_free(region), "freeing the memory");
+    }
+    check(tca_barrier(session, TCA_DEFAULT), "it is freed");
+    if (rank == 0) {
+        int r = tca_msg_send_init(second, other, PAIR, &buffer, &request);
+        if (r >= 0)
+            r = run(request);
+        expect(r, -EOWNERDEAD, NULL, "a send to freed memory");
+        tca_msg_release(request);
+    }
+    check(tca_barrier(session, TCA_DEFAULT), "it was refused");
+    tca_msg_free(second);
+}
+
 int main(void)
 {
     const struct tca_msg_buffer nothing = {0};
@@ -228,6 +262,7 @@ int main(void)
         ahead();
     reuse();
     tca_msg_release(never);
+    freed();
     leave();
     tca_msg_free(msg);
     tca_close(session);

@@ -204,7 +204,7 @@ static void forgive(void)
 {
     int error = peer->failed;
 
-    if (error && error != -EPROTO && error != -EINVAL && error != -ESTALE && error != -EACCES)
+    if (error && error != -EPROTO && error != -EINVAL && error != -EOWNERDEAD && error != -EACCES)
         fail("the rank failed with", msg_peer_failed(peer));
     peer->failed = 0;
     for (uint32_t i = 0; error && i < REQUESTS; i++)
