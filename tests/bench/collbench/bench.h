@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <time.h>
+
 #include "tools/tca-bench/work.h"
 
 enum { REPEATS = 9, WARM = 20, BATCH_US = 10000, COUNT_MAX = 20000 };
@@ -72,7 +74,18 @@ static uint64_t start_all(void *operation, uint64_t count)
     return total_ns;
 }
 
-static uint64_t steps; /* of computing beside each operation */
+static uint64_t steps; /* of computing beside each operation, */
+static bool elsewhere; /* by something that needs no processor: then so many ns */
+
+static void compute_beside(void)
+{
+    const struct timespec time = {(time_t)(steps / 1000000000), (long)(steps % 1000000000)};
+
+    if (elsewhere)
+        nanosleep(&time, NULL);
+    else
+        compute(steps);
+}
 
 static uint64_t compute_all(void *operation, uint64_t count)
 {
@@ -80,7 +93,7 @@ static uint64_t compute_all(void *operation, uint64_t count)
 
     (void)operation;
     for (uint64_t i = 0; i < count; i++)
-        compute(steps);
+        compute_beside();
     return now_ns() - start_ns;
 }
 
@@ -90,7 +103,7 @@ static uint64_t overlap_all(void *operation, uint64_t count)
 
     for (uint64_t i = 0; i < count; i++) {
         start(operation);
-        compute(steps);
+        compute_beside();
         await(operation);
     }
     return now_ns() - start_ns;
@@ -140,14 +153,20 @@ static bool finish(enum operation operation, const double *out, uint64_t bytes, 
     return true;
 }
 
-/* Calls a function for the barrier, and for the others with every size, which is a multiple of 8. False:
- * a size is not, or the function returned false. */
-static inline bool for_all(const char *sizes, bool (*run)(enum operation, uint64_t bytes))
+/* Calls a function for each of the operations that are named, but for the barrier with every size, which is
+ * a multiple of 8. False: a size is not, or the function returned false. where: the ranks compute "here" or
+ * "elsewhere". */
+static inline bool for_all(const char *sizes, const char *operations, const char *where,
+                           bool (*run)(enum operation, uint64_t bytes))
 {
-    bool good = run(BARRIER, 0);
+    bool good = true;
 
+    elsewhere = strcmp(where, "elsewhere") == 0;
+    if (strstr(operations, operation_names[BARRIER]))
+        good = run(BARRIER, 0);
     for (int o = BROADCAST; o < OPERATIONS; o++)
-        for (const char *size = sizes; good && size; size = strchr(size, ',')) {
+        for (const char *size = strstr(operations, operation_names[o]) ? sizes : NULL; good && size;
+             size = strchr(size, ',')) {
             size += *size == ',';
             uint64_t bytes = strtoull(size, NULL, 10);
             good = bytes > 0 && bytes % 8 == 0 && run((enum operation)o, bytes);

@@ -1,4 +1,4 @@
-/* coll_mpi SIZES: the operations of bench.h by the persistent collective operations of MPI 4, or of
+/* coll_mpi SIZES OPERATIONS here|elsewhere: the operations of bench.h by the persistent collective operations of MPI 4, or of
  * Open MPI's extension. Rank 0 writes a line of JSON for each. */
 #include <mpi.h>
 #ifdef OPEN_MPI
@@ -65,7 +65,7 @@ static bool run(enum operation operation, uint64_t bytes)
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
-    if (argc != 2 || !for_all(argv[1], run))
+    if (argc != 4 || !for_all(argv[1], argv[2], argv[3], run))
         MPI_Abort(MPI_COMM_WORLD, 1);
     MPI_Finalize();
     return 0;

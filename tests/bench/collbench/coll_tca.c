@@ -1,5 +1,5 @@
-/* coll_tca SIZES [daemon | thread]: the operations of bench.h by tca-coll.h; in the daemon's seat, or by
- * the thread. Rank 0 writes a line of JSON for each. */
+/* coll_tca SIZES OPERATIONS here|elsewhere [daemon | thread]: the operations of bench.h by tca-coll.h; in the
+ * daemon's seat, or by the thread. Rank 0 writes a line of JSON for each. */
 #include "client/include/tca-coll.h"
 #include "tests/bench/check.h"
 #include "tests/bench/collbench/bench.h"
@@ -70,15 +70,15 @@ static bool run(enum operation operation, uint64_t bytes)
 
 int main(int argc, char **argv)
 {
-    const char *how = argc == 3 ? argv[2] : "";
+    const char *how = argc == 5 ? argv[4] : "";
 
     args.thread = strcmp(how, "thread") == 0;
     if (strcmp(how, "daemon") == 0)
         args.plan.seat = TCA_SEAT_DAEMON;
     check(tca_open(NULL, &session), "opening the session");
-    if (argc != 2 && !args.thread && !args.plan.seat)
+    if (argc != 4 && !args.thread && !args.plan.seat)
         return 2;
-    if (!for_all(argv[1], run))
+    if (!for_all(argv[1], argv[2], argv[3], run))
         return 1;
     tca_close(session);
     return 0;
