@@ -18,15 +18,19 @@ struct kept {
 /* Of all sessions of this process. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kept *unused;
+static struct attached_marks *marks; /* NULL: no gate yet */
 
 struct attached_gate *gate_take(void)
 {
     pthread_mutex_lock(&lock);
-    struct kept *kept = unused;
+    if (!marks)
+        marks = attached_marks_new();
+    const bool can_open = marks != NULL;
+    struct kept *kept = can_open ? unused : NULL;
     if (kept)
         unused = kept->next;
     pthread_mutex_unlock(&lock);
-    if (!kept)
+    if (!kept && can_open)
         kept = calloc(1, sizeof(*kept));
     return kept ? &kept->gate : NULL;
 }
@@ -43,7 +47,12 @@ void gate_give(struct attached_gate *gate)
     pthread_mutex_unlock(&lock);
 }
 
-int gate_close(struct tca *session, struct attached_gate *gate, uint64_t region)
+void gate_open(struct attached_gate *gate, const uint64_t name[2])
+{
+    attached_gate_open(gate, marks, name);
+}
+
+int gate_close(struct tca *session, struct attached_gate *gate)
 {
     const uint64_t name[2] = {gate->name[0], gate->name[1]};
     const uint64_t end_ns = clock_end(session->settings.timeout_ns);
@@ -51,13 +60,14 @@ int gate_close(struct tca *session, struct attached_gate *gate, uint64_t region)
     attached_gate_close(gate);
     if (session->control.pid != getpid())
         return 0; /* forked: nobody writes to this process */
-    while ((writer = attached_gate_writer(gate)) != 0) {
+    while ((writer = attached_writer(marks, name[1])) != 0) {
         if (clock_left(end_ns) == 0) {
-            attached_gate_open(gate, name);
-            return error_set(-ETIMEDOUT,
-                             "region %llu: process %d does not complete its put into this attached "
-                             "memory: is it stopped?",
-                             (unsigned long long)region, (int)writer);
+            gate_open(gate, name);
+            return error_set(
+                -ETIMEDOUT,
+                "region %llu: thread %d of another process does not complete its put into "
+                "this attached memory: is it stopped?",
+                (unsigned long long)name[1], (int)writer);
         }
         sched_yield();
     }

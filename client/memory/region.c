@@ -32,7 +32,7 @@ void region_clear(struct tca *session)
         session->regions = region->next;
         mapping_remove(session, &region->mapped);
         if (region->gate)
-            gate_close(session, region->gate, region->mapped.id);
+            gate_close(session, region->gate);
         unmap(region);
     }
 }
@@ -40,8 +40,8 @@ void region_clear(struct tca *session)
 static void open_gate(const struct tca_region *region)
 {
     if (region->gate)
-        attached_gate_open(region->gate,
-                           (const uint64_t[2]){region->handle.incarnation, region->handle.region});
+        gate_open(region->gate,
+                  (const uint64_t[2]){region->handle.incarnation, region->handle.region});
 }
 
 static int free_at_daemon(struct tca *session, uint64_t id)
@@ -202,7 +202,7 @@ int region_free(struct tca_region *region)
             -EBUSY,
             "region %llu is in use by %u steps of this session's plans: free the plans first",
             (unsigned long long)region->mapped.id, region->mapped.uses);
-    int r = region->gate ? gate_close(session, region->gate, region->mapped.id) : 0;
+    int r = region->gate ? gate_close(session, region->gate) : 0;
     if (r < 0)
         return r;
     r = free_at_daemon(session, region->mapped.id);

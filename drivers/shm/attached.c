@@ -1,10 +1,11 @@
 #include "drivers/shm/attached.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -14,18 +15,23 @@ enum { VECTORS = 256 };
 
 /* Process ids are reused and differ between containers, so the process must prove itself by the
  * region's name in its memory. */
-static int check_gate(const struct attached *attached)
+static int check_gate(const struct attached *attached, uint64_t *ret_marks_address)
 {
-    uint64_t head[3]; /* name and writers_address */
-    struct iovec here = {head, sizeof(head)},
+    struct {
+        uint64_t name[2], self_address, marks_address;
+    } head;
+    static_assert(sizeof(head) == sizeof(struct attached_gate), "as in the owner's memory");
+    struct iovec here = {&head, sizeof(head)},
                  there = {(void *)(uintptr_t)attached->gate_address, sizeof(head)};
     ssize_t n = process_vm_readv(attached->pid, &here, 1, &there, 1, 0);
     if (n < 0)
         return errno == EFAULT ? -EOWNERDEAD : -errno;
-    if (n != sizeof(head) ||
-        head[2] != attached->gate_address + offsetof(struct attached_gate, writers))
+    if (n != sizeof(head) || head.self_address != attached->gate_address)
         return -EOWNERDEAD;
-    return memcmp(head, attached->name, sizeof(attached->name)) == 0 ? 0 : -ESTALE;
+    if (memcmp(head.name, attached->name, sizeof(attached->name)) != 0)
+        return -ESTALE;
+    *ret_marks_address = head.marks_address;
+    return 0;
 }
 
 static int write_vectors(const struct attached *attached, const void *packed, uint64_t bytes,
@@ -38,35 +44,54 @@ static int write_vectors(const struct attached *attached, const void *packed, ui
     return (uint64_t)n == bytes ? 0 : -EFAULT;
 }
 
-static int set_writer(const struct attached *attached, uint32_t value)
+/* Sets this thread's mark, and says where the owner must look for it. Returns the mark's address. */
+static int set_mark(const struct attached *attached, uint64_t marks_address, uint64_t *ret_address)
 {
-    const uint64_t place = (uint64_t)getpid() % ATTACHED_WRITERS * sizeof(value);
-    const struct iovec there = {(void *)(uintptr_t)(attached->gate_address +
-                                                    offsetof(struct attached_gate, writers) +
-                                                    place),
-                                sizeof(value)};
-    return write_vectors(attached, &value, sizeof(value), &there, 1);
+    const uint64_t thread = (uint64_t)gettid();
+    uint64_t region = attached->name[1];
+    uint8_t used = 1;
+    if (thread >= ATTACHED_THREADS)
+        return -EPERM;
+    const uint64_t address =
+        marks_address + offsetof(struct attached_marks, regions) + thread * sizeof(region);
+    const uint64_t used_address =
+        marks_address + offsetof(struct attached_marks, used) + thread / ATTACHED_PAGE_THREADS;
+    const struct iovec here[] = {{&region, sizeof(region)}, {&used, sizeof(used)}},
+                       there[] = {{(void *)(uintptr_t)address, sizeof(region)},
+                                  {(void *)(uintptr_t)used_address, sizeof(used)}};
+    ssize_t n = process_vm_writev(attached->pid, here, 2, there, 2, 0);
+    if (n < 0)
+        return -errno;
+    if (n != sizeof(region) + sizeof(used))
+        return -EFAULT;
+    *ret_address = address;
+    return 0;
 }
 
-int attached_enter(const struct attached *attached)
+int attached_enter(const struct attached *attached, uint64_t *ret_mark_address)
 {
-    int r = check_gate(attached); /* not into memory that is none */
+    uint64_t marks, mark;
+    int r = check_gate(attached, &marks); /* not into memory that is none */
     if (r == 0)
-        r = set_writer(attached, (uint32_t)getpid());
+        r = set_mark(attached, marks, &mark);
     if (r < 0)
         return r;
-    /* our id before the second look, as the owner's closing before its look at the ids */
+    /* our mark before the second look, as the owner's closing before its look at the marks */
     atomic_thread_fence(memory_order_seq_cst);
-    r = check_gate(attached);
+    r = check_gate(attached, &marks);
     if (r < 0)
-        attached_leave(attached);
+        attached_leave(attached, mark);
+    else
+        *ret_mark_address = mark;
     return r;
 }
 
-void attached_leave(const struct attached *attached)
+void attached_leave(const struct attached *attached, uint64_t mark_address)
 {
+    const uint64_t nothing = 0;
+    const struct iovec there = {(void *)(uintptr_t)mark_address, sizeof(nothing)};
     atomic_thread_fence(memory_order_release); /* after what was stored */
-    set_writer(attached, 0);
+    write_vectors(attached, &nothing, sizeof(nothing), &there, 1);
 }
 
 int attached_write(const struct attached *attached, uint64_t position_bytes, const void *packed,
@@ -96,9 +121,21 @@ int attached_write(const struct attached *attached, uint64_t position_bytes, con
 
 /* ---- the owner ---- */
 
-void attached_gate_open(struct attached_gate *gate, const uint64_t name[2])
+struct attached_marks *attached_marks_new(void)
 {
-    gate->writers_address = (uint64_t)(uintptr_t)gate->writers;
+    struct attached_marks *marks = mmap(NULL, sizeof(*marks), PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (marks == MAP_FAILED)
+        return NULL;
+    madvise(marks, sizeof(*marks), MADV_NOHUGEPAGE); /* few places are used */
+    return marks;
+}
+
+void attached_gate_open(struct attached_gate *gate, const struct attached_marks *marks,
+                        const uint64_t name[2])
+{
+    gate->self_address = (uint64_t)(uintptr_t)gate;
+    gate->marks_address = (uint64_t)(uintptr_t)marks;
     for (unsigned i = 0; i < 2; i++)
         atomic_store_explicit(&gate->name[i], name[i], memory_order_relaxed);
 }
@@ -107,17 +144,31 @@ void attached_gate_close(struct attached_gate *gate)
 {
     for (unsigned i = 0; i < 2; i++)
         atomic_store_explicit(&gate->name[i], 0, memory_order_relaxed);
-    /* before the look at the writers; pairs with attached_enter() */
+    /* before the look at the marks; pairs with attached_enter() */
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-pid_t attached_gate_writer(const struct attached_gate *gate)
+/* A thread that was killed leaves its mark. Also of a zombie, the kernel says that it has no memory. */
+static bool has_ended(pid_t thread)
 {
-    for (unsigned i = 0; i < ATTACHED_WRITERS; i++) {
+    uint8_t byte;
+    struct iovec here = {&byte, 1}, there = {&byte, 1};
+    return process_vm_readv(thread, &here, 1, &there, 1, 0) < 0 && errno == ESRCH;
+}
+
+pid_t attached_writer(const struct attached_marks *marks, uint64_t region)
+{
+    for (pid_t thread = 0; thread < ATTACHED_THREADS; thread++) {
+        if (thread % ATTACHED_PAGE_THREADS == 0 &&
+            atomic_load_explicit(&marks->used[thread / ATTACHED_PAGE_THREADS],
+                                 memory_order_acquire) == 0) {
+            thread += ATTACHED_PAGE_THREADS - 1;
+            continue;
+        }
         /* acquire: what it has stored is there */
-        const uint32_t pid = atomic_load_explicit(&gate->writers[i], memory_order_acquire);
-        if (pid != 0 && (int32_t)pid > 0 && (kill((pid_t)pid, 0) == 0 || errno != ESRCH))
-            return (pid_t)pid;
+        if (atomic_load_explicit(&marks->regions[thread], memory_order_acquire) == region &&
+            !has_ended(thread))
+            return thread;
     }
     return 0;
 }

@@ -4,9 +4,10 @@
  * (half a microsecond per block), so a last resort.
  *
  * The owner keeps a gate for each such region, so that nobody stores to its memory any more once it
- * has freed the region. A writer puts its process id at the gate, looks whether the gate is still
- * that of the region, stores, and takes its id away. The owner closes the gate, and waits for the
- * writers that are there. Writers may come late: a gate stays a gate until its process ends.
+ * has freed the region. A writer leaves its mark with the owner, looks whether the gate is still
+ * that of the region, stores, and takes its mark away. The owner closes the gate, and waits for the
+ * writers whose marks are there. Writers may come late: a gate stays a gate, and marks have their
+ * places, until the process ends. tests/model/gate.pml proves it.
  */
 #pragma once
 
@@ -16,14 +17,21 @@
 
 #include "proto/layout.h"
 
-/* By process id modulo this: two writers at one place, whose ids are that far apart, do not see each
- * other. */
-enum { ATTACHED_WRITERS = 256 };
+/* The greatest number of thread ids (PID_MAX_LIMIT), and how many share a byte in `used`. */
+enum { ATTACHED_THREADS = 4 << 20, ATTACHED_PAGE_THREADS = 512 };
+
+/* The marks of all who write to a process. The kernel only copies to other processes, it exchanges
+ * nothing, so each writer has a place that is nobody else's: that of its thread id. Most places have
+ * no memory. */
+struct attached_marks {
+    _Atomic uint8_t used[ATTACHED_THREADS / ATTACHED_PAGE_THREADS]; /* 1: one of them has written */
+    _Atomic uint64_t regions[ATTACHED_THREADS]; /* by thread: id of the region, or 0 */
+};
 
 struct attached_gate {
     _Atomic uint64_t name[2]; /* of the region: its daemon's incarnation, and its id; 0: closed */
-    uint64_t writers_address; /* of the following: shows that this is a gate */
-    _Atomic uint32_t writers[ATTACHED_WRITERS]; /* process ids, or 0 */
+    uint64_t self_address;    /* shows that this is a gate */
+    uint64_t marks_address;
 };
 
 struct attached {
@@ -37,10 +45,10 @@ struct attached {
 /* ---- the writer ---- */
 
 /* Returns 0, -EPERM (not permitted), -ESRCH, -EOWNERDEAD (the process has ended, perhaps its id was
- * reused) or -ESTALE (the region was freed). If 0, call attached_leave() soon: meanwhile, the owner
- * cannot free the region. */
-int attached_enter(const struct attached *attached);
-void attached_leave(const struct attached *attached);
+ * reused) or -ESTALE (the region was freed). If 0, the same thread calls attached_leave() with the
+ * mark soon: meanwhile, the owner cannot free the region. */
+int attached_enter(const struct attached *attached, uint64_t *ret_mark_address);
+void attached_leave(const struct attached *attached, uint64_t mark_address);
 
 /* Between these, stores packed bytes position .. position + length to the layout. Returns 0, -EPERM,
  * -ESRCH or -EFAULT (the memory is not mapped there). */
@@ -49,10 +57,15 @@ int attached_write(const struct attached *attached, uint64_t position_bytes, con
 
 /* ---- the owner ---- */
 
-void attached_gate_open(struct attached_gate *gate, const uint64_t name[2]);
+/* For all gates of a process; never freed. NULL: out of memory. */
+struct attached_marks *attached_marks_new(void);
+
+void attached_gate_open(struct attached_gate *gate, const struct attached_marks *marks,
+                        const uint64_t name[2]);
 
 /* No writer enters from now on. */
 void attached_gate_close(struct attached_gate *gate);
 
-/* After that: the process id of a writer that is still there, or 0. */
-pid_t attached_gate_writer(const struct attached_gate *gate);
+/* After that: the thread id of a writer that is still there, or 0. With another daemon's region of
+ * the same id, the result may be a writer to that one. */
+pid_t attached_writer(const struct attached_marks *marks, uint64_t region);

@@ -76,13 +76,14 @@ static void take_lines(uint8_t *slot, uint64_t bytes)
 static int process_attached(const struct attached *attached, uint64_t position, const uint8_t *slot,
                             uint64_t length)
 {
-    int r = attached_enter(attached);
+    uint64_t mark;
+    int r = attached_enter(attached, &mark);
     if (r == -ESTALE)
         return 0; /* freed: what is in flight to it is discarded */
     if (r < 0)
         return r;
     r = attached_write(attached, position, slot, length);
-    attached_leave(attached);
+    attached_leave(attached, mark);
     return r;
 }
 

@@ -232,7 +232,8 @@ int shm_attached_copy(const struct shm_put *put, uint64_t position, uint64_t len
 {
     uint8_t staging[LANE_SLOT_BYTES];
     const uint64_t end = position + length;
-    int r = attached_enter(put->attached);
+    uint64_t mark;
+    int r = attached_enter(put->attached, &mark);
     if (r < 0)
         return r;
     for (uint64_t piece; position < end && r == 0; position += piece) {
@@ -240,7 +241,7 @@ int shm_attached_copy(const struct shm_put *put, uint64_t position, uint64_t len
         copy_program_pack(put->program, staging, put->base_source, position, piece);
         r = attached_write(put->attached, position, staging, piece);
     }
-    attached_leave(put->attached);
+    attached_leave(put->attached, mark);
     return r;
 }
 
