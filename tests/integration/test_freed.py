@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Memory that is freed while another node puts into it over ofi (over hca: tests/vm/guest/hca-users), because its owner is killed or
-frees it. No late data reaches other users' memory at the same addresses, and no bystander notices.
+"""Memory that is freed while another node puts into it over ofi, tcp or boards (over hca: tests/vm/guest/hca-users), because its owner is
+killed or frees it. No late data reaches other users' memory at the same addresses, and no bystander notices.
 
 TCA_TEST_FREED=1000 repeats each case that often, before a release; a few are enough for the suite.
 """
@@ -10,6 +10,7 @@ import random
 import time
 
 import harness
+from boards import Boards
 from harness import Stream, until
 
 TIMES = int(os.environ.get("TCA_TEST_FREED", "0")) or 13
@@ -35,10 +36,13 @@ class Freed(harness.Case):
     killed = ("-EOWNERDEAD",)
     owner, stranger = None, None  # users; None: the test's own user
 
+    def make_cluster(self):
+        return self.cluster(2, options=self.options)
+
     def setUp(self):
         super().setUp()
         self.random = random.Random(1)
-        self.nodes = self.cluster(2, options=self.options)
+        self.nodes = self.make_cluster()
         self.nodes.admit_users()
         self.bystander = Stream(*self.nodes.group([0, 1], name="bystander"), rail=self.rail, shape="64x1024x4096")
         self.bystander.begin()
@@ -113,6 +117,17 @@ class FreedByAnotherUser(Freed):
     def setUp(self):
         skip_without_root(self)
         super().setUp()
+
+
+class FreedOverTcp(Freed):
+    rail, options = "tcp", {"rails.enable": "shm tcp"}
+
+
+class FreedOverBoards(Boards, Freed):
+    rail = "peach2"
+
+    def make_cluster(self):
+        return self.ring(2, rails__enable="shm peach2")
 
 
 class Quarantined(harness.Case):
