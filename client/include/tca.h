@@ -38,6 +38,18 @@
  *   -EOPNOTSUPP       the memory or the seat cannot be used for this
  *   -EFAULT           attached memory was unmapped
  *   -ENODATA          no receipt yet: no start has completed
+ *   -EMSGSIZE         more bytes than a call or the receiver accepts
+ *   -ENAMETOOLONG     a name or the path of a socket is too long
+ *   -EPERM            the socket or file belongs to another user
+ *   -EFBIG            tcad may not make files of this size (LimitFSIZE=)
+ *   -ENETUNREACH      the rail that was requested never leads to this node
+ *   -EADDRNOTAVAIL    no address left on the board's bus: free regions, or wait for those just freed
+ *   -EIO              a board has stopped, and says why
+ *   -ECONNRESET, -EPIPE, -ESHUTDOWN   a rail's connection broke with data in flight
+ *
+ * NULL: calls that free or close an object accept it; so does any other argument whose description
+ * says so. Any other NULL pointer is a programming error, as in the C library: no call checks for
+ * it. This also holds for the headers that build on this one.
  *
  * Threads: a session and all objects created from it may be used by one thread at a time. Different
  * threads may use different sessions without locks.
