@@ -102,9 +102,10 @@ struct tcad {
     bool calibrated;
     struct rail_total past[RAIL_SLOTS][SEAT_COUNT];
     struct exposure exposure;
-    uint64_t rebound;  /* number of moves of plans from a failed rail to another */
-    uint64_t returned; /* number of moves back */
-    uint64_t tried;    /* number of moves that clients asked for, which tried rails */
+    uint64_t rebound;   /* number of moves of plans from a failed rail to another */
+    uint64_t returned;  /* number of moves back */
+    uint64_t tried;     /* number of moves that clients asked for, which tried rails */
+    uint64_t inherited; /* number of commits that took over the bindings of a released plan */
     struct plans_watched plans_watched;
     struct waiting_alloc *allocs; /* region_wait.c */
     struct loop_timer *allocs_timer;

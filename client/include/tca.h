@@ -658,7 +658,12 @@ TCA_API int tca_plan_wait(struct tca_plan *plan, uint32_t rank, uint32_t slot, u
 
 /* Compiles the plan: checks every handle, binds every step to a rail and a seat, and maps the
  * memory. No steps can be added afterwards; after a failure the commit may be repeated. -ESTALE,
- * -EACCES, -EHOSTDOWN, -ENETDOWN, -EDQUOT, -EINVAL (tca_error_text() names the step). */
+ * -EACCES, -EHOSTDOWN, -ENETDOWN, -EDQUOT, -EINVAL (tca_error_text() names the step).
+ *
+ * Asks the daemon of each node that the plan puts to or notifies, unless the session has just freed a
+ * plan with the same steps, in the daemon's seat: then the new plan takes over what that one had
+ * prepared there. A program that makes a plan for each message commits it soon after it has freed the
+ * last one. */
 TCA_API int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns);
 
 /* Starts the plan. Chains in the client's seat are copied before the call returns, up to the first

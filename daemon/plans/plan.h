@@ -9,7 +9,8 @@
  *
  *   PARSING      checks what this node can check alone, and takes the layouts out of the message (plan_parse.c,
  *                plan_parse_step.c)
- *   BINDING      binds every put and notification at its target's node (plan_ask.c)
+ *   BINDING      binds every put and notification at its target's node (plan_ask.c), or takes over the bindings of a
+ *                plan that is being released (plan_inherit.c)
  *   FALLING_BACK the client cannot put by itself after all: binds those puts for tcad (plan_direct.c)
  *   REGISTERING  chooses rail and seat of each chain by predicted cost (plan_route.c); registers the sources with the
  *                rails, connects links, orders long chains (worker, unless all of it is done already)
@@ -245,6 +246,7 @@ struct plan {
     bool try_asked; /* and has asked for a move that has not begun */
     uint32_t try_turn,
         tried_turn;     /* PlanTry.turn of the last request, and of the last one carried out */
+    bool inherits;      /* bindings over which another plan may have put: plan_inherit.c */
     bool may_fall_back; /* BINDING: its client puts by itself, without having asked for it */
     bool lossy;         /* broken because puts of earlier starts are lost */
     uint64_t timeout_ns;

@@ -106,7 +106,7 @@ static bool bind_some(void *context)
         if (loop_slice_over(plan->tcad->loop))
             return true;
     }
-    if (plan->error == 0 && !plan->release_asked)
+    if (plan->error == 0 && !plan->release_asked && !plan_inherit(plan))
         plan_ask(plan);
     plan->pending--;
     plan_advance(plan);

@@ -1,5 +1,6 @@
 /* FLUSHING: the plan's puts complete remotely before their targets are released. The message that
- * releases these goes from daemon to daemon, and could overtake the data. */
+ * releases these goes from daemon to daemon, and could overtake the data. So do those of the plans that had its bindings
+ * before (plan_inherit.c). */
 #include "daemon/base/loop.h"
 #include "daemon/plans/plan_internal.h"
 #include "daemon/tcad.h"
@@ -63,7 +64,9 @@ static bool pick_units(struct plan *plan)
 void plan_do_flush(struct plan *plan)
 {
     plan->flush_ns = 0;
-    if (atomic_load_explicit(&plan->run.starts, memory_order_relaxed) == 0 || !pick_units(plan))
+    const bool puts =
+        plan->inherits || atomic_load_explicit(&plan->run.starts, memory_order_relaxed) > 0;
+    if (!puts || !pick_units(plan))
         return;
     plan->pending++;
     engine_call(plan->tcad->engine, &plan->call, flush_work, NULL, plan);

@@ -59,6 +59,8 @@ void plan_do_free(struct plan *plan);
 
 /* plan_ask.c: sends the requests in plan->asks. */
 void plan_ask(struct plan *plan);
+/* plan_inherit.c: takes all of that over from a plan that is being released. False: from none. */
+bool plan_inherit(struct plan *plan);
 /* plan_uses.c: registers the objects that a plan needs as they become known: those that a step waits for; a unit's
  * target and notified session; and the owner of its memory. -ENOMEM. */
 int plan_use_wait(struct plan *plan, const struct plan_step *step);

@@ -64,6 +64,11 @@ void releases_remove(struct releases *releases, struct plan *plan)
         loop_timer_stop(releases->timer);
 }
 
+struct plan *releases_newest(const struct releases *releases)
+{
+    return releases->first;
+}
+
 void releases_begin(struct releases *releases)
 {
     while (releases->first) {

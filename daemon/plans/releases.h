@@ -19,5 +19,8 @@ void releases_remove(struct releases *releases, struct plan *plan);
 /* Begins all of them: somebody may wait for what they hold. */
 void releases_begin(struct releases *releases);
 
+/* Of those that wait, by plan.next_released the next older one; NULL: none. */
+struct plan *releases_newest(const struct releases *releases);
+
 /* A plan that was added is gone: answers its session, for several plans at once. */
 void releases_answer(struct session *session, uint32_t tag);
