@@ -7,7 +7,7 @@ import signal
 
 import boards
 import harness
-from ranks import SEED, Ranks, any_places
+from ranks import DEADLINE_S, SEED, Ranks, any_places
 
 ROUNDS, STARTS = 3, 5
 
@@ -57,6 +57,23 @@ class Coll(Ranks):
         cluster = boards.Ring(4, {"rails.calibration": "off"})
         self.addCleanup(self.take_down, cluster)
         self.coll(cluster.up(), [0, 1, 2, 3], rounds=2, TCA_RAIL="peach2")
+
+    def bits(self, cluster, places, turn, **environment):
+        """What the ranks of coll/bits.c print."""
+        processes = self.start(cluster, places, [harness.program("coll-bits"), str(SEED + turn)], **environment)
+        said = [process.communicate(timeout=DEADLINE_S)[0] for process in processes]
+        self.assertEqual([process.returncode for process in processes], [0] * len(places), said)
+        self.released(cluster)
+        return said
+
+    def test_reductions_give_the_same_bits(self):
+        """In every start, and in every run, whichever rank is late."""
+        cluster = self.cluster(2)
+        for places, environment in (([0] * 5, {}), ([0] * 4, {"TCA_SEAT": "daemon"}), ([0, 1, 0, 1, 1], {})):
+            with self.subTest(places=places, environment=environment, seed=SEED):
+                first, second = (self.bits(cluster, places, turn, **environment) for turn in range(2))
+                self.assertEqual(first, second)
+                self.assertEqual(len(first[0].splitlines()), 10)
 
     def test_neighbours(self):
         cluster = self.cluster(2)
