@@ -84,6 +84,7 @@ struct driver_caps {
     bool single;      /* the device supports only one instance */
     bool ordered;     /* puts of one flow to one peer complete remotely in the order of posting */
     bool unprotected; /* its port has no access control */
+    bool kernel_tls;  /* the kernel encrypts, for processes that are given connections, too */
     /* Contiguous puts of at most this size complete before their remote completion, and longer puts
      * that were posted later may overtake them. */
     uint32_t inline_bytes;

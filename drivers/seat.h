@@ -34,8 +34,8 @@ struct driver_seat {
     /* The daemons connect: consumes the descriptor of a stream socket, also when it fails. The
      * connection takes the place of an earlier one. dialled: true at one end, false at the other.
      * secret: NULL (the connection stays in clear), or PAIR_SECRET_BYTES that both ends know, for
-     * TLS. */
-    int (*adopt)(struct driver *driver, struct driver_peer *peer, int fd, bool dialled,
+     * TLS. kernel: the kernel is to encrypt, if it can. */
+    int (*adopt)(struct driver *driver, struct driver_peer *peer, int fd, bool dialled, bool kernel,
                  const uint8_t *secret);
     /* The processes connect: an offer, of at most OFFER_MAX_BYTES, for the other process, which
      * answers it by driver_ops.peer_answer(). Once for a peer. The process that has not dialled

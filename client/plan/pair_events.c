@@ -10,9 +10,11 @@
 #include "client/plan/pair_internal.h"
 #include "proto/status.h"
 
-static void adopt(struct pair *pair, int fd, bool dialled, const uint8_t *secret)
+static void adopt(struct pair *pair, int fd, const Tca__Pair *event)
 {
-    int r = pair->via->seat->adopt(pair->via->driver, pair->peer, fd, dialled, secret);
+    const uint8_t *secret = event->secret.len > 0 ? event->secret.data : NULL;
+    int r = pair->via->seat->adopt(pair->via->driver, pair->peer, fd, event->dialled,
+                                   event->kernel_tls, secret);
     if (r < 0) /* the other end finds it closed */
         pair->error = r;
 }
@@ -20,15 +22,15 @@ static void adopt(struct pair *pair, int fd, bool dialled, const uint8_t *secret
 /* tcad has connected them. */
 static int take_connection(struct pair *pair, const Tca__Pair *event, struct frame *frame)
 {
-    const bool plain = event->secret.len == 0;
-    if (frame->fd_count != 1 || (!plain && event->secret.len != PAIR_SECRET_BYTES))
+    const size_t bytes = event->secret.len;
+    if (frame->fd_count != 1 || (bytes != 0 && bytes != PAIR_SECRET_BYTES))
         return -EPROTO;
     const int fd = frame->fds[0];
     frame->fds[0] = -1;
     pair->turn = event->turn;
     if (pair->report == PAIR_AGAIN)
         pair->report = PAIR_WELL;
-    adopt(pair, fd, event->dialled, plain ? NULL : event->secret.data);
+    adopt(pair, fd, event);
     return 0;
 }
 

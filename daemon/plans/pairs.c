@@ -154,6 +154,12 @@ struct pairs *pairs_free(struct pairs *pairs)
 
 /* ---- to its process, and to the other node ---- */
 
+bool pair_by_kernel(const struct pair *pair)
+{
+    const struct driver_caps *caps = engine_driver_caps(pair->tcad->engine, pair->rail);
+    return pair->encrypts && caps && caps->kernel_tls;
+}
+
 void pair_event(const struct pair *pair, Tca__Event__Kind kind, int status, int fd,
                 const ProtobufCBinaryData *offer)
 {
@@ -170,6 +176,7 @@ void pair_event(const struct pair *pair, Tca__Event__Kind kind, int status, int 
         body.offer = *offer;
     if (pair->encrypts && fd >= 0)
         body.secret = (ProtobufCBinaryData){sizeof pair->secret, (uint8_t *)pair->secret};
+    body.kernel_tls = pair_by_kernel(pair);
     event.kind = kind;
     event.pair = &body;
     event.status = status_to_wire(status);

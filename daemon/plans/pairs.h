@@ -63,6 +63,8 @@ size_t pairs_secret_bytes(const struct tcad *tcad, unsigned rail);
 /* For the receiver: the pair with that process, made unless it exists. -EDQUOT, -ENOMEM. */
 int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct session *to,
               unsigned rail, struct pair **ret_pair, char *text, size_t text_bytes);
+/* Whether the kernel encrypts what this node's process sends. */
+bool pair_by_kernel(const struct pair *pair);
 /* The process that a binding to a pair is for; NULL: it has ended. */
 struct session *pair_receiver(const struct binding *binding);
 /* Informs the process where puts over its pair land; and of the end of a landing. -ENOSPC,

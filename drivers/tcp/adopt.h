@@ -21,8 +21,9 @@ int tcp_seat_peer(struct driver *driver, uint64_t grant, struct driver_peer **re
 
 /* Consumes the descriptor of a stream socket, also when it fails. The connection takes the place of an
  * earlier one. dialled: true at one end, false at the other. secret: NULL (the connection stays in
- * clear), or TCP_SECRET_BYTES that both ends know, for TLS. */
-int tcp_adopt(struct driver *driver, struct driver_peer *peer, int fd, bool dialled,
+ * clear), or TCP_SECRET_BYTES that both ends know, for TLS. kernel: this end's records are the
+ * kernel's if that has TLS for the socket, else they are ours; the ends may differ. */
+int tcp_adopt(struct driver *driver, struct driver_peer *peer, int fd, bool dialled, bool kernel,
               const uint8_t *secret);
 /* As peer_fail(), at once: the puts in flight end before it returns, and nothing more is received. */
 void tcp_abandon(struct driver *driver, struct driver_peer *peer, int error);

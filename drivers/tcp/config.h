@@ -8,4 +8,5 @@ struct tcp_config {
     const char *address; /* local address, host name or interface; NULL: loopback */
     uint16_t port;       /* 0: any free port */
     bool plain;          /* without TLS */
+    bool user_space;     /* TLS without the kernel's */
 };

@@ -28,9 +28,10 @@ enum tcp_end {
     TCP_END_DIALS,  /* the same with data both ways */
     TCP_END_LISTENS,
 };
-/* With the secret of the end that accepts. */
+/* With the secret of the end that accepts, which outlives the handshake. kernel: where it can, it
+ * encrypts. */
 int tcp_stream_encrypt(struct tcp_driver *tcp, struct tcp_stream *stream, enum tcp_end end,
-                       const uint8_t secret[TCP_SECRET_BYTES]);
+                       bool kernel, const uint8_t secret[TCP_SECRET_BYTES]);
 /* 0, -EAGAIN, or why it failed. */
 int tcp_stream_handshake(struct tcp_stream *stream);
 /* Into the first part at least. */
@@ -43,18 +44,15 @@ int tcp_stream_fill(struct tcp_stream *stream, uint8_t *inbox, size_t *inbox_byt
 /* All of it or -EIO: for the first words on a connection, which its buffer has room for. */
 int tcp_stream_say(struct tcp_stream *stream, const void *words, size_t bytes);
 
-/* tcp_tls.c */
-int tcp_tls_new(struct ssl_ctx_st **ret_context);
-struct ssl_st *tcp_tls_session(struct ssl_ctx_st *context, bool accept,
-                               const uint8_t secret[TCP_SECRET_BYTES]);
-
 /* tcp_seal.c: TLS on a socket; results as those of streams. */
 int tcp_seal_method_new(struct bio_method_st **ret_method);
-int tcp_seal_new(const struct tcp_driver *tcp, int fd, enum tcp_end end,
+int tcp_seal_new(const struct tcp_driver *tcp, int fd, enum tcp_end end, bool kernel,
                  const uint8_t secret[TCP_SECRET_BYTES], struct tcp_seal **ret_seal);
 void tcp_seal_free(struct tcp_seal *seal);
+/* 1: it is over, and the kernel has the connection, which is written and read in clear; the seal is to
+ * be freed. */
 int tcp_seal_handshake(struct tcp_seal *seal);
-ssize_t tcp_seal_read(struct tcp_seal *seal, void *buffer, size_t bytes);
+ssize_t tcp_seal_read(struct tcp_seal *seal, const struct iovec *parts, int count);
 /* Whether another read can find something. */
 bool tcp_seal_has_more(const struct tcp_seal *seal);
 /* What it returns was taken; the socket may not have had room for all of it. */

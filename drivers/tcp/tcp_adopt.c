@@ -43,7 +43,8 @@ int tcp_seat_peer(struct driver *driver, uint64_t grant, struct driver_peer **re
 }
 
 /* Takes over the descriptor. */
-static int open_stream(struct tcp_peer *peer, int fd, bool dialled, const uint8_t *secret)
+static int open_stream(struct tcp_peer *peer, int fd, bool dialled, bool kernel,
+                       const uint8_t *secret)
 {
     struct tcp_stream *stream = peer->link.stream;
     const int flags = fcntl(fd, F_GETFL);
@@ -59,11 +60,11 @@ static int open_stream(struct tcp_peer *peer, int fd, bool dialled, const uint8_
         return 0;
     memcpy(peer->address.secret, secret, TCP_SECRET_BYTES);
     return tcp_stream_encrypt(peer->driver, stream, dialled ? TCP_END_DIALS : TCP_END_LISTENS,
-                              peer->address.secret);
+                              kernel, peer->address.secret);
 }
 
 int tcp_adopt(struct driver *driver, struct driver_peer *driver_peer, int fd, bool dialled,
-              const uint8_t *secret)
+              bool kernel, const uint8_t *secret)
 {
     struct tcp_peer *peer = (struct tcp_peer *)driver_peer;
     struct tcp_link *link = &peer->link;
@@ -73,7 +74,7 @@ int tcp_adopt(struct driver *driver, struct driver_peer *driver_peer, int fd, bo
         return peer->error;
     }
     tcp_link_broken(peer, now_ns);
-    int r = open_stream(peer, fd, dialled, secret);
+    int r = open_stream(peer, fd, dialled, kernel, secret);
     if (r < 0) {
         tcp_link_broken(peer, now_ns);
         return r;

@@ -16,6 +16,7 @@ enum {
                                      contiguous or has long blocks */
     TCP_AHEAD_BYTES =
         4 << 10, /* with it, or before it: the next heads, and little that is copied */
+    TCP_KEY_RECORDS = 1 << 24, /* sealed with one key; RFC 8446, 5.5 allows 2^24.5 */
     TCP_WRITE_IOVECS = 256,
     TCP_READ_IOVECS = 128,
 

@@ -79,7 +79,8 @@ static int connect_socket(struct tcp_peer *peer)
         return r;
     }
     if (peer->address.encrypts)
-        r = tcp_stream_encrypt(peer->driver, peer->link.stream, TCP_END_LINK, peer->address.secret);
+        r = tcp_stream_encrypt(peer->driver, peer->link.stream, TCP_END_LINK,
+                               peer->driver->kernel_tls, peer->address.secret);
     return r;
 }
 

@@ -127,7 +127,8 @@ static void opening_new(struct tcp_driver *tcp, int fd, uint64_t now_ns)
     tcp->opening_count++;
     int r = tcp_stream_init(tcp, &opening->stream, TCP_OPENING, fd);
     if (r == 0 && tcp->address.encrypts)
-        r = tcp_stream_encrypt(tcp, &opening->stream, TCP_END_SOURCE, tcp->address.secret);
+        r = tcp_stream_encrypt(tcp, &opening->stream, TCP_END_SOURCE, tcp->kernel_tls,
+                               tcp->address.secret);
     if (r < 0)
         tcp_opening_free(tcp, opening);
 }
@@ -200,7 +201,7 @@ static int take_hello(struct tcp_driver *tcp, struct tcp_opening *opening, uint6
 /* In clear we speak first, in TLS the other end does. */
 static int work(struct tcp_driver *tcp, struct tcp_opening *opening, uint64_t now_ns)
 {
-    int r = opening->greeted || opening->stream.seal ? 0 : challenge(opening);
+    int r = opening->greeted || tcp->address.encrypts ? 0 : challenge(opening);
     if (r == 0 && !opening->no_pair) {
         r = tcp_opening_pair(tcp, opening);
         if (r > 0)

@@ -14,6 +14,7 @@
 #include "drivers/table.h"
 #include "drivers/tcp/config.h"
 #include "drivers/tcp/tcp.h"
+#include "drivers/tcp/tcp_tls.h"
 
 /* ---- the own address ---- */
 
@@ -86,13 +87,21 @@ static const char *host_of(const struct driver_config *config)
     return own_of(config)->address ? own_of(config)->address : "127.0.0.1";
 }
 
+static bool kernel_tls(const struct driver_config *config)
+{
+    return !own_of(config)->user_space && tcp_kernel_tls();
+}
+
 int tcp_probe(const struct driver_config *config, struct driver_caps *ret_caps)
 {
     struct tcp_address address;
     struct sockaddr_storage at;
-    *ret_caps = (struct driver_caps){.same_node = true, .other_nodes = true, .ordered = true};
+    *ret_caps = (struct driver_caps){
+        .same_node = true, .other_nodes = true, .ordered = true, .kernel_tls = kernel_tls(config)};
     snprintf(ret_caps->detail, sizeof ret_caps->detail, "TCP, %s",
-             own_of(config)->plain ? "in clear" : "TLS 1.3");
+             own_of(config)->plain  ? "in clear"
+             : ret_caps->kernel_tls ? "TLS 1.3 by the kernel"
+                                    : "TLS 1.3");
     int r = find_host(&address, host_of(config));
     if (r < 0)
         return r;
@@ -155,6 +164,7 @@ int tcp_open(const struct driver_config *config, const struct driver_events *eve
     if (r < 0)
         return r;
     tcp->guarded = config->guarded;
+    tcp->kernel_tls = kernel_tls(config);
     r = set_up(tcp, config);
     if (r < 0) {
         tcp_close(&tcp->driver);

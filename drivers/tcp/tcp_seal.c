@@ -1,10 +1,11 @@
 /*
  * TLS between a socket and us, with buffers of our own on the socket's side: many records go out in
- * one system call, and come in by one. OpenSSL's own way takes one for each record it writes and two
- * for each it reads. And its writes raise SIGPIPE.
+ * one system call, and come in by one. OpenSSL's session lives as long as the handshake; then the
+ * kernel has the connection, or tcp_record.c.
  */
 #include <errno.h>
 #include <openssl/bio.h>
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stdlib.h>
@@ -13,13 +14,11 @@
 #include <sys/uio.h>
 
 #include "drivers/tcp/tcp.h"
+#include "drivers/tcp/tcp_tls.h"
 
 enum {
-    RECORD_BYTES = SSL3_RT_MAX_PLAIN_LENGTH,
-    OVERHEAD_BYTES = 64, /* of a record: 22 in TLS 1.3 */
-    SEALED_RECORD = RECORD_BYTES + OVERHEAD_BYTES,
-    MANY_BYTES = 8 * SEALED_RECORD, /* where the data of puts goes out, or comes in */
-    FEW_BYTES = SEALED_RECORD,      /* the other way: counts */
+    MANY_BYTES = 8 * TCP_SEALED_BYTES, /* where the data of puts goes out, or comes in */
+    FEW_BYTES = TCP_SEALED_BYTES,      /* the other way: counts */
 };
 
 /* Bytes on the socket's side. */
@@ -29,14 +28,19 @@ struct buffer {
 };
 
 struct tcp_seal {
-    SSL *ssl;
+    SSL *ssl; /* NULL after the handshake */
+    struct tcp_tls tls;
+    bool accepts;
+    bool kernel; /* is to have the connection, if it can */
     int fd;
-    int error;    /* that recv() or send() has ended with */
+    int error;    /* that recv() or send() has ended with, or a record that nobody has sealed */
     bool ended;   /* the other end sends no more */
     bool drained; /* the last read took all that the socket had */
-    bool pending; /* OpenSSL has more of a record */
     struct buffer in, out;
-    uint8_t gathered[RECORD_BYTES]; /* small parts, to share a record */
+    struct tcp_record receives, sends;
+    /* The data of a record that there was no room for. */
+    size_t plain_begin, plain_end;
+    uint8_t plain[TCP_RECORD_BYTES];
 };
 
 /* ---- between OpenSSL and the buffers ---- */
@@ -71,38 +75,22 @@ static int bio_write(BIO *bio, const char *bytes, size_t count, size_t *ret_writ
     return 1;
 }
 
-static int receive(struct tcp_seal *seal)
-{
-    struct buffer *in = &seal->in;
-    ssize_t n;
-    do
-        n = recv(seal->fd, in->bytes, in->capacity, 0);
-    while (n < 0 && errno == EINTR);
-    in->begin = 0;
-    in->end = n > 0 ? (size_t)n : 0;
-    seal->drained = in->end < in->capacity;
-    seal->ended = n == 0;
-    if (n > 0)
-        return 1;
-    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
-        seal->error = -errno;
-    return n < 0 && seal->error == 0 ? -EAGAIN : 0;
-}
-
+/* No more than OpenSSL asks for, so that what comes after the handshake stays in the socket. */
 static int bio_read(BIO *bio, char *bytes, size_t count, size_t *ret_read)
 {
     struct tcp_seal *seal = BIO_get_data(bio);
-    struct buffer *in = &seal->in;
+    ssize_t n;
     BIO_clear_retry_flags(bio);
-    int r = in->begin < in->end ? 1 : receive(seal);
-    if (r == -EAGAIN)
+    do
+        n = recv(seal->fd, bytes, count, 0);
+    while (n < 0 && errno == EINTR);
+    seal->ended = n == 0;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         BIO_set_retry_read(bio);
-    if (r <= 0)
-        return 0;
-    *ret_read = in->end - in->begin < count ? in->end - in->begin : count;
-    memcpy(bytes, in->bytes + in->begin, *ret_read);
-    in->begin += *ret_read;
-    return 1;
+    else if (n < 0)
+        seal->error = -errno;
+    *ret_read = n > 0 ? (size_t)n : 0;
+    return n > 0;
 }
 
 static long bio_control(BIO *bio, int command, long number, void *pointer)
@@ -139,16 +127,18 @@ static int buffer_new(struct buffer *buffer, size_t capacity)
     return buffer->bytes ? 0 : -ENOMEM;
 }
 
-int tcp_seal_new(const struct tcp_driver *tcp, int fd, enum tcp_end end,
+int tcp_seal_new(const struct tcp_driver *tcp, int fd, enum tcp_end end, bool kernel,
                  const uint8_t secret[TCP_SECRET_BYTES], struct tcp_seal **ret_seal)
 {
     struct tcp_seal *seal = calloc(1, sizeof *seal);
     if (!seal)
         return -ENOMEM;
     seal->fd = fd;
-    const bool accept = end == TCP_END_SOURCE || end == TCP_END_LISTENS;
+    seal->accepts = end == TCP_END_SOURCE || end == TCP_END_LISTENS;
+    seal->kernel = kernel;
+    seal->tls.secret = secret;
     BIO *bio = BIO_new(tcp->seal_method);
-    seal->ssl = tcp_tls_session(tcp->tls, accept, secret);
+    seal->ssl = tcp_tls_session(tcp->tls, seal->accepts, &seal->tls);
     if (!bio || !seal->ssl ||
         buffer_new(&seal->in, end == TCP_END_LINK ? FEW_BYTES : MANY_BYTES) < 0 ||
         buffer_new(&seal->out, end == TCP_END_SOURCE ? FEW_BYTES : MANY_BYTES) < 0) {
@@ -168,12 +158,15 @@ void tcp_seal_free(struct tcp_seal *seal)
     if (!seal)
         return;
     SSL_free(seal->ssl);
+    tcp_record_deinit(&seal->receives);
+    tcp_record_deinit(&seal->sends);
+    tcp_tls_forget(&seal->tls);
     free(seal->in.bytes);
     free(seal->out.bytes);
     free(seal);
 }
 
-/* ---- between us and OpenSSL ---- */
+/* ---- the handshake, and what comes after it ---- */
 
 /* Why OpenSSL has answered with 0 or less. */
 static int failure(struct tcp_seal *seal, int answer)
@@ -187,30 +180,130 @@ static int failure(struct tcp_seal *seal, int answer)
     return why == SSL_ERROR_ZERO_RETURN || seal->ended ? -ECONNRESET : -EPROTO;
 }
 
-int tcp_seal_handshake(struct tcp_seal *seal)
+/* 0: records are ours; 1: they are the kernel's. */
+static int give_keys(struct tcp_seal *seal)
 {
-    int r = SSL_do_handshake(seal->ssl);
-    return r == 1 ? flush(seal) : failure(seal, r);
+    struct tcp_key sends, receives;
+    const enum tcp_traffic ours = seal->accepts ? TCP_TRAFFIC_SERVER : TCP_TRAFFIC_CLIENT,
+                           theirs = seal->accepts ? TCP_TRAFFIC_CLIENT : TCP_TRAFFIC_SERVER;
+    int r = tcp_tls_key(&seal->tls, ours, &sends), s = -EOPNOTSUPP;
+    if (r == 0)
+        r = tcp_tls_key(&seal->tls, theirs, &receives);
+    if (r == 0 && seal->kernel)
+        s = tcp_kernel_seal(seal->fd, &sends, &receives);
+    if (r == 0 && s != -EOPNOTSUPP)
+        r = s < 0 ? s : 1;
+    if (r == 0)
+        r = tcp_record_init(&seal->sends, &sends, true);
+    if (r == 0)
+        r = tcp_record_init(&seal->receives, &receives, false);
+    OPENSSL_cleanse(&sends, sizeof sends);
+    OPENSSL_cleanse(&receives, sizeof receives);
+    tcp_tls_forget(&seal->tls);
+    return r;
 }
 
-ssize_t tcp_seal_read(struct tcp_seal *seal, void *buffer, size_t bytes)
+int tcp_seal_handshake(struct tcp_seal *seal)
 {
-    size_t got;
-    int r = 1;
-    /* A socket without data is found out at once: OpenSSL takes a thousand instructions to say so. */
-    if (seal->in.begin == seal->in.end && !seal->pending)
-        r = receive(seal);
-    if (r == -EAGAIN)
+    if (!seal->ssl)
+        return 0;
+    int r = SSL_do_handshake(seal->ssl);
+    r = r == 1 ? flush(seal) : failure(seal, r);
+    if (r < 0)
         return r;
-    r = SSL_read_ex(seal->ssl, buffer, bytes, &got);
-    seal->pending = SSL_pending(seal->ssl) > 0;
-    return r == 1 ? (ssize_t)got : failure(seal, r);
+    SSL_free(seal->ssl);
+    seal->ssl = NULL;
+    return give_keys(seal);
+}
+
+/* ---- reading ---- */
+
+/* 0, -EAGAIN or why there is nothing more. */
+static int receive(struct tcp_seal *seal)
+{
+    struct buffer *in = &seal->in;
+    ssize_t n;
+    memmove(in->bytes, in->bytes + in->begin, in->end - in->begin);
+    in->end -= in->begin;
+    in->begin = 0;
+    const size_t room = in->capacity - in->end;
+    do
+        n = recv(seal->fd, in->bytes + in->end, room, 0);
+    while (n < 0 && errno == EINTR);
+    seal->drained = n < (ssize_t)room;
+    if (n > 0)
+        in->end += (size_t)n;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return -EAGAIN;
+    if (n <= 0)
+        seal->error = n == 0 ? -ECONNRESET : -errno;
+    return seal->error;
+}
+
+static size_t take_plain(struct tcp_seal *seal, struct tcp_cursor *to, size_t room)
+{
+    const size_t there = seal->plain_end - seal->plain_begin, bytes = there < room ? there : room;
+    uint8_t *part;
+    size_t length;
+    for (size_t left = bytes; (part = tcp_cursor_next(to, left, &length)); left -= length) {
+        memcpy(part, seal->plain + seal->plain_begin, length);
+        seal->plain_begin += length;
+    }
+    return bytes;
+}
+
+/* The next record in the buffer: data, 0 (it is not complete) or -EPROTO. */
+static ssize_t open_record(struct tcp_seal *seal, struct tcp_cursor *to, size_t room)
+{
+    struct buffer *in = &seal->in;
+    const uint8_t *bytes = in->bytes + in->begin;
+    ssize_t sealed = tcp_record_sealed(bytes, in->end - in->begin);
+    if (sealed <= 0 || in->end - in->begin < (size_t)sealed)
+        return sealed < 0 ? sealed : 0;
+    in->begin += (size_t)sealed;
+    if ((size_t)sealed - TCP_RECORD_EXTRA_BYTES <= room)
+        return tcp_record_unseal(&seal->receives, bytes, (size_t)sealed, to);
+    const struct iovec whole = {seal->plain, sizeof seal->plain};
+    ssize_t n = tcp_record_unseal(&seal->receives, bytes, (size_t)sealed,
+                                  &(struct tcp_cursor){.parts = &whole, .count = 1});
+    seal->plain_begin = 0;
+    seal->plain_end = n > 0 ? (size_t)n : 0;
+    return n < 0 ? n : (ssize_t)take_plain(seal, to, room);
+}
+
+ssize_t tcp_seal_read(struct tcp_seal *seal, const struct iovec *parts, int count)
+{
+    struct tcp_cursor to = {.parts = parts, .count = count};
+    size_t room = 0;
+    for (int i = 0; i < count; i++)
+        room += parts[i].iov_len;
+    size_t got = take_plain(seal, &to, room);
+    while (got < room && seal->error == 0) {
+        ssize_t n = open_record(seal, &to, room - got);
+        if (n < 0)
+            seal->error = (int)n;
+        if (n > 0)
+            got += (size_t)n;
+        if (n != 0)
+            continue;
+        if (got > 0)
+            break;
+        int r = receive(seal);
+        if (r == -EAGAIN)
+            return r;
+    }
+    return got > 0 ? (ssize_t)got : seal->error;
 }
 
 bool tcp_seal_has_more(const struct tcp_seal *seal)
 {
-    return seal->in.begin < seal->in.end || !seal->drained || seal->pending;
+    const struct buffer *in = &seal->in;
+    const ssize_t sealed = tcp_record_sealed(in->bytes + in->begin, in->end - in->begin);
+    return seal->plain_begin < seal->plain_end || !seal->drained || seal->error < 0 || sealed < 0 ||
+           (sealed > 0 && in->end - in->begin >= (size_t)sealed);
 }
+
+/* ---- writing ---- */
 
 bool tcp_seal_has_unsent(const struct tcp_seal *seal)
 {
@@ -222,39 +315,20 @@ int tcp_seal_flush(struct tcp_seal *seal)
     return flush(seal);
 }
 
-/* What one record is made of, from `skip` bytes within the first part on: a long part as it lies, or
- * short ones joined. */
-static const void *next_record(struct tcp_seal *seal, const struct iovec *parts, int count,
-                               size_t skip, size_t *ret_bytes)
-{
-    size_t joined = 0;
-    if (count > 0 && parts->iov_len - skip >= RECORD_BYTES) {
-        *ret_bytes = RECORD_BYTES;
-        return (const uint8_t *)parts->iov_base + skip;
-    }
-    for (; count > 0 && joined < RECORD_BYTES; parts++, count--) {
-        const size_t left = parts->iov_len - skip, room = RECORD_BYTES - joined,
-                     length = left < room ? left : room;
-        memcpy(seal->gathered + joined, (const uint8_t *)parts->iov_base + skip, length);
-        joined += length;
-        skip = 0;
-    }
-    *ret_bytes = joined;
-    return seal->gathered;
-}
-
 ssize_t tcp_seal_write(struct tcp_seal *seal, const struct iovec *parts, int count)
 {
-    size_t taken = 0, skip = 0, bytes;
+    struct tcp_cursor from = {.parts = parts, .count = count};
+    struct buffer *out = &seal->out;
+    size_t taken = 0, left = 0;
     int r = flush(seal);
-    while (r == 0 && count > 0 && seal->out.capacity - seal->out.end >= SEALED_RECORD) {
-        const void *from = next_record(seal, parts, count, skip, &bytes);
-        int answer = SSL_write(seal->ssl, from, (int)bytes);
-        if (answer <= 0)
-            return failure(seal, answer);
-        taken += bytes;
-        for (skip += bytes; count > 0 && skip >= parts->iov_len; parts++, count--)
-            skip -= parts->iov_len;
+    for (int i = 0; i < count; i++)
+        left += parts[i].iov_len;
+    while (r == 0 && taken < left && out->capacity - out->end >= TCP_SEALED_BYTES) {
+        ssize_t n = tcp_record_seal(&seal->sends, &from, out->bytes + out->end);
+        if (n < 0)
+            return seal->error = (int)n;
+        out->end += (size_t)n;
+        taken += (size_t)n - TCP_RECORD_EXTRA_BYTES;
     }
     if (r == 0)
         r = flush(seal);

@@ -2,9 +2,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "drivers/tcp/tcp.h"
+#include "drivers/tcp/tcp_tls.h"
 
 /* ---- sources ---- */
 
@@ -163,10 +166,8 @@ static void begin_piece(const struct tcp_driver *tcp, struct tcp_source *source)
         landings_find(&tcp->landings, head->landing, head->generation);
     source->in_piece = true;
     source->piece_bytes = 0;
-    /* TLS gives one part at a time */
-    source->long_piece =
-        landing && head->length_bytes >= TCP_STRAIGHT_BYTES &&
-        (!landing->target.program || (landing->target.blocks && !source->stream.seal));
+    source->long_piece = landing && head->length_bytes >= TCP_STRAIGHT_BYTES &&
+                         (!landing->target.program || landing->target.blocks);
 }
 
 static int piece_over(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
@@ -246,8 +247,22 @@ static int digest(struct tcp_driver *tcp, struct tcp_source *source, uint64_t no
     }
 }
 
+/* The kernel ends a connection when it cannot open a record where its data belongs, because the
+ * process has taken the pages away. Before Linux 5.14 it cannot be asked: nothing is there. */
+static bool are_there(const struct iovec *parts, unsigned count)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    for (unsigned i = 0; i < count; i++) {
+        const uintptr_t at = (uintptr_t)parts[i].iov_base, begin = at & ~(page - 1);
+        if (madvise((void *)begin, at + parts[i].iov_len - begin, MADV_POPULATE_WRITE) < 0)
+            return false;
+    }
+    return true;
+}
+
 /* Where the next bytes of a long piece belong, so that they need not go through the buffer: parts,
- * 0: they have to. */
+ * 0: they have to. Within TLS they may be there before it is known that they are genuine; nobody is
+ * notified before. */
 static unsigned straight(struct tcp_driver *tcp, const struct tcp_source *source,
                          struct iovec *ret_parts)
 {
@@ -256,10 +271,19 @@ static unsigned straight(struct tcp_driver *tcp, const struct tcp_source *source
         return 0;
     const struct tcp_landing *landing =
         landings_find(&tcp->landings, head->landing, head->generation);
-    return landing
-               ? packed_parts(&landing->target, head->position_bytes + source->piece_bytes,
-                              head->length_bytes - source->piece_bytes, ret_parts, TCP_READ_IOVECS)
-               : 0;
+    if (!landing)
+        return 0;
+    const unsigned count =
+        packed_parts(&landing->target, head->position_bytes + source->piece_bytes,
+                     head->length_bytes - source->piece_bytes, ret_parts, TCP_READ_IOVECS);
+    return source->stream.kernel && !are_there(ret_parts, count) ? 0 : count;
+}
+
+/* How much is read with the end of a long piece, or after it. A record is opened where it belongs if
+ * there is room for all of it. */
+static uint32_t ahead_bytes(const struct tcp_source *source)
+{
+    return source->stream.seal || source->stream.kernel ? TCP_RECORD_BYTES : TCP_AHEAD_BYTES;
 }
 
 /* One read of a long piece, which is not in the buffer, into `count` parts of it and, if these are
@@ -274,7 +298,7 @@ static int receive_long(struct tcp_driver *tcp, struct tcp_source *source, struc
     for (unsigned i = 0; i < count; i++)
         known += parts[i].iov_len;
     if (known == left)
-        parts[count++] = (struct iovec){source->buffer, TCP_AHEAD_BYTES};
+        parts[count++] = (struct iovec){source->buffer, ahead_bytes(source)};
     ssize_t n = tcp_stream_read(&source->stream, parts, (int)count);
     if (n == -EFAULT) /* pages that its process has taken away */
         n = tcp_stream_read(&source->stream, &nowhere, 1);
@@ -303,7 +327,7 @@ static int receive(struct tcp_driver *tcp, struct tcp_source *source, uint64_t n
     source->end -= source->begin;
     source->begin = 0;
     const uint32_t room =
-        source->long_piece && !source->in_piece ? TCP_AHEAD_BYTES : TCP_RECEIVE_BYTES;
+        source->long_piece && !source->in_piece ? ahead_bytes(source) : TCP_RECEIVE_BYTES;
     const struct iovec part = {source->buffer + source->end, room - source->end};
     ssize_t n = tcp_stream_read(&source->stream, &part, 1);
     if (n < 0)

@@ -25,8 +25,10 @@ enum tcp_role { TCP_LISTENER, TCP_TIMER, TCP_OPENING, TCP_LINK, TCP_SOURCE, TCP_
 struct tcp_stream {
     enum tcp_role role;
     int fd;                /* -1: none */
-    struct tcp_seal *seal; /* NULL: in clear */
-    bool readable;         /* may have more; false: an event will tell */
+    struct tcp_seal *seal; /* NULL: in clear, or the kernel encrypts */
+    bool kernel;
+    uint64_t records; /* at least as many were sent with the connection's key */
+    bool readable;    /* may have more; false: an event will tell */
     bool writable;
     bool ended; /* the other end writes no more: no event will tell of what is left */
     struct tcp_stream *next_dead;
@@ -175,6 +177,7 @@ struct tcp_driver {
     struct ssl_ctx_st *tls;            /* NULL: no connection was encrypted yet */
     struct bio_method_st *seal_method;
     bool guarded;
+    bool kernel_tls;   /* the kernel encrypts, where it can */
     uint64_t timer_ns; /* when it goes off; 0: off */
     struct landings landings;
     uint32_t landing_last;        /* a process's instance: the newest generation (adopt.h) */

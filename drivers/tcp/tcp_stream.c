@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "drivers/tcp/tcp.h"
+#include "drivers/tcp/tcp_tls.h"
 
 int tcp_stream_init(struct tcp_driver *tcp, struct tcp_stream *stream, enum tcp_role role, int fd)
 {
@@ -27,22 +28,35 @@ void tcp_stream_close(struct tcp_stream *stream)
 }
 
 int tcp_stream_encrypt(struct tcp_driver *tcp, struct tcp_stream *stream, enum tcp_end end,
-                       const uint8_t secret[TCP_SECRET_BYTES])
+                       bool kernel, const uint8_t secret[TCP_SECRET_BYTES])
 {
     int r = tcp->tls ? 0 : tcp_tls_new(&tcp->tls);
     if (r == 0 && !tcp->seal_method)
         r = tcp_seal_method_new(&tcp->seal_method);
-    return r < 0 ? r : tcp_seal_new(tcp, stream->fd, end, secret, &stream->seal);
+    return r < 0 ? r : tcp_seal_new(tcp, stream->fd, end, kernel, secret, &stream->seal);
 }
 
 int tcp_stream_handshake(struct tcp_stream *stream)
 {
-    return stream->seal ? tcp_seal_handshake(stream->seal) : 0;
+    int r = stream->seal ? tcp_seal_handshake(stream->seal) : 0;
+    if (r <= 0)
+        return r;
+    tcp_seal_free(stream->seal);
+    stream->seal = NULL;
+    stream->kernel = true;
+    return 0;
 }
 
 static bool is_full(int error)
 {
     return error == EAGAIN || error == EWOULDBLOCK;
+}
+
+/* What the kernel says of a record that was not sealed with our key, or is none of data. */
+static int failure(const struct tcp_stream *stream, int error)
+{
+    const bool record = error == EBADMSG || error == EMSGSIZE || error == EINVAL || error == EIO;
+    return stream->kernel && record ? -EPROTO : -error;
 }
 
 /* Less than was asked for is all that there is, unless the end is behind it. */
@@ -61,14 +75,14 @@ static ssize_t read_clear(struct tcp_stream *stream, const struct iovec *parts, 
         return n;
     if (n == 0)
         return -ECONNRESET;
-    return is_full(errno) ? -EAGAIN : -errno;
+    return is_full(errno) ? -EAGAIN : failure(stream, errno);
 }
 
 ssize_t tcp_stream_read(struct tcp_stream *stream, const struct iovec *parts, int count)
 {
     if (!stream->seal)
         return read_clear(stream, parts, count);
-    ssize_t n = tcp_seal_read(stream->seal, parts->iov_base, parts->iov_len);
+    ssize_t n = tcp_seal_read(stream->seal, parts, count);
     stream->readable = n > 0 && (stream->ended || tcp_seal_has_more(stream->seal));
     return n;
 }
@@ -84,12 +98,17 @@ static ssize_t write_clear(struct tcp_stream *stream, const struct iovec *parts,
     return n >= 0 ? n : is_full(errno) ? -EAGAIN : -errno;
 }
 
+/* A key seals so many records and no more. There is no key update: another connection, with another
+ * key, takes this one's place. */
 ssize_t tcp_stream_write(struct tcp_stream *stream, const struct iovec *parts, int count)
 {
-    if (!stream->seal)
-        return write_clear(stream, parts, count);
-    ssize_t n = tcp_seal_write(stream->seal, parts, count);
-    stream->writable = n >= 0 && !tcp_seal_has_unsent(stream->seal);
+    ssize_t n = stream->records > TCP_KEY_RECORDS ? -EKEYEXPIRED
+                : stream->seal                    ? tcp_seal_write(stream->seal, parts, count)
+                                                  : write_clear(stream, parts, count);
+    if (stream->seal)
+        stream->writable = n >= 0 && !tcp_seal_has_unsent(stream->seal);
+    if (n > 0 && (stream->seal || stream->kernel))
+        stream->records += (uint64_t)n / TCP_RECORD_BYTES + 1;
     return n;
 }
 

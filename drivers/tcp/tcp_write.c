@@ -39,14 +39,11 @@ static size_t stage(struct tcp_link *link, const struct tcp_put *put, const stru
     return link->staged_to - at;
 }
 
-/* Bytes of the piece where they lie, from `at` on, as many as there is room for. TLS copies the blocks
- * of a record together, so that it may as well have them packed. */
-static size_t add_straight(const struct tcp_link *link, const struct tcp_put *put,
-                           const struct tcp_piece *piece, size_t at, struct parts *parts)
+/* Bytes of the piece where they lie, from `at` on, as many as there is room for. */
+static size_t add_straight(const struct tcp_put *put, const struct tcp_piece *piece, size_t at,
+                           struct parts *parts)
 {
     size_t bytes = 0;
-    if (put->source.program && link->stream->seal)
-        return 0;
     unsigned count =
         packed_parts(&put->source, source_position(put, piece) + at, piece->head.length_bytes - at,
                      &parts->all[parts->count], (unsigned)(TCP_WRITE_IOVECS - parts->count));
@@ -68,7 +65,7 @@ static bool add_piece(struct tcp_link *link, const struct tcp_piece *piece, size
         return true;
     }
     const struct tcp_put *put = (const struct tcp_put *)piece->base.put;
-    const size_t straight = parts->staged ? 0 : add_straight(link, put, piece, at, parts);
+    const size_t straight = parts->staged ? 0 : add_straight(put, piece, at, parts);
     if (at + straight == length || straight > 0 || !first)
         return at + straight == length;
     const uint8_t *bytes;

@@ -24,6 +24,7 @@
 #include "drivers/table.h"
 #include "drivers/tcp/config.h"
 #include "drivers/tcp/tcp.h"
+#include "drivers/tcp/tcp_tls.h"
 #include "proto/wait.h"
 
 enum way { BARE, OPENSSL, DRIVER, DRIVER_TLS, WAYS };
@@ -68,9 +69,10 @@ static void connect_pair(int listener, const struct sockaddr_in *at)
 static void open_ssl(void)
 {
     static const uint8_t secret[TCP_SECRET_BYTES] = "of both";
+    static struct tcp_tls tls = {.secret = secret};
     SSL_CTX *context;
     require(tcp_tls_new(&context) == 0, "TLS");
-    ssl = tcp_tls_session(context, rank == 0, secret);
+    ssl = tcp_tls_session(context, rank == 0, &tls);
     require(ssl && SSL_set_fd(ssl, connection) && SSL_do_handshake(ssl) == 1, "handshake");
 }
 

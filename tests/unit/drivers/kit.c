@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,13 +215,30 @@ void op_init(struct op *op)
     *op = (struct op){.op.done = op_done, .status = 1};
 }
 
+/* Of TCP, so that the kernel can encrypt it. */
+static int loopback_pair(int ret_ends[2])
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof at;
+    const int one = 1, listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ret_ends[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ret_ends[1] = -1;
+    if (bind(listener, (struct sockaddr *)&at, sizeof at) < 0 || listen(listener, 1) < 0 ||
+        getsockname(listener, (struct sockaddr *)&at, &bytes) < 0 ||
+        connect(ret_ends[0], (struct sockaddr *)&at, sizeof at) < 0 ||
+        (ret_ends[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) < 0)
+        return -errno;
+    for (int i = 0; i < 2; i++)
+        setsockopt(ret_ends[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return close(listener);
+}
+
 void side_join(struct side *a, struct driver_peer *peer_a, struct side *b,
                struct driver_peer *peer_b, const uint8_t *secret)
 {
     int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0 ||
-        tcp_adopt(a->driver, peer_a, ends[0], true, secret) < 0 ||
-        tcp_adopt(b->driver, peer_b, ends[1], false, secret) < 0)
+    if (loopback_pair(ends) < 0 || tcp_adopt(a->driver, peer_a, ends[0], true, true, secret) < 0 ||
+        tcp_adopt(b->driver, peer_b, ends[1], false, true, secret) < 0)
         abort();
 }
 

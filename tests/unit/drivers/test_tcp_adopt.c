@@ -245,8 +245,8 @@ Test(tcp_adopt, another_secret)
     int ends[2];
     pair_open(&pair, 1);
     cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-    cr_assert(tcp_adopt(sender.driver, pair.peer, ends[0], true, wrong) == 0);
-    cr_assert(tcp_adopt(receiver.driver, pair.back, ends[1], false, right) == 0);
+    cr_assert(tcp_adopt(sender.driver, pair.peer, ends[0], true, true, wrong) == 0);
+    cr_assert(tcp_adopt(receiver.driver, pair.back, ends[1], false, true, right) == 0);
     begin(&pair);
     while (((struct tcp_peer *)pair.peer)->link.state != TCP_LINK_BROKEN)
         pump_rounds(&sender, &receiver, 1);
@@ -440,8 +440,8 @@ Test(tcp_adopt, silence)
     cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends + 2) == 0);
     pump_rounds(&sender, &receiver, 10);
     cr_assert(may_sleep(&sender) && may_sleep(&receiver)); /* without a connection */
-    cr_assert(tcp_adopt(sender.driver, pair.peer, ends[0], true, right) == 0);
-    cr_assert(tcp_adopt(receiver.driver, pair.back, ends[2], false, right) == 0);
+    cr_assert(tcp_adopt(sender.driver, pair.peer, ends[0], true, true, right) == 0);
+    cr_assert(tcp_adopt(receiver.driver, pair.back, ends[2], false, true, right) == 0);
     const struct tcp_link *link = &((struct tcp_peer *)pair.peer)->link;
     cr_assert(link->broken_ns == 0 && link->retry_ns == 0); /* nothing will end it but the socket */
     cr_assert(write(ends[3], "\x16\x03\x01", 3) == 3);      /* a record that begins */
@@ -464,7 +464,7 @@ static int enter(uint64_t grant, struct driver_peer **ret_victim)
     int ends[2];
     cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
     cr_assert(tcp_seat_peer(receiver.driver, grant, ret_victim) == 0);
-    cr_assert(tcp_adopt(receiver.driver, *ret_victim, ends[0], false, NULL) == 0);
+    cr_assert(tcp_adopt(receiver.driver, *ret_victim, ends[0], false, true, NULL) == 0);
     pump_rounds(&receiver, NULL, 200); /* it looks for events in some of them */
     cr_assert(recv(ends[1], &welcome, sizeof welcome, MSG_DONTWAIT) == sizeof welcome);
     cr_assert(welcome.magic == TCP_WELCOME_MAGIC);
@@ -539,7 +539,7 @@ Test(tcp_adopt, garbage_in_return)
         cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
         cr_assert(write(ends[1], words, sizeof words) == sizeof words);
         cr_assert(tcp_seat_peer(sender.driver, 2, &victim) == 0);
-        cr_assert(tcp_adopt(sender.driver, victim, ends[0], true, NULL) == 0);
+        cr_assert(tcp_adopt(sender.driver, victim, ends[0], true, true, NULL) == 0);
         while (((struct tcp_peer *)victim)->link.stream->fd >= 0)
             pump_rounds(&sender, &receiver, 1);
         sender.driver->ops->peer_disconnect(sender.driver, victim);

@@ -182,8 +182,8 @@ static void check_whole_way(void)
     cr_assert(pump_until(&door, NULL, &door.paired_count, 1));
     cr_assert(door.paired == PAIR && door.paired_encrypts == address.encrypts);
     const uint8_t *secret = address.encrypts ? right : NULL;
-    cr_assert(tcp_adopt(sender.driver, way.peer, fd, true, secret) == 0);
-    cr_assert(tcp_adopt(receiver.driver, way.back, door.paired_fd, false, secret) == 0);
+    cr_assert(tcp_adopt(sender.driver, way.peer, fd, true, true, secret) == 0);
+    cr_assert(tcp_adopt(receiver.driver, way.back, door.paired_fd, false, true, secret) == 0);
     way_post(&way);
     way_end(&way);
     cr_assert(forged() == 0);
