@@ -27,6 +27,7 @@ static const struct config_choice drivers[] = {{"tcp", CONF_RAIL_TCP},
                                                {0}};
 static const struct config_choice security[] = {
     {"tls", CONF_SECURITY_TLS}, {"plain", CONF_SECURITY_PLAIN}, {0}};
+static const struct config_choice kernel_tls[] = {{"auto", true}, {"no", false}, {0}};
 static const struct config_choice no_yes[] = {{"no", false}, {"yes", true}, {0}};
 
 #define KEY(n) .section = "rail", .name = #n, .offset = offsetof(struct conf_rail, n)
@@ -40,6 +41,8 @@ static const struct {
     {NETWORK, {KEY(address), .type = CONFIG_WORD, .optional = true}},
     {NETWORK, {KEY(port), .type = CONFIG_NUMBER, .max = UINT16_MAX, .initial = "0"}},
     {CONF_RAIL_TCP, {KEY(security), .type = CONFIG_CHOICE, .choices = security, .initial = "tls"}},
+    {CONF_RAIL_TCP,
+     {KEY(kernel_tls), .type = CONFIG_CHOICE, .choices = kernel_tls, .initial = "auto"}},
     {CONF_RAIL_HCA, {KEY(device), .type = CONFIG_WORD, .optional = true}},
     {CONF_RAIL_OFI, {KEY(provider), .type = CONFIG_WORD, .optional = true, .initial = "tcp"}},
     {CONF_RAIL_OFI, {KEY(unprotected), .type = CONFIG_CHOICE, .choices = no_yes, .initial = "no"}},
@@ -283,6 +286,7 @@ static int short_form(const struct tcad_conf *conf, uint32_t driver, struct conf
     if (driver == CONF_RAIL_TCP) {
         rail->port = conf->rails.tcp_port;
         rail->security = conf->rails.tcp_security;
+        rail->kernel_tls = conf->rails.tcp_kernel_tls;
         r = copy(&rail->address, conf->rails.tcp_address);
     } else if (driver == CONF_RAIL_OFI) {
         rail->port = conf->rails.ofi_port;

@@ -27,6 +27,7 @@ struct conf_rail {
     char *address;        /* tcp, hca, ofi; NULL: any */
     uint32_t port;        /* tcp, ofi; 0: any free port. hca: of the device; 0: an active one */
     uint32_t security;    /* tcp: enum conf_security */
+    uint32_t kernel_tls;  /* tcp: 0: never; else if it can be had */
     char *device;         /* hca; NULL: the first with an active port */
     char *provider;       /* ofi; NULL: libfabric's first choice */
     uint32_t unprotected; /* ofi: bool */

@@ -22,6 +22,7 @@ static const struct config_choice huge_pages[] = {{"off", CONF_HUGE_PAGES_OFF},
 static const struct config_choice rails[] = {{"shm", CONF_RAIL_SHM},       {"tcp", CONF_RAIL_TCP},
                                              {"hca", CONF_RAIL_HCA},       {"ofi", CONF_RAIL_OFI},
                                              {"peach2", CONF_RAIL_PEACH2}, {0}};
+static const struct config_choice kernel_tls[] = {{"auto", true}, {"no", false}, {0}};
 static const struct config_choice no_yes[] = {{"no", false}, {"yes", true}, {0}};
 static const struct config_choice calibration[] = {
     {"auto", CONF_CALIBRATION_AUTO}, {"off", CONF_CALIBRATION_OFF}, {0}};
@@ -151,6 +152,11 @@ const struct config_key config_keys[] = {
      .help =
          "Whether data that other nodes put to this node over the rail tcp is encrypted. Either "
          "way, only daemons of the cluster can connect."},
+    {KEY(rails, tcp_kernel_tls, tcp_kernel_tls), .type = CONFIG_CHOICE, .choices = kernel_tls,
+     .initial = "auto",
+     .help = "Whether the kernel encrypts what the rail tcp sends and decrypts what it receives, "
+             "on this node: auto: if it can (CONFIG_TLS), else tcad and the processes do; no: they "
+             "do."},
     {KEY(rails, ofi_provider, ofi_provider), .type = CONFIG_WORD, .initial = "tcp",
      .optional = true,
      .help = "The libfabric provider; none: libfabric's first choice. fi_info -l lists them."},

@@ -95,6 +95,7 @@ struct tcad_conf {
         char *tcp_address;        /* NULL: any */
         uint32_t tcp_port;        /* 0: any free port */
         uint32_t tcp_security;    /* enum conf_security */
+        uint32_t tcp_kernel_tls;  /* 0: never; else if it can be had */
         char *peach2_board;       /* control socket; never NULL */
         uint32_t peach2_rings;    /* rings of the sub-cluster; 0: chosen by its size */
         uint64_t peach2_window;   /* bytes */

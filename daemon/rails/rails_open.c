@@ -61,7 +61,8 @@ static void configure(const struct tcad *tcad, const struct conf_rail *conf, uns
     if (rail->driver == DRIVER_TCP)
         rail->own.tcp = (struct tcp_config){.address = address_of(tcad, conf),
                                             .port = (uint16_t)conf->port,
-                                            .plain = conf->security == CONF_SECURITY_PLAIN};
+                                            .plain = conf->security == CONF_SECURITY_PLAIN,
+                                            .user_space = !conf->kernel_tls};
     else if (rail->driver == DRIVER_OFI)
         rail->own.ofi = (struct ofi_config){.provider = conf->provider,
                                             .address = address_of(tcad, conf),

@@ -161,7 +161,9 @@ static void pair(const json_t *pair, const struct screen *screen)
     }
     screen_print(screen, " to session %lld of node %lld: rail %s, %s", doc_integer(pair, "session"),
                  doc_integer(pair, "node"), doc_text(pair, "rail"),
-                 doc_true(pair, "encrypted") ? "encrypted" : "in clear");
+                 doc_true(pair, "kernel_tls")  ? "encrypted by the kernel"
+                 : doc_true(pair, "encrypted") ? "encrypted"
+                                               : "in clear");
 }
 
 static void step(const json_t *step, const struct screen *screen)
