@@ -76,13 +76,14 @@ struct ring_indexes {
     _Alignas(LINE_BYTES) _Atomic uint32_t head; /* written by the consumer only */
 };
 
-/* What the puts or chains of a kind in a plan have tried (client/plan/trial.h, trial_rails.h), for
- * tcactl plan explain. Stored by the client once the kind has settled; the daemon only displays it.
+/* What the puts or chains of a kind in a plan have tried (client/plan/trial.h, trial_rails.h,
+ * trial_seat.h), for tcactl plan explain. Stored by the client once the kind has settled; the daemon only displays it.
  * Plans share lines: the last one stays. */
 enum {
     TRIAL_LINES = 64,
     TRIAL_MODES_MAX = 7,
     TRIAL_RAIL = 512, /* in trial_line.modes[].mode: 65536 times the rail, instead of a copy mode */
+    TRIAL_CLIENT = 1024, /* and that rail in the client's seat, instead of tcad's */
 };
 struct trial_line {
     _Alignas(LINE_BYTES) _Atomic uint32_t plan; /* id + 1; 0: nothing */

@@ -263,9 +263,12 @@ json_t *inspect_plan_step(const struct plan *plan, uint32_t chain, uint32_t inde
 }
 
 /* How often the client has tried it, and with which result: as the client says. */
-static void find_trial(const struct plan *plan, uint32_t chain, unsigned rail, uint32_t *ret_blocks,
+static void find_trial(const struct plan *plan, uint32_t chain,
+                       const struct plan_candidate *candidate, uint32_t *ret_blocks,
                        uint32_t *ret_ns)
 {
+    const uint32_t mode =
+        TRIAL_RAIL | candidate->rail * 65536u | (candidate->seat == SEAT_CLIENT ? TRIAL_CLIENT : 0);
     const struct trial_line *lines = plan->session->segment->trials;
     for (const struct trial_line *line = lines; line < lines + TRIAL_LINES; line++) {
         /* acquire: pairs with the client's release */
@@ -274,7 +277,7 @@ static void find_trial(const struct plan *plan, uint32_t chain, unsigned rail, u
             continue;
         const uint32_t count = load(&line->count);
         for (uint32_t i = 0; i < count && i < TRIAL_MODES_MAX; i++) {
-            if (load(&line->modes[i].mode) != (TRIAL_RAIL | rail * 65536u))
+            if (load(&line->modes[i].mode) != mode)
                 continue;
             *ret_blocks = load(&line->modes[i].blocks);
             *ret_ns = load(&line->modes[i].ns);
@@ -286,8 +289,7 @@ static json_t *explain_candidate(const struct plan *plan, uint32_t chain,
                                  const struct plan_candidate *candidate)
 {
     uint32_t blocks = 0, ns = 0;
-    if (candidate->seat == SEAT_DAEMON)
-        find_trial(plan, chain, candidate->rail, &blocks, &ns);
+    find_trial(plan, chain, candidate, &blocks, &ns);
     return json_pack("{s:s, s:s, s:s, s:o, s:i, s:b, s:b, s:s, s:I, s:o}", "rail",
                      rail_name(plan->tcad, candidate->rail), "driver",
                      rail_driver(plan->tcad, candidate->rail), "seat", seat_name(candidate->seat),

@@ -296,7 +296,7 @@ bool engine_plan_may_take(void *plan, const struct chain_step *step);
 void engine_plan_attach(struct engine_session *session, struct engine_plan *plan);
 /* Loop's thread: refuses further starts. Runs done(context) on the loop's thread when nothing of
  * the plan is in flight and the engine no longer refers to it. */
-void engine_plan_detach(struct engine_session *session, struct engine_plan *plan,
+void engine_plan_detach(struct engine_session *session, struct engine_plan *plan, int error,
                         void (*done)(void *context), void *context);
 /* Loop's thread: further starts fail with this error, and so does a running start with a remaining
  * step that needs the object that has ended (chain_lose()). Runs done(context) on the loop's thread

@@ -169,13 +169,13 @@ void engine_plan_lose(struct engine_session *session, struct engine_plan *plan, 
                    .session = session, .plan = plan, .verb = ENGINE_LOSE, .error = error});
 }
 
-void engine_plan_detach(struct engine_session *session, struct engine_plan *plan,
+void engine_plan_detach(struct engine_session *session, struct engine_plan *plan, int error,
                         void (*done)(void *context), void *context)
 {
     give_order(&plan->order, &(struct engine_order){.session = session,
                                                     .plan = plan,
                                                     .verb = ENGINE_DETACH,
-                                                    .error = -ECANCELED,
+                                                    .error = error,
                                                     .done = done,
                                                     .context = context});
 }

@@ -40,7 +40,7 @@ int plan_fail_unit(struct plan *plan, const struct plan_unit *unit, int error, c
 /* Some chain is in the client's seat, or there is none. */
 static bool has_client_part(const struct plan *plan)
 {
-    return plan->chain_count == 0 || plan->run.chain_count < plan->chain_count;
+    return plan->chain_count == 0 || plan->both || plan->run.chain_count < plan->chain_count;
 }
 
 uint64_t plan_starts(const struct plan *plan)
@@ -176,6 +176,7 @@ void plan_break(struct plan *plan, int error, const char *text)
         engine_plan_lose(plan->session->engine, &plan->run, error);
     if (plan->state >= PLAN_BREAKING)
         return;
+    plan->doomed = true;
     plan_fail(plan, error, "plan %" PRIu32 " (%s): %s", plan->id,
               plan->name[0] ? plan->name : "unnamed", text);
     plan_advance(plan);

@@ -4,6 +4,8 @@
  *
  *   commit   PARSING -> BINDING (-> FALLING_BACK) -> REGISTERING -> PREPARING -> MAPPING -> READY
  *   move     PAUSING or RESTING -> MOVE_FLUSHING -> MOVE_STRIPPING -> MOVE_REGISTERING -> MOVE_PREPARING -> READY
+ *   join     READY -> MOVE_BINDING -> MOVE_REGISTERING -> MOVE_PREPARING -> READY
+ *   part     RESTING -> MOVE_FLUSHING -> MOVE_STRIPPING -> MOVE_UNBINDING -> READY
  *   break    BREAKING -> BREAK_FLUSHING -> BREAK_STRIPPING -> BROKEN
  *   release  LEAVING -> LEAVE_FLUSHING -> LEAVE_STRIPPING -> GONE
  *
@@ -23,6 +25,9 @@
  *   ..FLUSHING   the plan's puts complete remotely
  *   ..STRIPPING  puts and chains are released (engine): of a move, those of the chains that move; otherwise all, and
  *                with them what they were bound to
+ *   MOVE_BINDING the client, which puts by itself, tries whether tcad is faster: binds the chains for tcad, too
+ *   MOVE_UNBINDING  it has found that tcad is not, or tcad cannot run them (any longer): the engine forgets the plan, and
+ *                what the chains were bound to for tcad is released (plan_seat.c)
  *   BREAKING     an object that the plan needs is gone: starts fail with `error`; one that runs goes on, unless one of
  *                its remaining steps needs that object (engine)
  *   BROKEN       a stub, which keeps the reason until it is released
@@ -79,6 +84,8 @@ enum plan_state {
     PLAN_MOVE_STRIPPING,
     PLAN_MOVE_REGISTERING,
     PLAN_MOVE_PREPARING,
+    PLAN_MOVE_BINDING,
+    PLAN_MOVE_UNBINDING,
     PLAN_BREAKING, /* from here on it has `error` and takes no starts */
     PLAN_BREAK_FLUSHING,
     PLAN_BREAK_STRIPPING,
@@ -148,6 +155,7 @@ struct plan_unit {
     /* on this node in the daemon's seat; owned by the plan */
     struct binding *binding;
     uint64_t remote_binding; /* on another node */
+    uint64_t direct_binding; /* there, for the client itself */
     uint64_t pair; /* the client itself puts there, over this pair (pairs.h); 0: tcad does */
     uint32_t landing, generation; /* of the pair: where its puts go */
     unsigned rails;               /* rails that can carry it, one bit each */
@@ -172,7 +180,7 @@ struct plan_unit {
     struct driver_op flush;
 };
 
-enum { PLAN_CANDIDATES_MAX = RAIL_SLOTS };
+enum { PLAN_CANDIDATES_MAX = RAIL_SLOTS + 1 }; /* the last one: over a pair */
 
 struct plan_candidate {
     unsigned rail;
@@ -206,6 +214,7 @@ struct plan_chain {
     bool unshared;        /* has flushes or ordered puts: receivers take no part in the copying */
     bool direct;          /* the client puts to a process of another node (pairs.h), */
     uint64_t pair;        /* over this pair; 0: not bound */
+    unsigned pair_rail;   /* of the pair */
     unsigned rail;        /* bound: the best that leads to all its targets */
     unsigned wanted_rail; /* READY: the best if all rails led to its targets */
     unsigned asked_rail;  /* by the client's trial (plan_try.c): better than any other; RAIL_NONE */
@@ -241,9 +250,15 @@ struct plan {
     unsigned preferred_rails; /* to other nodes: used if possible, whatever the cost */
     enum seat wanted_seat;
     enum way wanted_copy_mode;
-    bool repeat;    /* a start goes on until it is stopped */
-    bool tries;     /* its client may try rails: plan_try.c */
-    bool try_asked; /* and has asked for a move that has not begun */
+    bool repeat;          /* a start goes on until it is stopped */
+    bool tries;           /* its client may try rails: plan_try.c */
+    bool try_asked;       /* and has asked for a move that has not begun */
+    enum seat asked_seat; /* by that request; SEAT_NONE: it is about a rail */
+    enum seat found_seat; /* by an earlier trial */
+    bool both;            /* a direct plan: its chains are bound for tcad, too (plan_seat.c), */
+    bool joining;         /* or being bound, */
+    bool parting;         /* or being released */
+    bool doomed;          /* `error` is of the plan, not of an attempt to bind it in both seats */
     uint32_t try_turn,
         tried_turn;     /* PlanTry.turn of the last request, and of the last one carried out */
     bool inherits;      /* bindings over which another plan may have put: plan_inherit.c */

@@ -119,10 +119,15 @@ static int ask_here(struct request *request)
 
 /* ---- on another node ---- */
 
+static bool is_direct(const struct request *request)
+{
+    return request->plan->asks[request->first].direct;
+}
+
 static void take_landings(const struct request *request, struct plan_unit *unit,
                           const Tca__BoundPut *bound)
 {
-    unit->remote_binding = bound->binding;
+    *(is_direct(request) ? &unit->direct_binding : &unit->remote_binding) = bound->binding;
     unit->owner = bound->owner;
     unit->attached = bound->attached;
     unit->address = bound->address;
@@ -150,13 +155,14 @@ static void take_bound(struct request *request, const Tca__PeerBound *bound)
     for (uint32_t i = 0; i < request->count && i < bound->n_puts; i++) {
         struct plan_unit *unit = unit_of(request, i);
         take_landings(request, unit, bound->puts[i]);
-        if (plan->chains[unit->chain].direct)
+        if (is_direct(request))
             plan_take_direct(plan, unit, bound->puts[i]);
         else if (!unit->rails)
             plan_fail_unit(plan, unit, -EPROTO,
                            "its node has bound it to none of the rails of this node");
         parts_check_target(plan, unit);
-        plan_use_owner(plan, unit);
+        if (!plan->joining) /* else it does already */
+            plan_use_owner(plan, unit);
     }
     if (bound->failure || bound->n_puts != request->count)
         plan_fail(plan, -EPROTO,
@@ -228,7 +234,7 @@ static int ask_peer(struct request *request)
     Tca__RailKey keys[RAILS_MAX], *key_list[RAILS_MAX];
 
     const struct plan_chain *chain = &plan->chains[unit_of(request, 0)->chain],
-                            *direct = chain->direct ? chain : NULL;
+                            *direct = is_direct(request) ? chain : NULL;
     Tca__PeerBind bind = BODY_OF(peer_bind, .direct = direct != NULL, .user = plan->session->uid,
                                  .session = plan->session->id, .group = plan->session->group,
                                  .rank = plan->session->rank, .rails = key_list);

@@ -77,13 +77,13 @@ static int choose_early(struct plan *plan, struct plan_chain *chain)
 /* Targets that the client maps need no binding. */
 static void note_asks(struct plan *plan, const struct plan_chain *chain)
 {
+    const bool direct = chain->direct && !plan->joining;
     for (uint32_t i = 0; i < chain->step_count && (chain->seat == SEAT_DAEMON || chain->direct);
          i++) {
         const struct plan_step *step = &chain->steps[i];
         const struct plan_unit *unit = step->is_wait ? NULL : &plan->units[step->unit];
-        if (unit && !unit->binding && !unit->remote_binding)
-            plan->asks[plan->ask_count++] =
-                (struct plan_ask){unit->node, step->unit, chain->direct};
+        if (unit && !(direct ? unit->direct_binding : unit->remote_binding) && !unit->binding)
+            plan->asks[plan->ask_count++] = (struct plan_ask){unit->node, step->unit, direct};
     }
 }
 

@@ -128,8 +128,9 @@ void plan_do_ready(struct plan *plan, enum plan_state from)
 {
     if (from < PLAN_READY)
         plan_reply(plan);
-    else
+    else if (plan_attached(plan) && !plan->joining) /* else it is open, or the client's alone */
         engine_call(plan->tcad->engine, &plan->resume_call, resume_work, NULL, plan);
+    plan->joining = plan->parting = false;
     plan_watch(plan);
     if (from >= PLAN_READY)
         plan_tell_moved(plan);

@@ -32,7 +32,7 @@ static const char *why_not(const struct plan *plan, const struct plan_unit *unit
 
 static void choose(struct plan_chain *chain, unsigned rail, const char *why)
 {
-    chain->rail = chain->wanted_rail = rail;
+    chain->rail = chain->wanted_rail = chain->pair_rail = rail;
     chain->seat = SEAT_CLIENT;
     chain->direct = true;
     chain->predicted_ns = UINT64_MAX;
@@ -105,7 +105,8 @@ static bool has_other_rail(const struct plan *plan, unsigned than, uint32_t node
 bool plan_prefers_direct(struct plan *plan, struct plan_chain *chain)
 {
     const struct plan_unit *first = first_unit(plan, chain);
-    if (plan->wanted_seat || plan->repeat || needs_tcad(plan, chain, first->node))
+    if (plan->wanted_seat || plan->found_seat == SEAT_DAEMON || plan->repeat ||
+        needs_tcad(plan, chain, first->node))
         return false;
     const unsigned rail = pairs_rail(plan->tcad, first->node, plan->wanted_rails);
     if (!rail || !pairs_are_made(plan->tcad, rail) || has_other_rail(plan, rail, first->node))

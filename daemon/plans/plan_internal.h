@@ -77,10 +77,30 @@ int plan_take_direct(struct plan *plan, struct plan_unit *unit, const Tca__Bound
 bool plan_prefers_direct(struct plan *plan, struct plan_chain *chain);
 bool plan_falls_back(const struct plan *plan);
 void plan_do_fall_back(struct plan *plan);
+/* plan_seat.c: chains whose client puts by itself, and that tcad can run, too. Whether the client may try that. */
+bool plan_offers_seats(const struct plan *plan);
+/* PlanTry.seat. */
+void plan_try_seat(struct plan *plan, const Tca__PlanTry *request);
+/* MOVE_BINDING, then MOVE_REGISTERING. */
+void plan_do_join(struct plan *plan);
+void plan_take_seat(struct plan *plan);
+/* An error in these states, or in a later move, leaves the plan to its client. */
+bool plan_survives(const struct plan *plan);
+void plan_begin_parting(struct plan *plan);
+/* MOVE_UNBINDING. */
+void plan_do_part(struct plan *plan);
+/* For tcactl plan explain. */
+void plan_explain_seats(struct plan *plan);
+/* plan_rebind.c: releases the links of a chain without prepared puts. */
+void plan_drop_links(struct plan *plan, const struct plan_chain *chain);
+/* plan_prepare.c: charges the memory that drivers hold for its puts now. */
+int plan_charge_puts(struct plan *plan);
 /* plan_bind.c: binds what is not bound. */
 void plan_bind_rest(struct plan *plan);
 /* plan_release.c: releases what chains that lead to pairs are bound to. */
 void plan_unbind_direct(struct plan *plan);
+/* And what tcad itself has bound on other nodes. */
+void plan_unbind_remote(struct plan *plan);
 /* plan_bounce.c: checks, before registration, that the attached sources of a daemon-seat chain can be staged. 0 or a
  * negative errno with plan->error_text. */
 int plan_bounce_admit(struct plan *plan, const struct plan_chain *chain);

@@ -137,6 +137,7 @@ static int begin(struct plan *plan, const Tca__PlanCommit *commit)
     /* Starts in a requested seat are ordered with others of their channel, which a move would overtake. */
     plan->tries =
         commit->tries && !plan->wanted_seat && !plan->preferred_rails && !plan_demands_one(plan);
+    plan->found_seat = plan->tries ? commit->found_seat : SEAT_NONE;
     plan->run.parts_at = commit->parts_at;
     plan->timeout_ns =
         commit->timeout_ns ? commit->timeout_ns : plan->tcad->conf->control.request_timeout_ns;

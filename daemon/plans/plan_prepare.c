@@ -132,7 +132,7 @@ static bool prepare_some(struct engine *engine, void *context)
 /* ---- on the loop ---- */
 
 /* Charges the memory that drivers hold for its puts, which is known only after they are prepared. */
-static int charge_puts(struct plan *plan)
+int plan_charge_puts(struct plan *plan)
 {
     char text[512];
     const uint64_t bytes = plan->prepared_bytes;
@@ -157,7 +157,7 @@ static void prepared(void *context)
     plan_compile_free(preparing);
     free(preparing);
     if (plan->error == 0)
-        charge_puts(plan);
+        plan_charge_puts(plan);
     plan->pending--;
     plan_advance(plan);
 }

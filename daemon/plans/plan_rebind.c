@@ -107,7 +107,7 @@ static void drop_link(struct plan_unit *unit)
     unit->back = 0;
 }
 
-static void drop_links(struct plan *plan, const struct plan_chain *chain)
+void plan_drop_links(struct plan *plan, const struct plan_chain *chain)
 {
     for (uint32_t i = 0; i < chain->step_count; i++) {
         struct plan_unit *unit =
@@ -122,7 +122,7 @@ static void drop_links(struct plan *plan, const struct plan_chain *chain)
 
 int plan_reroute(struct plan *plan, struct plan_chain *chain)
 {
-    drop_links(plan, chain);
+    plan_drop_links(plan, chain);
     int r = plan_route(plan, chain);
     if (r == 0)
         r = plan_take_links(plan, chain);
@@ -158,6 +158,10 @@ static int move_chain(struct plan *plan, struct plan_chain *chain)
 
 void plan_do_move(struct plan *plan)
 {
+    if (plan->joining) {
+        plan_take_seat(plan);
+        return;
+    }
     const bool lost = plan_has_dead_link(plan);
     bool any = false;
     plan_count_starts(plan); /* from now on they count for other rails */
@@ -171,7 +175,9 @@ void plan_do_move(struct plan *plan)
     plan->tcad->rebound += any && lost;
     plan->tcad->returned += any && !lost && !plan->try_asked;
     plan->tcad->tried += any && !lost && plan->try_asked;
-    plan->try_asked = false;
-    plan->tried_turn = plan->try_turn;
+    if (plan->asked_seat != SEAT_CLIENT) { /* else it parts next */
+        plan->try_asked = false;
+        plan->tried_turn = plan->try_turn;
+    }
     plan_connect(plan);
 }

@@ -20,7 +20,7 @@
 
 static bool stays(const struct plan *plan, const struct plan_chain *chain)
 {
-    return plan->state == PLAN_MOVE_STRIPPING && !chain->moving;
+    return plan->state == PLAN_MOVE_STRIPPING && !chain->moving && !plan->parting;
 }
 
 static void free_chains(struct plan *plan)
@@ -78,37 +78,43 @@ static void send_unbind(struct plan *plan, uint32_t node, uint64_t *bindings, si
     peers_tell(plan->tcad->peers, node, &message);
 }
 
+static uint64_t *binding_of(struct plan_unit *unit, bool direct)
+{
+    return direct ? &unit->direct_binding : &unit->remote_binding;
+}
+
 /* Consecutive ones go in one message. */
-static void unbind_remote(struct plan *plan)
+static void unbind(struct plan *plan, bool direct)
 {
     uint64_t bindings[UNBIND_MAX];
     size_t count = 0;
     uint32_t node = 0;
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         struct plan_unit *unit = &plan->units[i];
-        if (!unit->remote_binding)
+        uint64_t *binding = binding_of(unit, direct);
+        if (!*binding)
             continue;
         if (count == UNBIND_MAX || unit->node != node) {
             send_unbind(plan, node, bindings, count);
             count = 0;
         }
         node = unit->node;
-        bindings[count++] = unit->remote_binding;
-        unit->remote_binding = 0;
+        bindings[count++] = *binding;
+        *binding = 0;
     }
     send_unbind(plan, node, bindings, count);
 }
 
+void plan_unbind_remote(struct plan *plan)
+{
+    unbind(plan, false);
+}
+
 void plan_unbind_direct(struct plan *plan)
 {
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct plan_unit *unit = &plan->units[i];
-        if (!plan->chains[unit->chain].direct)
-            continue;
-        if (unit->remote_binding)
-            send_unbind(plan, unit->node, &unit->remote_binding, 1);
-        unit->remote_binding = unit->pair = 0;
-    }
+    unbind(plan, true);
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        plan->units[i].pair = 0;
 }
 
 static void release_targets(struct plan_unit *unit)
@@ -156,7 +162,8 @@ static bool let_go_some(void *context)
 static void stripped(void *context)
 {
     struct plan *plan = context;
-    unbind_remote(plan);
+    plan_unbind_remote(plan);
+    unbind(plan, true);
     plan_bounce_end(plan);
     plan->stripped_units = 0;
     loop_job_begin(plan->tcad->loop, &plan->job, let_go_some, plan);
@@ -187,7 +194,7 @@ void plan_do_leave(struct plan *plan)
     if (!plan_attached(plan))
         return;
     plan->pending++;
-    engine_plan_detach(plan->session->engine, &plan->run, detached, plan);
+    engine_plan_detach(plan->session->engine, &plan->run, -ECANCELED, detached, plan);
 }
 
 static void answer_release(struct plan *plan)

@@ -347,6 +347,7 @@ void plan_do_map(struct plan *plan)
         return;
     }
     plan_note_rails(plan);
+    plan->reply->committed.seats = plan_offers_seats(plan);
     plan->pending++;
     loop_job_begin(plan->tcad->loop, &plan->job, map_some, plan);
 }

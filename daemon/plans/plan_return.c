@@ -116,6 +116,7 @@ static void rests(void *context)
     if (plan->state != PLAN_RESTING)
         return;
     plan_look_back(plan);
+    plan->parting = plan->try_asked && plan->asked_seat == SEAT_CLIENT;
     const bool moves = plan_mark_moving(plan) || plan->try_asked;
     plan_enter(plan, moves ? PLAN_MOVE_FLUSHING : PLAN_READY);
 }

@@ -241,6 +241,8 @@ static unsigned hops_of(const struct plan *plan, const struct plan_chain *chain,
 static const char *why_best(const struct plan *plan, const struct plan_chain *chain,
                             const struct plan_candidate *best)
 {
+    if (plan->found_seat == best->seat && !plan_chain_is_local(plan, chain))
+        return "fastest by trial";
     if (chain->asked_rail && best->rail == chain->asked_rail)
         return chain->found ? "fastest by trial" : "being tried";
     if (is_preferred(plan, chain, best->rail))

@@ -18,6 +18,8 @@ static const char *const state_names[PLAN_STATES] = {
     [PLAN_MOVE_STRIPPING] = "rebinding",
     [PLAN_MOVE_REGISTERING] = "rebinding",
     [PLAN_MOVE_PREPARING] = "rebinding",
+    [PLAN_MOVE_BINDING] = "rebinding",
+    [PLAN_MOVE_UNBINDING] = "rebinding",
     [PLAN_BREAKING] = "broken",
     [PLAN_BREAK_FLUSHING] = "broken",
     [PLAN_BREAK_STRIPPING] = "broken",
@@ -39,13 +41,15 @@ static const unsigned legal[PLAN_STATES] = {
     [PLAN_REGISTERING] = TO(PREPARING) | TO(MAPPING) | TO(LEAVING),
     [PLAN_PREPARING] = TO(MAPPING) | TO(LEAVING),
     [PLAN_MAPPING] = TO(READY) | TO(LEAVING),
-    [PLAN_READY] = TO(RESTING) | TO(PAUSING) | TO(BREAKING) | TO(LEAVING),
+    [PLAN_READY] = TO(RESTING) | TO(PAUSING) | TO(MOVE_BINDING) | TO(BREAKING) | TO(LEAVING),
     [PLAN_RESTING] = TO(READY) | TO(MOVE_FLUSHING) | TO(PAUSING) | TO(BREAKING) | TO(LEAVING),
     [PLAN_PAUSING] = TO(MOVE_FLUSHING) | TO(BREAKING) | TO(LEAVING),
     [PLAN_MOVE_FLUSHING] = TO(MOVE_STRIPPING) | TO(BREAKING) | TO(LEAVING),
-    [PLAN_MOVE_STRIPPING] = TO(MOVE_REGISTERING) | TO(BREAKING) | TO(LEAVING),
-    [PLAN_MOVE_REGISTERING] = TO(MOVE_PREPARING) | TO(BREAKING) | TO(LEAVING),
-    [PLAN_MOVE_PREPARING] = TO(READY) | TO(BREAKING) | TO(LEAVING),
+    [PLAN_MOVE_STRIPPING] = TO(MOVE_REGISTERING) | TO(MOVE_UNBINDING) | TO(BREAKING) | TO(LEAVING),
+    [PLAN_MOVE_REGISTERING] = TO(MOVE_PREPARING) | TO(MOVE_STRIPPING) | TO(BREAKING) | TO(LEAVING),
+    [PLAN_MOVE_PREPARING] = TO(READY) | TO(MOVE_STRIPPING) | TO(BREAKING) | TO(LEAVING),
+    [PLAN_MOVE_BINDING] = TO(MOVE_REGISTERING) | TO(MOVE_STRIPPING) | TO(BREAKING) | TO(LEAVING),
+    [PLAN_MOVE_UNBINDING] = TO(READY) | TO(BREAKING) | TO(LEAVING),
     [PLAN_BREAKING] = TO(BREAK_FLUSHING) | TO(LEAVING),
     [PLAN_BREAK_FLUSHING] = TO(BREAK_STRIPPING) | TO(LEAVING),
     [PLAN_BREAK_STRIPPING] = TO(BROKEN) | TO(LEAVING),
@@ -78,6 +82,8 @@ static enum plan_state next(const struct plan *plan)
         return PLAN_LEAVING;
     if (plan->state == PLAN_BINDING && plan_falls_back(plan))
         return PLAN_FALLING_BACK;
+    if (plan_survives(plan))
+        return PLAN_MOVE_STRIPPING;
     if (plan->error < 0 && plan->state < PLAN_BREAKING)
         return plan->state < PLAN_READY ? PLAN_LEAVING : PLAN_BREAKING;
     switch (plan->state) {
@@ -85,13 +91,19 @@ static enum plan_state next(const struct plan *plan)
         return PLAN_REGISTERING;
     case PLAN_REGISTERING: /* all chains may be the client's */
         return plan->run.chain_count > 0 ? PLAN_PREPARING : PLAN_MAPPING;
+    case PLAN_MOVE_BINDING:
+        return PLAN_MOVE_REGISTERING;
+    case PLAN_MOVE_STRIPPING:
+        return plan->parting ? PLAN_MOVE_UNBINDING : PLAN_MOVE_REGISTERING;
     case PLAN_MOVE_PREPARING:
+    case PLAN_MOVE_UNBINDING:
         return PLAN_READY;
     case PLAN_READY:
     case PLAN_RESTING:
         return plan_has_dead_link(plan) ? PLAN_PAUSING
-               : plan->try_asked        ? PLAN_RESTING
-                                        : plan->state;
+               : !plan->try_asked       ? plan->state
+               : plan_attached(plan)    ? PLAN_RESTING
+                                        : PLAN_MOVE_BINDING;
     case PLAN_PAUSING:
         return PLAN_MOVE_FLUSHING;
     case PLAN_BROKEN:
@@ -138,7 +150,15 @@ static void act(struct plan *plan, enum plan_state from)
         plan_do_flush(plan);
         return;
     case PLAN_MOVE_STRIPPING:
+        if (from != PLAN_MOVE_FLUSHING)
+            plan_begin_parting(plan);
         plan_do_strip_moving(plan);
+        return;
+    case PLAN_MOVE_BINDING:
+        plan_do_join(plan);
+        return;
+    case PLAN_MOVE_UNBINDING:
+        plan_do_part(plan);
         return;
     case PLAN_MOVE_REGISTERING:
         plan_do_move(plan);

@@ -19,14 +19,9 @@ void plan_take_found(struct plan *plan, struct plan_chain *chain, const char *ra
     chain->found = true;
 }
 
-/* The request means nothing to plans that may not move, and rails that lead elsewhere are never chosen. */
-void plan_try_request(struct session *session, const Tca__PlanTry *request)
+static void try_rail(struct plan *plan, const Tca__PlanTry *request)
 {
-    struct plan *plan = session->plans && request->plan < PLANS_PER_SESSION_MAX
-                            ? session->plans[request->plan]
-                            : NULL;
-    if (!plan || !plan->tries || !plan_attached(plan) || plan->state < PLAN_READY ||
-        plan->state >= PLAN_BREAKING || request->rail > plan->tcad->rails->last)
+    if (plan->both || !plan_attached(plan) || request->rail > plan->tcad->rails->last)
         return;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         if (!(request->chains & 1ull << i) || plan->chains[i].seat != SEAT_DAEMON)
@@ -35,8 +30,23 @@ void plan_try_request(struct session *session, const Tca__PlanTry *request)
         plan->chains[i].found = request->found;
     }
     plan->try_asked = true;
+    plan->asked_seat = SEAT_NONE;
     plan->try_turn = request->turn;
     plan_advance(plan);
+}
+
+/* The request means nothing to plans that may not move, and rails that lead elsewhere are never chosen. */
+void plan_try_request(struct session *session, const Tca__PlanTry *request)
+{
+    struct plan *plan = session->plans && request->plan < PLANS_PER_SESSION_MAX
+                            ? session->plans[request->plan]
+                            : NULL;
+    if (!plan || !plan->tries || plan->state < PLAN_READY || plan->state >= PLAN_BREAKING)
+        return;
+    if (request->seat)
+        plan_try_seat(plan, request);
+    else
+        try_rail(plan, request);
 }
 
 bool plan_note_rails(struct plan *plan)
@@ -65,6 +75,7 @@ static void tell(struct plan *plan)
     event.of = rails;
     event.flush_ns = plan->flush_ns;
     event.turn = plan->tried_turn;
+    event.seat = plan_attached(plan) ? SEAT_DAEMON : SEAT_CLIENT;
     session_event(plan->session, &event);
 }
 
@@ -75,6 +86,7 @@ void plan_tell_moved(struct plan *plan)
     for (uint32_t i = 0; i < plan->chain_count; i++)
         if (plan->chains[i].rail == plan->chains[i].asked_rail)
             plan_explain_again(plan, &plan->chains[i]);
+    plan_explain_seats(plan);
     plan_note_rails(plan);
     tell(plan);
 }

@@ -201,7 +201,7 @@ static void make_plan(void)
 
 static void down(void)
 {
-    engine_plan_detach(world.session, &world.plan, stop_loop, NULL);
+    engine_plan_detach(world.session, &world.plan, -ECANCELED, stop_loop, NULL);
     cr_assert(loop_run(world.loop) == 0);
     chain_free(world.plan.chains[0]);
     chain_free(world.plan.chains[1]);

@@ -1,0 +1,206 @@
+/*
+ * Plans whose client puts over pairs, and tries whether tcad is faster (client/plan/trial_seat.h). While it does, all chains
+ * of the plan are bound in both seats: the client says with each start who runs it, as it submits the start or does not. It
+ * changes the seat only when all data of earlier starts has arrived. Of those that tcad has run, a PlanTry finds that out:
+ * the plan rests, and is flushed (plan_return.c).
+ *
+ * The chains join tcad's seat at the client's request, and part from it at its request, or when tcad cannot run them (any
+ * more): then they go on in the client's seat.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "daemon/base/log.h"
+#include "daemon/plans/plan_internal.h"
+#include "daemon/rails/rails.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+
+/* ---- whether it may ---- */
+
+/* If nothing is known about the rail: what takes longer than handing over a start, on machines of today. */
+#define UNKNOWN_WORTH_BYTES (UINT64_C(64) << 10)
+
+/* tcad's seat costs a start its way to the engine, and the data the same as in the client's. If the data takes less time
+ * than all that is the same for a put of no bytes, tcad cannot win it back. */
+static bool is_worth_trying(const struct plan *plan)
+{
+    uint64_t all_ns = 0, empty_ns = 0;
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        const struct plan_unit *unit = &plan->units[i];
+        const unsigned rail = plan->chains[unit->chain].rail;
+        const struct cost_parameters *costs = &plan->tcad->costs.rails[rail].at[SEAT_DAEMON];
+        const struct cost_transfer transfer = plan_transfer(plan, unit, rail),
+                                   empty = {.hops = transfer.hops};
+        if (unit->of)
+            continue;
+        if (!costs->valid)
+            return plan->bytes >= UNKNOWN_WORTH_BYTES;
+        all_ns += cost_predict(costs, &transfer);
+        empty_ns += cost_predict(costs, &empty);
+    }
+    return all_ns / 2 >= empty_ns;
+}
+
+bool plan_offers_seats(const struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        if (!plan->chains[i].direct)
+            return false;
+    return plan->tries && plan->chain_count > 0 && plan->part_count == 0 && is_worth_trying(plan);
+}
+
+void plan_try_seat(struct plan *plan, const Tca__PlanTry *request)
+{
+    const bool joins = request->seat == SEAT_DAEMON;
+    if (!plan_offers_seats(plan) || (!joins && (request->seat != SEAT_CLIENT || !plan->both)))
+        return;
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        plan->chains[i].found = request->found;
+    plan->try_asked = true;
+    plan->asked_seat = request->seat;
+    plan->try_turn = request->turn;
+    plan_advance(plan);
+}
+
+/* ---- joining ---- */
+
+void plan_do_join(struct plan *plan)
+{
+    plan->try_asked = false;
+    plan->tried_turn = plan->try_turn;
+    plan->both = plan->joining = true;
+    plan->ask_count = plan->asked = 0;
+    plan->asks = calloc(plan->unit_count + 1, sizeof plan->asks[0]);
+    if (plan->asks)
+        plan_bind_rest(plan);
+    else
+        plan_fail(plan, -ENOMEM, "out of memory for binding %" PRIu32 " puts", plan->unit_count);
+}
+
+/* Whenever its chain has got another route, which knows only those of tcad and within the node. */
+static void add_pair(struct plan_chain *chain)
+{
+    for (uint32_t i = 0; i < chain->candidate_count; i++)
+        if (chain->candidates[i].seat == SEAT_CLIENT && chain->candidates[i].possible)
+            return;
+    chain->candidates[chain->candidate_count++] = (struct plan_candidate){
+        .rail = chain->pair_rail,
+        .seat = SEAT_CLIENT,
+        .predicted_ns = UINT64_MAX,
+        .possible = true,
+    };
+}
+
+void plan_take_seat(struct plan *plan)
+{
+    free(plan->asks);
+    plan->asks = NULL;
+    plan_count_starts(plan);
+    plan->run.chains = calloc(plan->chain_count, sizeof *plan->run.chains);
+    if (!plan->run.chains) {
+        plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->chain_count);
+        return;
+    }
+    plan->run.chain_count = plan->chain_count;
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        plan->chains[i].seat = SEAT_DAEMON;
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        if (plan_reroute(plan, &plan->chains[i]) < 0)
+            return;
+    plan->tcad->tried++;
+    plan_connect(plan);
+}
+
+/* ---- parting ---- */
+
+bool plan_survives(const struct plan *plan)
+{
+    return plan->error < 0 && plan->both && !plan->doomed &&
+           (plan->state == PLAN_MOVE_BINDING || plan->state == PLAN_MOVE_REGISTERING ||
+            plan->state == PLAN_MOVE_PREPARING);
+}
+
+void plan_begin_parting(struct plan *plan)
+{
+    log_debug(NULL, "plan %" PRIu64 ".%" PRIu32 " stays in its client's seat: %s", plan->session_id,
+              plan->id, plan->error_text);
+    plan->error = 0;
+    plan->joining = false;
+    plan->parting = true;
+}
+
+/* The engine has nothing of it any more. */
+static void let_go(struct plan *plan)
+{
+    plan_count_starts(plan);
+    plan_unbind_remote(plan);
+    free(plan->asks);
+    free(plan->run.chains);
+    plan->asks = NULL;
+    plan->run.chains = NULL;
+    plan->run.chain_count = 0;
+    plan->run.state = ENGINE_PLAN_OPEN;
+    plan->run.error = 0;
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        struct plan_chain *chain = &plan->chains[i];
+        plan_drop_links(plan, chain);
+        chain->seat = SEAT_CLIENT;
+        chain->rail = chain->wanted_rail = chain->pair_rail;
+        chain->moving = false;
+    }
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        plan->units[i].rails = plan->units[i].lost = 0;
+    plan_charge_puts(plan);
+    plan->both = false;
+    if (plan->asked_seat == SEAT_CLIENT) {
+        plan->try_asked = false;
+        plan->tried_turn = plan->try_turn;
+    }
+}
+
+static void detached(void *context)
+{
+    struct plan *plan = context;
+    let_go(plan);
+    plan->pending--;
+    plan_advance(plan);
+}
+
+void plan_do_part(struct plan *plan)
+{
+    if (!plan_attached(plan)) {
+        let_go(plan);
+        return;
+    }
+    plan->pending++;
+    engine_plan_detach(plan->session->engine, &plan->run, plan->lost_error, detached, plan);
+}
+
+/* ---- for display ---- */
+
+static void explain(const struct plan *plan, const struct plan_chain *chain,
+                    struct plan_candidate *candidate)
+{
+    candidate->chosen = candidate->seat == chain->seat && candidate->rail == chain->rail;
+    if (chain->found)
+        candidate->why = candidate->chosen ? "fastest by trial" : "slower by trial";
+    else
+        candidate->why = candidate->seat == SEAT_CLIENT
+                             ? "the processes have a connection of their own"
+                         : plan->both ? "being tried"
+                                      : "not bound there now";
+}
+
+void plan_explain_seats(struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        struct plan_chain *chain = &plan->chains[i];
+        if (chain->direct)
+            add_pair(chain);
+        for (uint32_t k = 0; chain->direct && k < chain->candidate_count; k++)
+            if (chain->candidates[k].possible)
+                explain(plan, chain, &chain->candidates[k]);
+    }
+}
