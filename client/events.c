@@ -8,6 +8,7 @@
 #include "client/plan/pair.h"
 #include "client/plan/plan.h"
 #include "client/plan/trial_rails.h"
+#include "client/plan/trial_seat.h"
 #include "proto/status.h"
 
 static bool needs_rank(const struct tca_plan *plan, uint32_t rank)
@@ -87,8 +88,10 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
         break;
     case TCA__EVENT__KIND__PLAN_MOVED:
         plan = plan_of(session, event->plan);
-        if (plan)
+        if (plan) {
             trial_rails_moved(plan, event);
+            trial_seat_moved(plan, event);
+        }
         break;
     case TCA__EVENT__KIND__SHARE:
         if (event->share)

@@ -31,7 +31,8 @@ static const struct tca_variable variables[VARIABLE_COUNT + 1] = {
     [VARIABLE_COPY] = {"TCA_COPY", "any",
                        "copy mode in the client's seat: any, push, pull, half, ring"},
     [VARIABLE_TUNE] = {"TCA_TUNE", "on",
-                       "whether plans try copy modes and keep the fastest: on, off, frozen (use "
+                       "whether plans try copy modes, rails and seats, and keep the fastest: on, "
+                       "off, frozen (use "
                        "earlier results only)"},
     [VARIABLE_WISDOM] = {"TCA_WISDOM", "$XDG_CACHE_HOME/tca/wisdom, else ~/.cache/tca/wisdom",
                          "file with the results of such trials; none: no file"},

@@ -39,6 +39,7 @@ struct tca {
     bool deaf;       /* data of notifications cannot be fetched any more: the session is lost */
     bool ending;     /* plan->ending is set in some plan */
     uint32_t doubts; /* plans with plan->doubt_end_ns */
+    uint32_t holds;  /* plans with plan->hold_end_ns */
     uint32_t engine_takes; /* plans whose waits may run in the daemon's seat, where the engine takes
                               notifications too */
     struct bounces *bounces;   /* staging of attached regions; NULL: not used */
@@ -80,7 +81,7 @@ struct tca {
     struct wisdom *wisdom;             /* NULL: not read yet */
     bool parts_taken[START_PARTS_MAX]; /* of segment->parts */
     struct tca_plan *plans;
-    struct tca_plan *tries_rails; /* whose turn it is (client/plan/trial_rails.h); NULL */
+    struct tca_plan *tries_rails; /* or seats: whose turn it is (client/plan/trial_rails.h); NULL */
     uint64_t tries_rails_ns;      /* when that one was last started */
     struct tca_plan *plans_by_id[PLANS_PER_SESSION_MAX];
 };

@@ -1,6 +1,6 @@
 /*
- * Wisdom: which copy mode was the fastest for puts of a kind, and which rail for chains of a kind, as
- * trials found it (client/plan/trial.h, trial_rails.h), kept for later plans and, in a file of the
+ * Wisdom: which copy mode was the fastest for puts of a kind, which rail for chains of a kind, and which seat for plans of
+ * a kind, as trials found it (client/plan/trial.h, trial_rails.h, trial_seat.h), kept for later plans and, in a file of the
  * user, for later runs.
  *
  * The file belongs to the user and is replaced as a whole, by rename. It is read once and checked
@@ -22,15 +22,16 @@ enum {
 
 struct wisdom_entry {
     uint64_t key[2]; /* of the layouts, the processor and the version: wisdom_key() */
-    uint64_t bytes;  /* of the put, or of all puts of the chain */
+    uint64_t bytes;  /* of the put, or of all puts of the chain or plan */
     uint32_t blocks; /* of the finer of its layouts */
     uint32_t piece_bytes;
     float ns;       /* between two starts, when it was found */
-    uint32_t rails; /* a hash of the rails that were tried; 0 for a copy mode */
+    uint32_t rails; /* a hash of the rails that were tried; 0 for a copy mode or a seat */
     uint8_t distance;
-    uint8_t way; /* WAY_NONE for a rail */
+    uint8_t way; /* WAY_NONE for a rail or a seat */
     uint8_t stream;
-    uint8_t reserved[5];            /* 0 */
+    uint8_t seat;                   /* SEAT_NONE for a copy mode or a rail */
+    uint8_t reserved[4];            /* 0 */
     char rail[RAIL_NAME_MAX_BYTES]; /* "" for a copy mode; no other bytes behind the NUL */
 };
 static_assert(sizeof(struct wisdom_entry) == 80, "file format");

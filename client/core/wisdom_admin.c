@@ -28,6 +28,7 @@ static struct tca_wisdom describe(const struct wisdom_entry *entry)
                                 .way = (enum tca_way)entry->way,
                                 .stream = entry->stream,
                                 .piece_bytes = entry->piece_bytes,
+                                .seat = (enum tca_seat)entry->seat,
                                 .ns = (double)entry->ns};
     memcpy(wisdom.rail, entry->rail, sizeof wisdom.rail);
     snprintf(wisdom.key, sizeof wisdom.key, "%016llx%016llx", (unsigned long long)entry->key[0],

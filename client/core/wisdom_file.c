@@ -16,7 +16,7 @@
 
 enum {
     MAGIC = 0x57414354, /* "TCAW" */
-    VERSION = 2,
+    VERSION = 3,
     LOCK_TRIES = 20, /* a millisecond apart: a stopped writer does not hold others up */
 };
 
@@ -70,13 +70,14 @@ static bool is_sound_rail(const struct wisdom_entry *entry)
         if (entry->rail[i] <= ' ' || entry->rail[i] > '~')
             return false;
     return length > 0 && length < sizeof entry->rail && entry->way == WAY_NONE &&
-           entry->stream == 0 && entry->piece_bytes == 0;
+           entry->stream == 0 && entry->piece_bytes == 0 && entry->seat < SEAT_COUNT;
 }
 
 static bool is_sound_mode(const struct wisdom_entry *entry)
 {
     return entry->way > WAY_NONE && entry->way < WAY_COUNT && entry->stream <= 1 &&
-           entry->piece_bytes <= LANE_SLOT_BYTES && entry->bytes > 0 && entry->rail[0] == '\0';
+           entry->piece_bytes <= LANE_SLOT_BYTES && entry->bytes > 0 && entry->rail[0] == '\0' &&
+           entry->seat == SEAT_NONE;
 }
 
 static bool is_sound(const struct wisdom_entry *entry)

@@ -43,15 +43,17 @@ TCA_API const struct tca_variable *tca_variables(void);
 /* A copy mode or a rail that plans of this user have found by trial; see TCA_TUNE in tca(7). Needs no
  * tcad. */
 struct tca_wisdom {
-    char key[33]; /* identifies layouts and processor, and for a rail the nodes, in hexadecimal */
+    char key
+        [33]; /* identifies layouts and processor, and for rails and seats the nodes, in hexadecimal */
     uint64_t bytes;
     uint32_t blocks;
     uint32_t distance;    /* class of the distance to the receiver; 0: near, or not used */
-    enum tca_way way;     /* TCA_WAY_NONE: this is a rail */
+    enum tca_way way;     /* TCA_WAY_NONE: this is a rail or a seat */
+    enum tca_seat seat;   /* TCA_SEAT_ANY: this is a rail or a copy mode */
     uint32_t stream;      /* 1: with stores that bypass the caches */
     uint32_t piece_bytes; /* of the ring; 0: other modes */
     double ns;            /* from start to start, when it was found */
-    char rail[TCA_RAIL_NAME_BYTES]; /* "": this is a copy mode */
+    char rail[TCA_RAIL_NAME_BYTES]; /* "": this is a copy mode; also that of a seat */
 };
 
 /* Reads the wisdom file; the caller frees *ret_path and *ret_entries with free(). Without a file,

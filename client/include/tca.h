@@ -469,6 +469,7 @@ enum tca_seat {
     /* Each chain gets the seat that suits it. Within a node, predicted cost decides. To another node:
      * the client's seat for a chain that leads to one process and has no waits, flushes, ordered
      * puts, reductions or attached memory, if one rail leads there, and that is of the driver tcp;
+     * if its data is long, the plan tries during its first starts whether the daemon's is faster (tca(7));
      * otherwise, and when no more connections can be made (tcad.conf(5), pairs_per_session), the daemon's. */
     TCA_SEAT_ANY = 0,
     /* This process copies: in tca_start() and, if the data is long, also in later calls.
@@ -527,7 +528,7 @@ struct tca_plan_args {
      * posted in this order up to the first of them: a start that waits delays no other, and its
      * steps after the wait are not ordered with later starts. Starts in the client's seat begin in
      * their own order; the two seats do not wait for one another, and a plan that may use any seat
-     * may move to another rail, so plans that rely on the order of their channel request the
+     * may move to another rail or seat, so plans that rely on the order of their channel request the
      * daemon's seat. Posting order is data order only among puts to one node over one rail: where
      * several rails lead to a node, such plans also request a rail. A start that needs the data of
      * another start must wait for its completion or its notification. A large put that tcad divides
@@ -807,7 +808,7 @@ struct tca_receipt {
     enum tca_rail rail; /* the driver */
     enum tca_seat seat;
     enum tca_way way; /* of the first put in the client's seat */
-    uint32_t trying;  /* 1: the plan still tries copy modes or rails, see TCA_TUNE in tca(7) */
+    uint32_t trying;  /* 1: the plan still tries modes, rails or seats: TCA_TUNE in tca(7) */
     int status;       /* 0, or the negative errno with which this start failed */
     uint32_t descriptors;
     uint32_t retries;

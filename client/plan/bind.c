@@ -9,6 +9,7 @@
 #include "client/plan/plan.h"
 #include "client/plan/trial.h"
 #include "client/plan/trial_rails.h"
+#include "client/plan/trial_seat.h"
 #include "client/plan/unit.h"
 #include "drivers/shm/share.h"
 #include "proto/handle.h"
@@ -160,7 +161,7 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
     r = chain_new(steps->list, steps->count, &plan->chains[plan->client_count]);
     if (r < 0)
         return error_set(r, "cannot make chain %u: %s", number, tca_strerror(r));
-    plan->client_count++;
+    plan->client_count = ++plan->made_count;
     return 0;
 }
 
@@ -213,7 +214,7 @@ void plan_unbind(struct tca_plan *plan)
 {
     struct tca *session = plan->session;
     standby_enter(session->standby);
-    for (uint32_t i = 0; i < plan->client_count; i++)
+    for (uint32_t i = 0; i < plan->made_count; i++)
         chain_free(plan->chains[i]);
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         struct unit *unit = &plan->units[i];
@@ -226,12 +227,13 @@ void plan_unbind(struct tca_plan *plan)
     }
     trial_end(plan); /* uses their lanes */
     trial_rails_end(plan);
+    trial_seat_end(plan);
     unuse_processes(plan);
     free(plan->chains);
     free(plan->units);
     plan->chains = NULL;
     plan->units = NULL;
-    plan->client_count = plan->unit_count = 0;
+    plan->client_count = plan->made_count = plan->unit_count = 0;
     plan->client_bytes = plan->client_descriptors = 0;
     plan->first_put = NULL;
     standby_leave(session->standby);

@@ -13,6 +13,7 @@
 #include "client/plan/repeat.h"
 #include "client/plan/trial.h"
 #include "client/plan/trial_rails.h"
+#include "client/plan/trial_seat.h"
 
 /* The message and its parts, in one array of each kind. */
 struct draft {
@@ -146,8 +147,11 @@ static int request_commit(struct tca_plan *plan, enum tca_seat seat, int64_t tim
     if (r < 0)
         return r;
     draft.commit.seat = (uint32_t)seat;
-    draft.commit.tries = trial_rails_known(plan, seat, &draft.known);
-    for (uint32_t i = 0; draft.commit.tries && i < plan->chain_count; i++)
+    const bool rails = trial_rails_known(plan, seat, &draft.known);
+    enum seat found;
+    draft.commit.tries = trial_seat_known(plan, seat, &found) || rails;
+    draft.commit.found_seat = (uint32_t)found;
+    for (uint32_t i = 0; rails && i < plan->chain_count; i++)
         draft.chains[i].rail = draft.known.rails[i];
     draft.commit.timeout_ns = session_wire_timeout(timeout_ns);
     r = session_request_timed(plan->session, &request, TCA__MESSAGE__BODY_PLAN_COMMITTED,
@@ -227,6 +231,7 @@ static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *commi
         plan_stop_engine(plan);
     trial_begin(plan);
     trial_rails_begin(plan, committed);
+    trial_seat_begin(plan, committed);
     parts_whole(plan);
     plan->state = PLAN_IDLE;
     check_ranks(plan);

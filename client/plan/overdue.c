@@ -45,6 +45,8 @@ static void describe_remaining(const struct tca_plan *plan, char text[TEXT_BYTES
                  wait->notification.rank, wait->notification.slot);
     else if (plan->doubt_end_ns)
         snprintf(text, TEXT_BYTES, "it has failed, and tcad has not reported why");
+    else if (plan->hold_end_ns)
+        snprintf(text, TEXT_BYTES, "it is complete, and waits until its data has arrived");
     else if (plan->daemon_left)
         snprintf(text, TEXT_BYTES, "tcad has not reported completion (tcactl plan explain %llu.%u)",
                  (unsigned long long)plan->session->id, plan->id);

@@ -38,7 +38,10 @@ struct pair {
     bool down;
     /* what tcad is to be told of its connection */
     enum { PAIR_WELL, PAIR_AGAIN /* make another one */, PAIR_GIVEN_UP } report;
-    uint32_t turn;                  /* the number of that connection */
+    uint32_t turn; /* the number of that connection */
+    /* pairs_flush(), by number: the last one that was asked for, begun and done. One at a time is under way, in `flush`. */
+    uint64_t flush_wanted, flushing, flushed;
+    struct driver_op flush;
     uint8_t offer[OFFER_MAX_BYTES]; /* for the other process, not sent yet */
     size_t offer_bytes;
 };
@@ -75,6 +78,11 @@ bool pairs_await(void *session, uint64_t end_ns);
  * host, so that the end of a landing, of which the other process is informed, cannot overtake it.
  * Ends the connection if this takes until end_ns. */
 void pairs_drain(struct tca *session, const struct pair *pair, uint64_t end_ns);
+
+/* Asks when all that was put over the pairs of the plan has landed, or never will. */
+void pairs_flush(struct tca_plan *plan);
+/* Whether it has. */
+bool pairs_flushed(struct tca_plan *plan);
 
 /* session->pairs is not NULL: takes what has arrived at this host. */
 void pairs_take(struct tca *session);

@@ -29,13 +29,14 @@ enum plan_pace {
     PACE_FAST,    /* copies that complete in tca_start() */
     PACE_HERE,    /* more, all of it in the client's seat */
     PACE_SUBMITS, /* it has chains in the daemon's seat */
-    PACE_MEASURED, /* any of these, and times are recorded, or candidates tried (trial.h, trial_rails.h) */
+    PACE_MEASURED, /* any of these, and times are recorded, or candidates tried (trial.h, trial_rails.h,
+                      trial_seat.h) */
 };
 
 /* Starts of more bytes in the client's seat are copied in the calls after tca_start(). */
 enum { PLAN_DEFER_BYTES = 4 << 20 };
 
-/* In tca_plan.flags, beside the flags of tca_plan_new(): trial.h, trial_rails.h. */
+/* In tca_plan.flags, beside the flags of tca_plan_new(): trial.h, trial_rails.h, trial_seat.h. */
 #define PLAN_TRIES (UINT32_C(1) << 31)
 
 enum step_kind {
@@ -85,6 +86,7 @@ struct unit {
     struct mapped_segment *notified; /* has the counter; NULL: none on this node */
     struct process *process;         /* target on this node */
     struct pair *pair;               /* target on another node: then it is of that driver */
+    uint64_t flush;                  /* of the pair: the one that pairs_flush() has asked for */
     const struct step *notify;       /* NULL: no notification */
     _Atomic bool gone;               /* the process that it puts to or notifies has ended;
                                   chain_step.gone */
@@ -114,7 +116,7 @@ struct tca_plan {
     uint32_t flags; /* TCA_PLAN_*, PLAN_TRIES */
     uint32_t id;
     uint32_t submit_id;    /* in the submission ring: with SUBMIT_PARTS if it has puts in parts */
-    uint32_t client_count; /* chains in the client seat */
+    uint32_t client_count; /* chains in the client seat: those of `chains` that a start runs */
     uint32_t daemon_count; /* chains in the daemon seat */
     uint64_t starts;
     _Atomic uint64_t *client_starts; /* in the session segment, for status displays */
@@ -128,6 +130,8 @@ struct tca_plan {
     int status;    /* 0, or the first error */
     /* Not 0: the chains are complete, and until then the start waits to learn why it has failed (progress.c) */
     uint64_t doubt_end_ns;
+    /* Not 0: the chains are complete, and until then the start waits until its data has arrived (trial_seat.h) */
+    uint64_t hold_end_ns;
     uint64_t start_ns;
     uint64_t client_done_ns;
     bool engine_takes;             /* counted in session->engine_takes */
@@ -155,10 +159,12 @@ struct tca_plan {
     uint32_t chain_first[PLAN_CHAINS_MAX]; /* index in steps */
     uint32_t chain_count;                  /* no chain is empty */
     bool begin_chain;                      /* the next step begins a chain */
+    uint32_t made_count;                   /* of `chains`: with another seat, not all of them run */
     struct unit *units;
     uint32_t unit_count;
     struct trial *trial;                 /* of copy modes; NULL: nothing to try */
     struct rail_trial *rail_trial;       /* NULL: nothing to try */
+    struct seat_trial *seat_trial;       /* NULL: nothing to try */
     struct plan_parts *parts;            /* NULL: every start moves all */
     const struct collective *collective; /* until the commit; NULL: it belongs to none */
     uint32_t first_rail;                 /* of the first chain: index in session->rails */

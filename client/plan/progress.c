@@ -9,6 +9,7 @@
 #include "client/plan/pair.h"
 #include "client/plan/plan.h"
 #include "client/plan/repeat.h"
+#include "client/plan/trial_seat.h"
 #include "drivers/shm/share.h"
 #include "proto/status.h"
 
@@ -47,7 +48,36 @@ void plan_finish(struct tca_plan *plan)
         plan->session->doubts++;
         return;
     }
+    if (plan->flags & PLAN_TRIES && plan->seat_trial && trial_seat_holds(plan)) {
+        plan->hold_end_ns = clock_now_ns() + SEAT_HOLD_NS;
+        plan->session->holds++;
+        return;
+    }
     finish(plan);
+}
+
+/* ---- starts that are held until their data has arrived ---- */
+
+static void end_hold(struct tca_plan *plan)
+{
+    plan->hold_end_ns = 0;
+    plan->session->holds--;
+    finish(plan);
+}
+
+static __attribute__((noinline, cold)) void end_holds(struct tca *session)
+{
+    for (struct tca_plan *plan = session->plans; plan; plan = plan->next) {
+        if (!plan->hold_end_ns)
+            continue;
+        const bool arrived = trial_seat_arrived(plan);
+        if (!arrived && !plan->broken && !session->control.lost &&
+            clock_left(plan->hold_end_ns) > 0)
+            continue;
+        if (!arrived)
+            trial_seat_late(plan);
+        end_hold(plan);
+    }
 }
 
 static void end_doubt(struct tca_plan *plan)
@@ -90,7 +120,9 @@ static void take_completion(struct tca *session, const struct complete_entry *en
         return;
     plan->daemon_left = false;
     plan->entry = *entry;
-    plan_note_error(plan, status_from_wire(entry->status));
+    const int status = status_from_wire(entry->status);
+    /* tcad has just lost the rail, and does not know the plan any more: it goes on in the client's seat */
+    plan_note_error(plan, status == -ENOENT && plan->seat_trial ? -ENETDOWN : status);
     if (!plan->client_left)
         plan_finish(plan);
 }
@@ -186,6 +218,10 @@ void plan_abandon(struct tca_plan *plan, int error)
         end_doubt(plan);
         return;
     }
+    if (plan->hold_end_ns) { /* it was complete */
+        end_hold(plan);
+        return;
+    }
     plan_note_error(plan, error);
     plan->daemon_left = false;
     if (plan->client_left || repeats_here(plan))
@@ -243,6 +279,8 @@ static void run_all(struct tca *session)
         end_broken(session);
     if (__builtin_expect(session->doubts, 0))
         end_doubts(session);
+    if (__builtin_expect(session->holds, 0))
+        end_holds(session);
 }
 
 static __attribute__((noinline)) void run_with_pairs(struct tca *session)

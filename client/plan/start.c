@@ -11,6 +11,7 @@
 #include "client/plan/repeat.h"
 #include "client/plan/trial.h"
 #include "client/plan/trial_rails.h"
+#include "client/plan/trial_seat.h"
 
 #define unlikely(condition) __builtin_expect((condition), 0)
 
@@ -61,6 +62,12 @@ static inline __attribute__((always_inline)) int submit(struct tca_plan *plan)
     return 0;
 }
 
+/* relaxed: only this process writes it, and readers order nothing by it */
+static inline void count_start(struct tca_plan *plan)
+{
+    atomic_store_explicit(plan->client_starts, plan->starts, memory_order_relaxed);
+}
+
 static inline void run_client_chains(struct tca_plan *plan)
 {
     for (uint32_t i = 0; i < plan->client_count; i++) {
@@ -70,13 +77,14 @@ static inline void run_client_chains(struct tca_plan *plan)
         else if (unlikely(r < 0))
             plan_note_error(plan, r);
     }
-    /* relaxed: only this process writes it, and readers order nothing by it */
-    atomic_store_explicit(plan->client_starts, plan->starts, memory_order_relaxed);
+    count_start(plan);
 }
 
 static __attribute__((noinline)) int submit_measured(struct tca_plan *plan)
 {
-    if (plan->rail_trial && plan->flags & PLAN_TRIES)
+    if (plan->seat_trial && plan->flags & PLAN_TRIES)
+        trial_seat_start(plan);
+    else if (plan->rail_trial && plan->flags & PLAN_TRIES)
         trial_rails_start(plan);
     else if (plan->flags & PLAN_TRIES)
         trial_start(plan);
@@ -113,6 +121,8 @@ static __attribute__((noinline)) int start_slowly(struct tca_plan *plan)
         }
         if (plan->flags & TCA_PLAN_TIMED)
             plan->client_done_ns = clock_now_ns();
+    } else if (plan->seat_trial) {
+        count_start(plan); /* tcad does not know those that were run here */
     }
     if (!plan->daemon_left)
         plan_finish(plan);

@@ -135,12 +135,29 @@ static bool send_again(struct tca_plan *plan)
 
 /* ---- trying ---- */
 
+bool trials_take_turn(struct tca_plan *plan, uint64_t now_ns)
+{
+    struct tca *session = plan->session;
+    if (session->tries_rails != plan && session->tries_rails &&
+        now_ns - session->tries_rails_ns < TURN_NS)
+        return false;
+    session->tries_rails = plan;
+    session->tries_rails_ns = now_ns;
+    return true;
+}
+
+void trials_give_turn(struct tca_plan *plan)
+{
+    if (plan->session->tries_rails == plan)
+        plan->session->tries_rails = NULL;
+}
+
 static void set_tries(struct tca_plan *plan, bool on)
 {
     plan->pace = on ? PACE_MEASURED : plan->rail_trial->pace;
     plan->flags = on ? plan->flags | PLAN_TRIES : plan->flags & ~PLAN_TRIES;
-    if (!on && plan->session->tries_rails == plan)
-        plan->session->tries_rails = NULL;
+    if (!on)
+        trials_give_turn(plan);
 }
 
 static void go_to_candidate(struct tca_plan *plan)
@@ -178,19 +195,6 @@ static void end_kind(struct tca_plan *plan, bool found)
     begin_kind(plan);
 }
 
-/* One plan of a session after the other: the moves of one hold up its starts, for which others would be blamed. One that
- * has not been started for a while loses its turn. */
-static bool take_turn(struct tca_plan *plan, uint64_t now_ns)
-{
-    struct tca *session = plan->session;
-    if (session->tries_rails != plan && session->tries_rails &&
-        now_ns - session->tries_rails_ns < TURN_NS)
-        return false;
-    session->tries_rails = plan;
-    session->tries_rails_ns = now_ns;
-    return true;
-}
-
 void trial_rails_start(struct tca_plan *plan)
 {
     struct rail_trial *trial = plan->rail_trial;
@@ -205,7 +209,7 @@ void trial_rails_start(struct tca_plan *plan)
         return;
     }
     const uint64_t now_ns = clock_now_ns();
-    if (!take_turn(plan, now_ns) || trial->state != RUNS)
+    if (!trials_take_turn(plan, now_ns) || trial->state != RUNS)
         return;
     if (trial->starts == FIRST_STARTS) {
         trial->starts++;

@@ -13,6 +13,8 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "client/include/tca.h"
 #include "proto/limits.h"
@@ -24,6 +26,14 @@ struct tca_plan;
 struct trial_rails_known {
     char *rails[PLAN_CHAINS_MAX];
 };
+/* One plan of a session after the other tries rails or seats: the moves of one hold up its starts, for which others would
+ * be blamed. One that has not been started for a while loses its turn. */
+bool trials_take_turn(struct tca_plan *plan, uint64_t now_ns);
+void trials_give_turn(struct tca_plan *plan);
+/* Keys of wisdom: adds data to one; that of a chain, from wisdom_seed(). The node numbers are part of it: the same rail may
+ * lead to one node better than to another. */
+void trial_mix(uint64_t key[2], const void *data, size_t bytes);
+void rail_trial_key(const struct tca_plan *plan, uint32_t chain, uint64_t ret_key[2]);
 /* Before a commit: whether the plan may try rails. */
 bool trial_rails_known(struct tca_plan *plan, enum tca_seat seat,
                        struct trial_rails_known *ret_known);

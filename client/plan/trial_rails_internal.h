@@ -6,6 +6,7 @@
 
 #include "client/plan/plan.h"
 #include "client/plan/trial_lines.h"
+#include "client/plan/trial_rails.h"
 #include "client/plan/tune.h"
 
 /* Chains that try together. */
@@ -44,9 +45,6 @@ struct rail_trial {
 
 /* ---- trial_rails_wisdom.c ---- */
 
-/* The key of a chain in wisdom. The node numbers are part of it: the same rail may lead to one node better than to
- * another. */
-void rail_trial_key(const struct tca_plan *plan, uint32_t chain, uint64_t ret_key[2]);
 /* Whether an earlier trial has chosen among the same rails; then that is the choice. */
 bool rail_trial_is_known(const struct tca_plan *plan, struct rail_kind *kind);
 /* Adds the choice to the session's wisdom. */

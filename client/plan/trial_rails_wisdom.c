@@ -8,7 +8,7 @@
 #include "proto/handle.h"
 #include "proto/siphash.h"
 
-static void mix(uint64_t key[2], const void *data, size_t bytes)
+void trial_mix(uint64_t key[2], const void *data, size_t bytes)
 {
     const uint64_t before[2] = {key[0], key[1]};
     siphash_128(before, data, bytes, key);
@@ -26,19 +26,20 @@ static void mix_step(const struct tca *session, const struct step *step, uint64_
         handle_decode(step->put.handle, &handle);
     else
         handle.node = node_of_rank(session, step->notification.rank);
-    mix(key, (uint32_t[]){(uint32_t)step->kind, handle.node, step->flush}, 3 * sizeof(uint32_t));
+    trial_mix(key, (uint32_t[]){(uint32_t)step->kind, handle.node, step->flush},
+              3 * sizeof(uint32_t));
     if (step->kind != STEP_PUT)
         return;
     const struct layout *source = step->put.source_layout->program,
                         *target = step->put.target_layout->program;
-    mix(key, source, layout_bytes(source));
-    mix(key, target, layout_bytes(target));
+    trial_mix(key, source, layout_bytes(source));
+    trial_mix(key, target, layout_bytes(target));
 }
 
 void rail_trial_key(const struct tca_plan *plan, uint32_t chain, uint64_t ret_key[2])
 {
     wisdom_seed(ret_key);
-    mix(ret_key, &plan->session->node, sizeof plan->session->node);
+    trial_mix(ret_key, &plan->session->node, sizeof plan->session->node);
     for (uint32_t i = plan->chain_first[chain]; i < plan_chain_end(plan, chain); i++)
         mix_step(plan->session, &plan->steps[i], ret_key);
 }
@@ -49,7 +50,7 @@ static uint32_t hash_rails(const struct tca *session, uint32_t rails)
     uint64_t hash[2] = {0};
     for (uint32_t rail = 1; rail <= session->rails.count; rail++)
         if (rails & 1u << rail)
-            mix(hash, session->rails.at[rail].name, strlen(session->rails.at[rail].name));
+            trial_mix(hash, session->rails.at[rail].name, strlen(session->rails.at[rail].name));
     return (uint32_t)hash[0];
 }
 

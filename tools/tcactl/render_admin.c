@@ -167,12 +167,15 @@ void render_env(const json_t *doc, const struct screen *screen)
     screen_print(screen, "socket in use: %s (%s)\n", doc_text(doc, "socket"), doc_text(doc, "why"));
 }
 
-/* A rail, or a copy mode as TCA_COPY has it, and its variant. */
+/* A rail, a seat, or a copy mode as TCA_COPY has it, and its variant. */
 static void add_choice(struct table *table, const json_t *entry, const char *path)
 {
     const long long piece = doc_integer(entry, "piece_bytes");
     const char *mode = doc_text(entry, path), *rail = json_string_value(doc_get(entry, "rail"));
-    if (rail)
+    const char *seat = json_string_value(doc_get(entry, "seat"));
+    if (seat)
+        table_add(table, "%s's seat, rail %s", seat, rail);
+    else if (rail)
         table_add(table, "rail %s", rail);
     else if (piece > 0)
         table_add(table, "%s, pieces of %s", mode, units_bytes((double)piece).text);

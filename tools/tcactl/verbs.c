@@ -36,7 +36,7 @@ const struct verb verbs[] = {
      .options = OPTION_RANKS | OPTION_PPN | OPTION_SUBCLUSTER | OPTION_ROOT | OPTION_ALGORITHM |
                 OPTION_SEGMENT | OPTION_STEPS},
     {"env", "", "environment variables, and the socket in use", .run = run_env},
-    {"wisdom", "[clear]", "the copy modes that your plans have found by trial", .max_arguments = 1,
+    {"wisdom", "[clear]", "what your plans have found by trial", .max_arguments = 1,
      .run = run_wisdom},
     {"config", "", "the effective configuration", .max_arguments = 2, .run = run_config,
      .options = OPTION_CLUSTER},

@@ -1,0 +1,363 @@
+#include "client/plan/trial_seat.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/core/clock.h"
+#include "client/core/session.h"
+#include "client/core/wisdom.h"
+#include "client/layout/layout.h"
+#include "client/plan/pair.h"
+#include "client/plan/plan.h"
+#include "client/plan/trial.h"
+#include "client/plan/trial_lines.h"
+#include "client/plan/trial_rails.h"
+#include "client/plan/tune.h"
+#include "proto/handle.h"
+
+enum {
+    FIRST_STARTS = 32, /* a plan that is started less often is not worth a second binding */
+    LATE_MAX = 16,     /* consecutive holds: sockets may hold some megabytes */
+};
+
+/* Candidates of the trial. */
+enum {
+    HERE,
+    TCAD,
+    CANDIDATES,
+};
+
+struct seat_trial {
+    enum plan_pace pace; /* in the client's seat, without trials */
+    enum {
+        SEAT_WAITS, /* has not begun, */
+        SEAT_JOINS, /* or tcad binds the chains */
+        SEAT_RUNS,  /* starts are counted */
+        SEAT_ENDS,  /* the block is over: the start that runs will be held */
+        SEAT_HOLDS, /* it is */
+        SEAT_OVER,
+    } state;
+    bool begun;           /* it has turned PLAN_TRIES on */
+    enum seat seat, next; /* of the last start, and of the next one */
+    bool arrived;         /* SEAT_HOLDS, in tcad's seat */
+    uint64_t flush_ns;
+    /* of the last request to tcad, and whether it could not be sent */
+    enum seat asked;
+    bool found, unsent;
+    uint32_t turn;
+    uint32_t starts, late;
+    uint64_t ended_ns, held_ns; /* the block; SEAT_HOLDS since */
+    uint32_t rails[CANDIDATES]; /* tcad's is known once it has bound the chains */
+    uint64_t key[2];
+    struct tune tune;
+};
+
+/* ---- beginning of a commit ---- */
+
+static bool leads_to_another_node(const struct tca_plan *plan)
+{
+    struct handle handle;
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].kind == STEP_PUT)
+            return handle_decode(plan->steps[i].put.handle, &handle) == 0 &&
+                   handle.node != plan->session->node;
+    return false;
+}
+
+static bool may_try(const struct tca_plan *plan, enum tca_seat seat)
+{
+    return seat == TCA_SEAT_ANY && plan->session->settings.tune != TUNE_OFF && !plan->parts &&
+           !(plan->flags & (TCA_PLAN_REPEAT | TCA_PLAN_PREFER)) && leads_to_another_node(plan);
+}
+
+static void make_key(const struct tca_plan *plan, uint64_t ret_key[2])
+{
+    uint64_t chain[2];
+    wisdom_seed(ret_key);
+    trial_mix(ret_key, "seat", 4);
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        rail_trial_key(plan, i, chain);
+        trial_mix(ret_key, chain, sizeof chain);
+    }
+}
+
+bool trial_seat_known(struct tca_plan *plan, enum tca_seat seat, enum seat *ret_found)
+{
+    struct wisdom *wisdom;
+    trial_seat_end(plan); /* of an earlier commit that has failed */
+    *ret_found = SEAT_NONE;
+    if (!may_try(plan, seat) || !(wisdom = trial_wisdom(plan->session)) ||
+        !(plan->seat_trial = calloc(1, sizeof *plan->seat_trial)))
+        return false;
+    make_key(plan, plan->seat_trial->key);
+    const struct wisdom_entry *entry = wisdom_find(wisdom, plan->seat_trial->key, 0);
+    *ret_found = entry ? (enum seat)entry->seat : SEAT_NONE;
+    return true;
+}
+
+/* ---- results ---- */
+
+static unsigned candidate_of(enum seat seat)
+{
+    return seat == SEAT_DAEMON ? TCAD : HERE;
+}
+
+static void note(struct tca_plan *plan)
+{
+    const struct seat_trial *trial = plan->seat_trial;
+    const unsigned choice = candidate_of(trial->next);
+    uint64_t blocks = 0;
+    struct wisdom_entry entry = {.key = {trial->key[0], trial->key[1]},
+                                 .ns = tune_quartile_ns(&trial->tune, choice),
+                                 .seat = (uint8_t)trial->next,
+                                 .way = WAY_NONE};
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const struct step *step = &plan->steps[i];
+        if (step->kind != STEP_PUT)
+            continue;
+        const struct layout *a = step->put.source_layout->program,
+                            *b = step->put.target_layout->program;
+        entry.bytes += a->size_bytes;
+        blocks += a->block_count > b->block_count ? a->block_count : b->block_count;
+    }
+    entry.blocks = blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
+    memcpy(entry.rail, plan->session->rails.at[trial->rails[choice]].name, sizeof entry.rail);
+    wisdom_add(plan->session->wisdom, &entry);
+}
+
+/* For tcactl plan explain. */
+static void show(const struct tca_plan *plan)
+{
+    const struct seat_trial *trial = plan->seat_trial;
+    const uint32_t modes[CANDIDATES] = {
+        [HERE] = TRIAL_RAIL | TRIAL_CLIENT | trial->rails[HERE] * 65536u,
+        [TCAD] = TRIAL_RAIL | trial->rails[TCAD] * 65536u,
+    };
+    trial_lines_show(plan, 0,
+                     &(struct trial_shown){.tune = &trial->tune,
+                                           .first = 0,
+                                           .count = CANDIDATES,
+                                           .choice = candidate_of(trial->next),
+                                           .modes = modes});
+}
+
+/* ---- requests ---- */
+
+static void tell(struct tca_plan *plan)
+{
+    struct seat_trial *trial = plan->seat_trial;
+    Tca__PlanTry body = TCA__PLAN_TRY__INIT;
+    body.plan = plan->id;
+    body.seat = trial->asked;
+    body.found = trial->found;
+    body.turn = trial->turn;
+    trial->unsent =
+        !control_tell(&plan->session->control, &(Tca__Message)REQUEST(PLAN_TRY, plan_try, &body));
+}
+
+static void ask(struct tca_plan *plan, enum seat seat, bool found)
+{
+    struct seat_trial *trial = plan->seat_trial;
+    trial->asked = seat;
+    trial->found = found;
+    trial->turn++;
+    tell(plan);
+}
+
+/* ---- trying ---- */
+
+static void set_tries(struct tca_plan *plan, bool on)
+{
+    const struct seat_trial *trial = plan->seat_trial;
+    plan->pace = on ? PACE_MEASURED : trial->seat == SEAT_DAEMON ? PACE_SUBMITS : trial->pace;
+    plan->flags = on ? plan->flags | PLAN_TRIES : plan->flags & ~PLAN_TRIES;
+    if (!on)
+        trials_give_turn(plan);
+}
+
+static void take_seat(struct tca_plan *plan, enum seat seat)
+{
+    struct seat_trial *trial = plan->seat_trial;
+    trial->seat = plan->first_seat = seat;
+    plan->client_count = seat == SEAT_CLIENT ? plan->chain_count : 0;
+    plan->daemon_count = plan->chain_count - plan->client_count;
+    plan->paired = seat == SEAT_CLIENT;
+    plan->first_rail = trial->rails[candidate_of(seat)];
+}
+
+static void end(struct tca_plan *plan, bool found)
+{
+    struct seat_trial *trial = plan->seat_trial;
+    trial->state = SEAT_OVER;
+    if (found) {
+        note(plan);
+        show(plan);
+    }
+    ask(plan, trial->next, found);
+}
+
+static void begin_trial(struct tca_plan *plan)
+{
+    struct seat_trial *trial = plan->seat_trial;
+    trial->state = SEAT_RUNS;
+    tune_init(&trial->tune, CANDIDATES, HERE, TUNE_STRETCH_MAX,
+              clock_now_ns() ^ plan->session->id << 32);
+    trial->tune.order[0] = HERE; /* the first block is where the plan is */
+    trial->tune.order[1] = TCAD;
+}
+
+void trial_seat_start(struct tca_plan *plan)
+{
+    struct seat_trial *trial = plan->seat_trial;
+    const uint64_t now_ns = clock_now_ns();
+    if (trial->next != trial->seat) /* the receipt of the last start is not asked for any more */
+        take_seat(plan, trial->next);
+    if (trial->unsent)
+        tell(plan);
+    switch (trial->state) {
+    case SEAT_WAITS:
+        if (++trial->starts <= FIRST_STARTS || !trials_take_turn(plan, now_ns))
+            return;
+        trial->state = SEAT_JOINS;
+        ask(plan, SEAT_DAEMON, false);
+        return;
+    case SEAT_RUNS:
+    case SEAT_ENDS: /* the last start has failed */
+        if (!trials_take_turn(plan, now_ns))
+            return;
+        trial->state = tune_over(&trial->tune) ? SEAT_ENDS : SEAT_RUNS;
+        if (trial->state == SEAT_RUNS)
+            tune_start(&trial->tune, now_ns);
+        else if (trial->late == 0)
+            trial->ended_ns = now_ns;
+        return;
+    case SEAT_OVER:
+        if (!trial->unsent)
+            set_tries(plan, false);
+        return;
+    default:
+        return;
+    }
+}
+
+bool trial_seat_holds(struct tca_plan *plan)
+{
+    struct seat_trial *trial = plan->seat_trial;
+    if (trial->state != SEAT_ENDS || plan->status < 0 || plan->broken)
+        return false;
+    trial->state = SEAT_HOLDS;
+    trial->arrived = false;
+    trial->held_ns = clock_now_ns();
+    if (trial->seat == SEAT_DAEMON)
+        ask(plan, SEAT_DAEMON, false);
+    else
+        pairs_flush(plan);
+    return true;
+}
+
+static void next_block(struct tca_plan *plan)
+{
+    struct seat_trial *trial = plan->seat_trial;
+    trial->next = tune_candidate(&trial->tune) == TCAD ? SEAT_DAEMON : SEAT_CLIENT;
+    trial->state = SEAT_RUNS;
+    if (tune_settled(&trial->tune))
+        end(plan, true);
+}
+
+bool trial_seat_arrived(struct tca_plan *plan)
+{
+    struct seat_trial *trial = plan->seat_trial;
+    if (trial->state != SEAT_HOLDS)
+        return true;
+    if (trial->unsent)
+        tell(plan);
+    if (trial->seat == SEAT_DAEMON ? !trial->arrived : !pairs_flushed(plan))
+        return false;
+    trial->late = 0;
+    tune_end(&trial->tune, trial->ended_ns,
+             trial->seat == SEAT_DAEMON ? trial->flush_ns : clock_now_ns() - trial->held_ns);
+    next_block(plan);
+    return true;
+}
+
+void trial_seat_late(struct tca_plan *plan)
+{
+    struct seat_trial *trial = plan->seat_trial;
+    if (trial->state != SEAT_HOLDS)
+        return;
+    trial->state = SEAT_ENDS;
+    if (++trial->late == LATE_MAX)
+        end(plan, false);
+}
+
+/* ---- beginning and ending ---- */
+
+static bool is_direct(const struct tca_plan *plan)
+{
+    return plan->chain_count > 0 && plan->client_count == plan->chain_count && plan->paired;
+}
+
+void trial_seat_begin(struct tca_plan *plan, const Tca__PlanCommitted *committed)
+{
+    struct seat_trial *trial = plan->seat_trial;
+    if (!trial)
+        return;
+    const struct wisdom_entry *entry = wisdom_find(plan->session->wisdom, trial->key, 0);
+    if (!committed->seats || !is_direct(plan) || plan->session->settings.tune == TUNE_FROZEN ||
+        (entry && entry->seat == SEAT_CLIENT)) {
+        trial_seat_end(plan);
+        return;
+    }
+    trial->pace = plan->pace;
+    trial->begun = true;
+    trial->seat = trial->next = SEAT_CLIENT;
+    trial->rails[HERE] = plan->first_rail;
+    set_tries(plan, true);
+}
+
+static bool is_sound(const struct tca_plan *plan, const Tca__Event *event)
+{
+    return event->n_ids == plan->chain_count && event->ids[0] > 0 &&
+           event->ids[0] <= plan->session->rails.count;
+}
+
+/* tcad takes no starts: one that runs there fails, and the next one is run here. */
+static void lose_seat(struct tca_plan *plan)
+{
+    struct seat_trial *trial = plan->seat_trial;
+    trial->state = SEAT_OVER;
+    if (trial->seat == SEAT_CLIENT && trial->next == SEAT_CLIENT)
+        return;
+    trial->next = SEAT_CLIENT;
+    set_tries(plan, true); /* until the next start */
+}
+
+void trial_seat_moved(struct tca_plan *plan, const Tca__Event *event)
+{
+    struct seat_trial *trial = plan->seat_trial;
+    if (!trial || !is_sound(plan, event))
+        return;
+    if (event->seat != SEAT_DAEMON) {
+        lose_seat(plan);
+        return;
+    }
+    trial->rails[TCAD] = event->ids[0];
+    if (event->turn != trial->turn)
+        return;
+    if (trial->state == SEAT_JOINS)
+        begin_trial(plan);
+    trial->arrived = true;
+    trial->flush_ns = event->flush_ns;
+}
+
+void trial_seat_end(struct tca_plan *plan)
+{
+    if (!plan->seat_trial)
+        return;
+    if (plan->seat_trial->begun) {
+        set_tries(plan, false);
+        trial_lines_hide(plan);
+    }
+    free(plan->seat_trial);
+    plan->seat_trial = NULL;
+}

@@ -1,0 +1,447 @@
+/* When a plan tries seats, when a start is held, what is counted, and what happens when tcad cannot run it. The clock, tcad and
+ * the connections are the test's: the linker puts its functions in the place of the real ones (meson.build). */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/core/session.h"
+#include "client/core/wisdom.h"
+#include "client/layout/layout.h"
+#include "client/plan/pair.h"
+#include "client/plan/plan.h"
+#include "client/plan/trial_seat.h"
+#include "proto/handle.h"
+
+enum {
+    SHM = 1,
+    TCP = 2,
+    STARTS_MAX = 4000,
+    EMPTY_CHECKS = 3,
+};
+
+static struct tca session;
+static struct step steps[2];
+static struct tca_plan plan, other;
+static struct tca_layout *layout;
+static uint64_t now_ns;
+static uint64_t start_ns[SEAT_COUNT], flush_ns[SEAT_COUNT];
+static bool deaf;        /* tcad: messages cannot be sent */
+static bool never_lands; /* what is put */
+static unsigned asked[SEAT_COUNT], flushes, checks;
+static bool found;
+static uint32_t turn;
+static bool joined, refuses;
+static unsigned run[SEAT_COUNT], unlanded[SEAT_COUNT]; /* starts */
+static bool held;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+    (void)clock;
+    *time = (struct timespec){.tv_sec = (time_t)(now_ns / 1000000000),
+                              .tv_nsec = (long)(now_ns % 1000000000)};
+    return 0;
+}
+
+bool __wrap_control_tell(const struct control *control, const Tca__Message *message);
+bool __wrap_control_tell(const struct control *control, const Tca__Message *message)
+{
+    (void)control;
+    cr_assert_eq(message->body_case, TCA__MESSAGE__BODY_PLAN_TRY);
+    if (deaf)
+        return false;
+    asked[message->plan_try->seat]++;
+    turn = message->plan_try->turn;
+    found = message->plan_try->found;
+    if (message->plan_try->seat == SEAT_CLIENT)
+        joined = false;
+    return true;
+}
+
+void __wrap_pairs_flush(struct tca_plan *of);
+void __wrap_pairs_flush(struct tca_plan *of)
+{
+    (void)of;
+    flushes++;
+    checks = 0;
+}
+
+bool __wrap_pairs_flushed(struct tca_plan *of);
+bool __wrap_pairs_flushed(struct tca_plan *of)
+{
+    (void)of;
+    if (never_lands || ++checks <= EMPTY_CHECKS)
+        return false;
+    now_ns += flush_ns[SEAT_CLIENT];
+    unlanded[SEAT_CLIENT] = 0;
+    return true;
+}
+
+static void moved(enum seat seat)
+{
+    uint32_t rail = TCP, none = 0;
+    Tca__Event event = TCA__EVENT__INIT;
+    event.n_ids = event.n_of = 1;
+    event.ids = &rail;
+    event.of = &none;
+    event.turn = turn;
+    event.seat = seat;
+    event.flush_ns = flush_ns[SEAT_DAEMON];
+    joined = seat == SEAT_DAEMON;
+    unlanded[SEAT_DAEMON] = 0;
+    trial_seat_moved(&plan, &event);
+}
+
+static bool tries(void)
+{
+    return (plan.flags & PLAN_TRIES) != 0;
+}
+
+static enum seat seat_now(void)
+{
+    return plan.daemon_count > 0 ? SEAT_DAEMON : SEAT_CLIENT;
+}
+
+/* Held as progress.c does. */
+static void complete(void)
+{
+    if (!trial_seat_holds(&plan))
+        return;
+    held = true;
+    const uint64_t end_ns = now_ns + SEAT_HOLD_NS;
+    for (bool first = true; !trial_seat_arrived(&plan); first = false) {
+        now_ns += 1000;
+        if (seat_now() == SEAT_DAEMON && !never_lands && !first)
+            moved(SEAT_DAEMON);
+        if (now_ns < end_ns)
+            continue;
+        trial_seat_late(&plan);
+        return;
+    }
+}
+
+static void start(void)
+{
+    const uint32_t before = asked[SEAT_DAEMON];
+    if (plan.flags & PLAN_TRIES && plan.seat_trial)
+        trial_seat_start(&plan);
+    const enum seat seat = seat_now();
+    cr_assert(seat == SEAT_CLIENT || joined, "a start that tcad does not take");
+    cr_assert_eq(unlanded[seat == SEAT_CLIENT ? SEAT_DAEMON : SEAT_CLIENT], 0,
+                 "it could overtake the one before");
+    run[seat]++;
+    unlanded[seat]++;
+    now_ns += start_ns[seat];
+    if (!joined && asked[SEAT_DAEMON] > before)
+        moved(refuses ? SEAT_CLIENT : SEAT_DAEMON);
+    held = false;
+    if (tries() && plan.seat_trial)
+        complete();
+}
+
+static unsigned settle(void)
+{
+    unsigned count = 0;
+    for (; count < STARTS_MAX && tries(); count++)
+        start();
+    cr_assert(!tries(), "still trying after %d starts", STARTS_MAX);
+    return count;
+}
+
+static void commit_with(bool offered)
+{
+    Tca__PlanCommitted committed = TCA__PLAN_COMMITTED__INIT;
+    committed.seats = offered;
+    plan.client_count = plan.made_count = plan.chain_count;
+    plan.daemon_count = 0;
+    plan.paired = true;
+    plan.first_rail = TCP;
+    plan.first_seat = SEAT_CLIENT;
+    plan.pace = PACE_HERE;
+    trial_seat_begin(&plan, &committed);
+}
+
+static enum seat known(enum tca_seat seat)
+{
+    enum seat seat_found;
+    trial_seat_known(&plan, seat, &seat_found);
+    return seat_found;
+}
+
+static void begin(void)
+{
+    cr_assert_eq(known(TCA_SEAT_ANY), SEAT_NONE);
+    commit_with(true);
+}
+
+static void prepare(struct tca_plan *a_plan)
+{
+    *a_plan =
+        (struct tca_plan){.session = &session, .steps = steps, .step_count = 1, .chain_count = 1};
+}
+
+static void setup(void)
+{
+    struct handle handle = {.node = 1};
+    now_ns = 1000000000;
+    start_ns[SEAT_CLIENT] = start_ns[SEAT_DAEMON] = 30000;
+    session = (struct tca){.node = 0};
+    session.settings.tune = TUNE_ON;
+    session.rails = (struct rail_list){.count = TCP,
+                                       .at = {[SHM] = {.name = "shm"}, [TCP] = {.name = "tcp:lo"}}};
+    session.segment = calloc(1, sizeof(*session.segment));
+    session.wisdom = calloc(1, sizeof(*session.wisdom));
+    cr_assert(session.segment && session.wisdom);
+    cr_assert_eq(tca_layout_contiguous(100000, &layout), 0);
+    steps[0] = (struct step){.kind = STEP_PUT};
+    steps[0].put.source_layout = steps[0].put.target_layout = layout;
+    handle_encode(&handle, steps[0].put.handle);
+    prepare(&plan);
+    prepare(&other);
+}
+
+static void teardown(void)
+{
+    trial_seat_end(&plan);
+    tca_layout_free(layout);
+    free(session.segment);
+    free(session.wisdom);
+}
+
+TestSuite(trial_seat, .init = setup, .fini = teardown);
+
+Test(trial_seat, the_faster_one_stays)
+{
+    for (enum seat fast = SEAT_CLIENT; fast <= SEAT_DAEMON; fast++) {
+        prepare(&plan);
+        session.wisdom->count = session.wisdom->added = 0;
+        start_ns[fast] = 20000;
+        start_ns[fast == SEAT_CLIENT ? SEAT_DAEMON : SEAT_CLIENT] = 30000;
+        begin();
+        settle();
+        cr_assert_eq(seat_now(), fast);
+        cr_assert(found);
+        cr_assert_eq(asked[SEAT_CLIENT] > 0, fast == SEAT_CLIENT, "tcad gives up what is not used");
+        cr_assert_eq(plan.pace, fast == SEAT_DAEMON ? PACE_SUBMITS : PACE_HERE);
+        cr_assert_eq(plan.first_seat, fast);
+        cr_assert_eq(plan.paired, fast == SEAT_CLIENT);
+        cr_assert_eq(plan.client_count + plan.daemon_count, 1);
+        cr_assert_eq(known(TCA_SEAT_ANY), fast);
+        joined = false;
+        memset(asked, 0, sizeof asked);
+        trial_seat_end(&plan);
+    }
+}
+
+Test(trial_seat, nothing_until_it_is_worth_it)
+{
+    begin();
+    for (unsigned i = 0; i < 32; i++)
+        start();
+    cr_assert_eq(asked[SEAT_DAEMON], 0);
+    start();
+    cr_assert_eq(asked[SEAT_DAEMON], 1);
+}
+
+/* start() asserts it for each; this sees that starts were held at all, and few. */
+Test(trial_seat, only_ends_of_blocks_are_held)
+{
+    unsigned holds = 0, starts = 0;
+    begin();
+    for (; tries() && starts < STARTS_MAX; starts++) {
+        start();
+        holds += held;
+    }
+    cr_assert_geq(holds, 8);
+    cr_assert_leq(holds * 9, starts, "blocks have 9 starts at least");
+    cr_assert_geq(flushes, 4);
+}
+
+/* What only buffers is not fast. */
+Test(trial_seat, data_that_arrives_late_counts)
+{
+    start_ns[SEAT_DAEMON] = 20000;
+    flush_ns[SEAT_DAEMON] = 900000;
+    begin();
+    settle();
+    cr_assert_eq(seat_now(), SEAT_CLIENT);
+}
+
+Test(trial_seat, data_that_arrives_late_counts_here_too)
+{
+    start_ns[SEAT_CLIENT] = 20000;
+    flush_ns[SEAT_CLIENT] = 900000;
+    begin();
+    settle();
+    cr_assert_eq(seat_now(), SEAT_DAEMON);
+}
+
+Test(trial_seat, a_slow_seat_costs_little)
+{
+    start_ns[SEAT_DAEMON] = 40 * start_ns[SEAT_CLIENT];
+    begin();
+    settle();
+    cr_assert_eq(seat_now(), SEAT_CLIENT);
+    cr_assert_leq(run[SEAT_DAEMON], 44, "two blocks with their ends");
+}
+
+Test(trial_seat, tcad_cannot)
+{
+    refuses = true;
+    begin();
+    settle();
+    cr_assert_eq(seat_now(), SEAT_CLIENT);
+    cr_assert_eq(run[SEAT_DAEMON], 0);
+    cr_assert_eq(known(TCA_SEAT_ANY), SEAT_NONE);
+}
+
+Test(trial_seat, tcad_loses_the_rail)
+{
+    begin();
+    for (unsigned i = 0; i < STARTS_MAX && run[SEAT_DAEMON] < 3; i++)
+        start();
+    moved(SEAT_CLIENT);
+    start();
+    cr_assert_eq(run[SEAT_DAEMON], 3);
+    start();
+    cr_assert_not(tries());
+    cr_assert_eq(seat_now(), SEAT_CLIENT);
+}
+
+Test(trial_seat, tcad_loses_the_rail_after_the_trial)
+{
+    start_ns[SEAT_CLIENT] = 90000;
+    begin();
+    settle();
+    cr_assert_eq(seat_now(), SEAT_DAEMON);
+    const unsigned before = run[SEAT_DAEMON];
+    moved(SEAT_CLIENT);
+    start();
+    start();
+    cr_assert_eq(run[SEAT_DAEMON], before);
+    cr_assert_not(tries());
+    cr_assert_eq(plan.pace, PACE_HERE);
+}
+
+/* The receiver is stopped: the starts are complete nevertheless, and after some the trial is given up. */
+Test(trial_seat, data_that_never_arrives)
+{
+    never_lands = true;
+    begin();
+    const uint64_t before_ns = now_ns;
+    unsigned holds = 0;
+    for (unsigned i = 0; i < 300; i++) {
+        start();
+        holds += held;
+    }
+    cr_assert_eq(holds, 16);
+    cr_assert_not(tries());
+    cr_assert_eq(seat_now(), SEAT_CLIENT);
+    cr_assert_leq(now_ns - before_ns, 16 * (SEAT_HOLD_NS + 1000) + 300 * 30000);
+    cr_assert_not(found);
+    cr_assert_eq(known(TCA_SEAT_ANY), SEAT_NONE);
+}
+
+Test(trial_seat, late_once_is_not_given_up)
+{
+    begin();
+    for (unsigned i = 0; i < STARTS_MAX && run[SEAT_DAEMON] == 0; i++)
+        start();
+    never_lands = true;
+    while (!held)
+        start();
+    never_lands = false;
+    settle();
+    cr_assert(found);
+}
+
+Test(trial_seat, a_failed_start_is_not_held)
+{
+    begin();
+    for (unsigned i = 0; i < STARTS_MAX && run[SEAT_DAEMON] < 3; i++)
+        start();
+    plan.status = -ENETDOWN;
+    for (unsigned i = 0; i < 40; i++) {
+        start();
+        cr_assert_not(held);
+    }
+    plan.status = 0;
+    settle();
+}
+
+Test(trial_seat, messages_that_cannot_be_sent)
+{
+    begin();
+    deaf = true;
+    for (unsigned i = 0; i < 60; i++)
+        start();
+    cr_assert_eq(asked[SEAT_DAEMON], 0);
+    deaf = false;
+    start();
+    cr_assert_eq(asked[SEAT_DAEMON], 1);
+    settle();
+}
+
+Test(trial_seat, who_does_not_try)
+{
+    for (enum tca_seat seat = TCA_SEAT_CLIENT; seat <= TCA_SEAT_DAEMON; seat++) {
+        cr_assert_eq(known(seat), SEAT_NONE);
+        cr_assert_null(plan.seat_trial);
+    }
+    session.settings.tune = TUNE_OFF;
+    known(TCA_SEAT_ANY);
+    cr_assert_null(plan.seat_trial);
+    session.settings.tune = TUNE_FROZEN;
+    known(TCA_SEAT_ANY);
+    commit_with(true);
+    cr_assert_not(tries());
+    session.settings.tune = TUNE_ON;
+    known(TCA_SEAT_ANY);
+    commit_with(false);
+    cr_assert_not(tries());
+    session.node = 1; /* it puts to its own */
+    known(TCA_SEAT_ANY);
+    cr_assert_null(plan.seat_trial);
+    session.node = 0;
+    plan.flags = TCA_PLAN_REPEAT;
+    known(TCA_SEAT_ANY);
+    cr_assert_null(plan.seat_trial);
+}
+
+Test(trial_seat, one_plan_after_the_other)
+{
+    session.tries_rails = &other;
+    session.tries_rails_ns = now_ns;
+    begin();
+    for (unsigned i = 0; i < 100; i++)
+        start();
+    cr_assert_eq(asked[SEAT_DAEMON], 0);
+    now_ns += 2000000000;
+    settle();
+    cr_assert_null(session.tries_rails);
+}
+
+Test(trial_seat, nonsense_of_tcad)
+{
+    uint32_t rails[2] = {TCP, 17};
+    Tca__Event event = TCA__EVENT__INIT;
+    begin();
+    for (unsigned i = 0; i < STARTS_MAX && asked[SEAT_DAEMON] == 0; i++) {
+        trial_seat_start(&plan);
+        now_ns += 30000;
+    }
+    event.seat = SEAT_DAEMON;
+    event.turn = turn;
+    event.ids = event.of = rails;
+    const size_t counts[] = {0, 2, 1};
+    for (unsigned i = 0; i < 3; i++) {
+        event.n_ids = event.n_of = counts[i];
+        event.ids = i == 2 ? &rails[1] : rails;
+        trial_seat_moved(&plan, &event);
+        for (unsigned k = 0; k < 30; k++)
+            trial_seat_start(&plan);
+        cr_assert_eq(seat_now(), SEAT_CLIENT);
+    }
+}
