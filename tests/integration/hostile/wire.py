@@ -14,7 +14,7 @@ INLINE_MAX, PAYLOAD_MAX = 64 * 1024, 64 << 20
 FAILURE, DONE, HELLO, WELCOME, GROUP_JOIN, GROUP_MEMBERS, GATHER, GATHERED = 1, 2, 10, 11, 12, 13, 14, 15
 PUBLISH, LOOKUP, FOUND, REGION_ALLOC, REGION_GRANTED, REGION_FREE = 16, 17, 18, 20, 21, 22
 REGION_REACH, REGION_REACHED = 23, 24
-PLAN_COMMIT, PLAN_COMMITTED, PLAN_RELEASE, PAIR_LOST, PAIR_OFFER, ADMIN, DOCUMENT, EVENT = 30, 31, 32, 34, 35, 40, 41, 50
+PLAN_COMMIT, PLAN_COMMITTED, PLAN_RELEASE, PAIR_LOST, PAIR_OFFER, PLAN_TRY, ADMIN, DOCUMENT, EVENT = 30, 31, 32, 34, 35, 36, 40, 41, 50
 PEER_HELLO, PEER_PING, PEER_PONG, PEER_BIND, PEER_BOUND, PEER_UNBIND, PEER_SESSION_GONE, PEER_REGION_GONE = range(60, 68)
 PEER_WELCOME, PEER_LEAVE, PEER_SESSIONS_GONE = 69, 74, 75
 PEER_GROUP_JOIN, PEER_GATHER, PEER_PUBLISH, PEER_LOOKUP = range(70, 74)
@@ -139,12 +139,21 @@ def collective(operation, algorithm, *candidates):
     return blob(1, operation) + blob(2, algorithm) + b"".join(blob(10, blob(1, name) + number(2, ns)) for name, ns in candidates)
 
 
-def commit(*chains, name="plan", channel=0, rail="", seat=0, timeout_ns=0, repeat=0, parts_at=0, said=None):
+def commit(*chains, name="plan", channel=0, rail="", seat=0, timeout_ns=0, repeat=0, parts_at=0, tries=0, found_seat=0, said=None):
     """Each chain is a list of steps. said: about a collective operation."""
     body = blob(1, name) + number(2, channel) + number(4, seat) + blob(10, rail)
     for chain in chains:
         body += blob(5, b"".join(blob(1, step) for step in chain))
-    return blob(PLAN_COMMIT, body + number(6, timeout_ns) + number(11, repeat) + number(12, parts_at) + (blob(14, said) if said else b""))
+    return blob(PLAN_COMMIT, body + number(6, timeout_ns) + number(11, repeat) + number(12, parts_at) +
+                number(13, tries) + number(14, found_seat) + (blob(15, said) if said else b""))
+
+
+def plan_try(plan, seat=0, rail=0, chains=1, found=0, turn=0):
+    return blob(PLAN_TRY, number(1, plan) + fixed(2, chains) + number(3, rail) + number(4, found) + number(5, turn) + number(6, seat))
+
+
+def release(plan):
+    return blob(PLAN_RELEASE, number(1, plan))
 
 
 # ---- layouts
