@@ -16,6 +16,7 @@
 
 struct mapped_region;
 struct tca;
+struct tca_plan;
 
 /* An instance of a rail's driver. They live as long as the session. */
 struct pair_driver {

@@ -70,7 +70,7 @@ static int set_mark(const struct attached *attached, uint64_t marks_address, uin
 
 int attached_enter(const struct attached *attached, uint64_t *ret_mark_address)
 {
-    uint64_t marks, mark;
+    uint64_t marks, mark = 0;
     int r = check_gate(attached, &marks); /* not into memory that is none */
     if (r == 0)
         r = set_mark(attached, marks, &mark);

@@ -102,22 +102,22 @@ typedef bool routes[RAIL_COUNT][TCA_SEAT_DAEMON + 1];
  * both ranks may open their devices. */
 static int find_routes(struct pair *pair, const struct options *options, routes leads)
 {
-    static const struct variant routes[] = {{TCA_RAIL_TCP, TCA_SEAT_DAEMON},
-                                            {TCA_RAIL_TCP, TCA_SEAT_CLIENT},
-                                            {TCA_RAIL_OFI, TCA_SEAT_DAEMON},
-                                            {TCA_RAIL_HCA, TCA_SEAT_DAEMON},
-                                            {TCA_RAIL_HCA, TCA_SEAT_CLIENT}};
+    static const struct variant tried[] = {{TCA_RAIL_TCP, TCA_SEAT_DAEMON},
+                                           {TCA_RAIL_TCP, TCA_SEAT_CLIENT},
+                                           {TCA_RAIL_OFI, TCA_SEAT_DAEMON},
+                                           {TCA_RAIL_HCA, TCA_SEAT_DAEMON},
+                                           {TCA_RAIL_HCA, TCA_SEAT_CLIENT}};
     bool any = options->rail_name || pair->same_node;
 
     for (size_t i = 0; i < RAIL_COUNT; i++)
         leads[i][TCA_SEAT_CLIENT] = leads[i][TCA_SEAT_DAEMON] = any;
     if (any)
         return 0;
-    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
-        int r = pair_leads(pair, &routes[i]);
+    for (size_t i = 0; i < sizeof(tried) / sizeof(tried[0]); i++) {
+        int r = pair_leads(pair, &tried[i]);
         if (r < 0)
             return r;
-        leads[routes[i].rail][routes[i].seat] = r;
+        leads[tried[i].rail][tried[i].seat] = r;
         any |= r;
     }
     if (!any && pair->me == 0)

@@ -3,6 +3,7 @@
  * detaches them, while the client starts a plan of its own, and both let the engine fall asleep now and then. What the
  * engine's turn protects is plain memory of the driver here, for the thread sanitizer to look at.
  */
+#include <errno.h>
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -238,7 +239,7 @@ static void detached(void *context)
 static void attached(void *context)
 {
     struct planned *planned = context;
-    engine_plan_detach(world.session, &planned->plan, detached, planned);
+    engine_plan_detach(world.session, &planned->plan, -ECANCELED, detached, planned);
 }
 
 static void begin_round(void *context)
@@ -323,7 +324,7 @@ static void up(void)
 static void down(void)
 {
     struct planned *own = &world.plans[OWN];
-    engine_plan_detach(world.session, &own->plan, stop_loop, NULL);
+    engine_plan_detach(world.session, &own->plan, -ECANCELED, stop_loop, NULL);
     run_loop();
     engine_call(world.engine, &world.call, release_work, stop_loop, own);
     run_loop();
