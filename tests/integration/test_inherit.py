@@ -131,6 +131,7 @@ class Inherit(harness.Case):
             before = self.inherited()
             plan = self.commit_after(plan, *one)
             self.assertEqual(self.inherited(), before, one)
+            time.sleep(0.01)  # nothing is left of the plan before that one, which is like the next
             plan = self.commit_after(plan, *steps)
             self.assertEqual(self.inherited(), before, one)
         plan = self.commit_after(plan, *more)

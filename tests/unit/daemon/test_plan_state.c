@@ -21,6 +21,10 @@ static const enum plan_state commit[] = {PLAN_NEW,         PLAN_PARSING,   PLAN_
 static const enum plan_state move[] = {PLAN_PAUSING,        PLAN_MOVE_FLUSHING,
                                        PLAN_MOVE_STRIPPING, PLAN_MOVE_REGISTERING,
                                        PLAN_MOVE_PREPARING, PLAN_READY};
+/* A plan that its client puts itself gets tcad's seat, too, and loses it. */
+static const enum plan_state join[] = {PLAN_READY, PLAN_MOVE_BINDING, PLAN_MOVE_REGISTERING,
+                                       PLAN_MOVE_PREPARING, PLAN_READY};
+static const enum plan_state part[] = {PLAN_MOVE_STRIPPING, PLAN_MOVE_UNBINDING, PLAN_READY};
 static const enum plan_state end[] = {PLAN_BREAKING, PLAN_BREAK_FLUSHING, PLAN_BREAK_STRIPPING,
                                       PLAN_BROKEN};
 static const enum plan_state release[] = {PLAN_LEAVING, PLAN_LEAVE_FLUSHING, PLAN_LEAVE_STRIPPING,
@@ -41,9 +45,12 @@ static bool expected(enum plan_state from, enum plan_state to)
 {
     if (from >= PLAN_STATES || to >= PLAN_STATES)
         return false;
-    if (FOLLOWS(commit, from, to) || FOLLOWS(move, from, to) || FOLLOWS(end, from, to) ||
-        FOLLOWS(release, from, to))
+    if (FOLLOWS(commit, from, to) || FOLLOWS(move, from, to) || FOLLOWS(join, from, to) ||
+        FOLLOWS(part, from, to) || FOLLOWS(end, from, to) || FOLLOWS(release, from, to))
         return true;
+    if (to == PLAN_MOVE_STRIPPING) /* tcad's seat cannot be had after all */
+        return from == PLAN_MOVE_BINDING || from == PLAN_MOVE_REGISTERING ||
+               from == PLAN_MOVE_PREPARING || from == PLAN_MOVE_FLUSHING;
     if (from == PLAN_REGISTERING && to == PLAN_MAPPING) /* the client runs all of it */
         return true;
     if (from == PLAN_FALLING_BACK && to == PLAN_REGISTERING)
