@@ -98,6 +98,7 @@ void plan_take_seat(struct plan *plan)
     free(plan->asks);
     plan->asks = NULL;
     plan_count_starts(plan);
+    free(plan->run.chains);
     plan->run.chains = calloc(plan->chain_count, sizeof *plan->run.chains);
     if (!plan->run.chains) {
         plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->chain_count);
