@@ -21,6 +21,7 @@ enum {
     MOVED_REVIEWS = 3,
     PAUSE_MAX = 600, /* reviews */
 };
+#define LEADS_NS UINT64_C(10000000) /* a plan that is not started for so long leads no more */
 static_assert((int)COPY_MODES_MAX <= (int)TUNE_CANDIDATES_MAX, "all modes can be tried");
 
 /* Puts between the same layouts, over the same distance. */
@@ -40,10 +41,12 @@ struct trial {
     enum plan_pace pace; /* without trials */
     uint32_t starts;
     uint32_t kind_count;
-    uint32_t at;            /* the kind that tries now */
-    unsigned now;           /* its mode of the last start */
-    uint32_t moved;         /* consecutive reviews that found another distance */
-    uint32_t pause, paused; /* reviews between two trials, doubled each time; those so far */
+    uint32_t at;             /* the kind that tries now */
+    unsigned now;            /* its mode of the last start */
+    uint32_t moved;          /* consecutive reviews that found another distance */
+    uint32_t pause, paused;  /* reviews between two trials, doubled each time; those so far */
+    uint64_t start_ns;       /* of the last start while it tried */
+    struct tca_plan *leader; /* tries the same; NULL: this plan tries by itself */
     struct tune tune;
     struct kind kinds[KINDS_MAX];
 };
@@ -186,10 +189,33 @@ static void set_tries(struct tca_plan *plan, bool on)
     plan->flags = on ? plan->flags | PLAN_TRIES : plan->flags & ~PLAN_TRIES;
 }
 
+/* Whether a plan that is started again and again tries this kind by itself. */
+static bool leads(const struct tca_plan *plan, const struct kind *kind, uint64_t now_ns)
+{
+    const struct trial *trial = plan->trial;
+    if (!trial || trial->leader || !(plan->flags & PLAN_TRIES) || trial->at >= trial->kind_count ||
+        now_ns - trial->start_ns >= LEADS_NS)
+        return false;
+    const struct kind *tried = &trial->kinds[trial->at];
+    return memcmp(tried->key, kind->key, sizeof kind->key) == 0 &&
+           tried->distance == kind->distance;
+}
+
+/* Plans that put alike in turn, as those of a halo exchange with two buffers, would measure each
+ * other's trials: only one of a session tries, and the others copy as it does. */
+static struct tca_plan *find_leader(struct tca_plan *plan, const struct kind *kind, uint64_t now_ns)
+{
+    struct tca_plan *other = plan->session->plans;
+    while (other && (other == plan || !leads(other, kind, now_ns)))
+        other = other->next;
+    return other;
+}
+
 /* Begins the trial of the next kind that needs one, or ends. */
 static void begin_kind(struct tca_plan *plan)
 {
     struct trial *trial = plan->trial;
+    trial->leader = NULL;
     while (trial->at < trial->kind_count && trial->kinds[trial->at].known)
         trial->at++;
     if (trial->at == trial->kind_count) {
@@ -197,9 +223,12 @@ static void begin_kind(struct tca_plan *plan)
         return;
     }
     const struct kind *kind = &trial->kinds[trial->at];
+    const uint64_t now_ns = clock_now_ns();
     trial->now = kind->choice;
-    tune_init(&trial->tune, kind->mode_count, kind->choice, 1,
-              clock_now_ns() ^ plan->session->id << 32);
+    trial->leader = find_leader(plan, kind, now_ns);
+    if (!trial->leader)
+        tune_init(&trial->tune, kind->mode_count, kind->choice, 1,
+                  now_ns ^ plan->session->id << 32);
 }
 
 static void end_kind(struct tca_plan *plan)
@@ -239,6 +268,28 @@ static void begin_kinds(struct tca_plan *plan)
     begin_kind(plan);
 }
 
+static void use_mode(struct tca_plan *plan, unsigned mode)
+{
+    struct trial *trial = plan->trial;
+    if (mode != trial->now)
+        set_mode(plan, trial->at, mode);
+    trial->kinds[trial->at].choice = trial->now = mode;
+}
+
+/* When the leader has ended its trial, the mode is known. */
+static void follow(struct tca_plan *plan, uint64_t now_ns)
+{
+    struct trial *trial = plan->trial;
+    struct kind *kind = &trial->kinds[trial->at];
+    if (leads(trial->leader, kind, now_ns)) {
+        use_mode(plan, trial->leader->trial->now);
+        return;
+    }
+    kind->known = is_known(kind, plan->session->wisdom);
+    set_mode(plan, trial->at, kind->choice);
+    begin_kind(plan);
+}
+
 void trial_start(struct tca_plan *plan)
 {
     struct trial *trial = plan->trial;
@@ -251,11 +302,12 @@ void trial_start(struct tca_plan *plan)
         begin_kinds(plan);
     if (!(plan->flags & PLAN_TRIES))
         return;
-    struct kind *kind = &trial->kinds[trial->at];
-    const unsigned mode = tune_start(&trial->tune, clock_now_ns());
-    if (mode != trial->now)
-        set_mode(plan, trial->at, mode);
-    kind->choice = trial->now = mode;
+    trial->start_ns = clock_now_ns();
+    if (trial->leader) {
+        follow(plan, trial->start_ns);
+        return;
+    }
+    use_mode(plan, tune_start(&trial->tune, trial->start_ns));
     if (tune_settled(&trial->tune))
         end_kind(plan);
 }
@@ -302,6 +354,10 @@ void trial_end(struct tca_plan *plan)
 {
     if (!plan->trial)
         return;
+    plan->trial->at = plan->trial->kind_count; /* leads no more */
+    for (struct tca_plan *other = plan->session->plans; other; other = other->next)
+        if (other->trial && other->trial->leader == plan)
+            begin_kind(other);
     trial_lines_hide(plan);
     free(plan->trial);
     plan->trial = NULL;

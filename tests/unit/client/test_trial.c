@@ -2,6 +2,7 @@
  * test's: the linker puts its functions in the place of the real ones (meson.build). */
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "client/core/session.h"
@@ -19,12 +20,12 @@ enum {
 
 static uint64_t now_ns;
 static uint32_t distance_ns;
-static struct copy_mode mode;
+static struct copy_mode mode, twin_mode;
 static struct tca session;
 static struct process process;
-static struct unit unit;
+static struct unit unit, twin_unit;
 static struct step step;
-static struct tca_plan plan;
+static struct tca_plan plan, twin; /* which puts the same */
 static struct tca_layout *layout;
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
@@ -45,15 +46,14 @@ void __wrap_lane_probe(struct lane *lane)
 void __wrap_shm_put_mode(struct driver_put *put, const struct copy_mode *new_mode);
 void __wrap_shm_put_mode(struct driver_put *put, const struct copy_mode *new_mode)
 {
-    (void)put;
-    mode = *new_mode;
+    *(put ? &twin_mode : &mode) = *new_mode;
 }
 
 /* Near, RING is fastest, and far, HALF. */
-static uint64_t cost_ns(void)
+static uint64_t cost_ns(const struct copy_mode *used)
 {
     const enum way best = distance_ns == NEAR_NS ? WAY_RING : WAY_HALF;
-    return mode.way == best ? 10000 : 15000;
+    return used->way == best ? 10000 : 15000;
 }
 
 static void starts(unsigned count)
@@ -61,7 +61,7 @@ static void starts(unsigned count)
     while (count--) {
         if (plan.flags & PLAN_TRIES)
             trial_start(&plan);
-        now_ns += cost_ns();
+        now_ns += cost_ns(&mode);
     }
 }
 
@@ -216,4 +216,68 @@ Test(trial, what_is_known_at_this_distance_is_not_tried)
     begin();
     starts(20);
     cr_expect(tries(), "not known at this distance");
+}
+
+/* ---- two plans that put alike, in turn */
+
+static void start_twin(void)
+{
+    if (twin.flags & PLAN_TRIES)
+        trial_start(&twin);
+    now_ns += cost_ns(&twin_mode);
+}
+
+static void begin_twin(void)
+{
+    twin_unit = unit;
+    twin_unit.put = (struct driver_put *)&twin_mode; /* tells it from the other one's */
+    twin =
+        (struct tca_plan){.session = &session, .next = &plan, .units = &twin_unit, .unit_count = 1};
+    session.plans = &twin;
+    trial_begin(&twin);
+    for (unsigned i = 0; i < 20; i++) {
+        starts(1);
+        start_twin();
+    }
+    cr_assert(tries() && twin.flags & PLAN_TRIES);
+}
+
+static void settle_twin(void)
+{
+    for (unsigned i = 0; i < STARTS_MAX && twin.flags & PLAN_TRIES; i++)
+        start_twin();
+    cr_assert(!(twin.flags & PLAN_TRIES));
+    cr_expect_eq(twin_mode.way, WAY_RING);
+}
+
+Test(trial, only_one_of_two_tries)
+{
+    begin_twin();
+    for (unsigned i = 0; i < STARTS_MAX && tries(); i++) {
+        starts(1);
+        start_twin();
+        cr_assert(copy_mode_equal(&mode, &twin_mode));
+    }
+    cr_expect(!tries());
+    cr_expect_eq(mode.way, WAY_RING);
+    settle_twin();
+    trial_end(&twin);
+}
+
+Test(trial, the_one_that_tried_is_released)
+{
+    begin_twin();
+    trial_end(&plan);
+    twin.next = NULL;
+    memset(&plan, 0xa5, sizeof plan); /* nobody looks at it any more */
+    settle_twin();
+    trial_end(&twin);
+    plan = (struct tca_plan){0};
+}
+
+Test(trial, the_one_that_tried_is_started_no_more)
+{
+    begin_twin();
+    settle_twin();
+    trial_end(&twin);
 }
