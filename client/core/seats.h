@@ -9,9 +9,10 @@
  * its data has arrived and its notifications have been raised. */
 bool plan_copies_here(const struct tca_plan *plan);
 
-/* For a plan that was not started yet, which then stays in its seat: whether this process puts all of it itself, and in order: within the node, or over one
- * connection to another process. What such plans put to one process arrives, with its notifications, in
- * the order in which their starts completed. */
+/* For a committed plan that was not started yet, which then stays in its seat: whether this process puts
+ * all of it itself, and in order: within the node, or over one connection to another process. What such
+ * plans put to one process arrives, with its notifications, in the order in which their starts
+ * completed. */
 bool plan_puts_in_order(struct tca_plan *plan);
 
 /* Whether plans of these arguments may be run by this process, also between nodes: the daemon's seat is

@@ -21,6 +21,7 @@
 #include "proto/tca.pb-c.h"
 
 struct tca_plan;
+struct wisdom_entry;
 
 /* The rails that earlier trials have found, by chain; "": none is known. Owned by the session's wisdom. */
 struct trial_rails_known {
@@ -34,6 +35,9 @@ void trials_give_turn(struct tca_plan *plan);
  * lead to one node better than to another. */
 void trial_mix(uint64_t key[2], const void *data, size_t bytes);
 void rail_trial_key(const struct tca_plan *plan, uint32_t chain, uint64_t ret_key[2]);
+/* Adds to an entry of wisdom what is shown of the puts among the steps first to end - 1. */
+void trial_describe_puts(const struct tca_plan *plan, uint32_t first, uint32_t end,
+                         struct wisdom_entry *entry);
 /* Before a commit: whether the plan may try rails. */
 bool trial_rails_known(struct tca_plan *plan, enum tca_seat seat,
                        struct trial_rails_known *ret_known);

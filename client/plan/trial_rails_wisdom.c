@@ -70,27 +70,34 @@ bool rail_trial_is_known(const struct tca_plan *plan, struct rail_kind *kind)
     return false;
 }
 
+void trial_describe_puts(const struct tca_plan *plan, uint32_t first, uint32_t end,
+                         struct wisdom_entry *entry)
+{
+    uint64_t blocks = 0;
+    for (uint32_t i = first; i < end; i++) {
+        const struct step *step = &plan->steps[i];
+        if (step->kind != STEP_PUT)
+            continue;
+        const struct layout *a = step->put.source_layout->program,
+                            *b = step->put.target_layout->program;
+        entry->bytes += a->size_bytes;
+        blocks += a->block_count > b->block_count ? a->block_count : b->block_count;
+    }
+    entry->blocks = blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
+}
+
 void rail_trial_note(const struct tca_plan *plan, const struct rail_kind *kind)
 {
     const struct rail_trial *trial = plan->rail_trial;
     const struct tca *session = plan->session;
-    uint64_t blocks = 0;
     struct wisdom_entry entry = {
         .key = {trial->keys[kind->first][0], trial->keys[kind->first][1]},
         .ns = tune_quartile_ns(&trial->tune, kind->choice),
         .rails = hash_rails(session, trial->rails[kind->first]),
         .way = WAY_NONE,
     };
-    for (uint32_t i = plan->chain_first[kind->first]; i < plan_chain_end(plan, kind->first); i++) {
-        const struct step *step = &plan->steps[i];
-        if (step->kind != STEP_PUT)
-            continue;
-        const struct layout *a = step->put.source_layout->program,
-                            *b = step->put.target_layout->program;
-        entry.bytes += a->size_bytes;
-        blocks += a->block_count > b->block_count ? a->block_count : b->block_count;
-    }
-    entry.blocks = blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
+    trial_describe_puts(plan, plan->chain_first[kind->first], plan_chain_end(plan, kind->first),
+                        &entry);
     memcpy(entry.rail, session->rails.at[kind->rails[kind->choice]].name, sizeof entry.rail);
     wisdom_add(session->wisdom, &entry);
 }

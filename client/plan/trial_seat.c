@@ -106,21 +106,11 @@ static void note(struct tca_plan *plan)
 {
     const struct seat_trial *trial = plan->seat_trial;
     const unsigned choice = candidate_of(trial->next);
-    uint64_t blocks = 0;
     struct wisdom_entry entry = {.key = {trial->key[0], trial->key[1]},
                                  .ns = tune_quartile_ns(&trial->tune, choice),
                                  .seat = (uint8_t)trial->next,
                                  .way = WAY_NONE};
-    for (uint32_t i = 0; i < plan->step_count; i++) {
-        const struct step *step = &plan->steps[i];
-        if (step->kind != STEP_PUT)
-            continue;
-        const struct layout *a = step->put.source_layout->program,
-                            *b = step->put.target_layout->program;
-        entry.bytes += a->size_bytes;
-        blocks += a->block_count > b->block_count ? a->block_count : b->block_count;
-    }
-    entry.blocks = blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
+    trial_describe_puts(plan, 0, plan->step_count, &entry);
     memcpy(entry.rail, plan->session->rails.at[trial->rails[choice]].name, sizeof entry.rail);
     wisdom_add(plan->session->wisdom, &entry);
 }

@@ -21,9 +21,10 @@
  * key of a freed region stays valid until each peer has stopped (hca_recall.c).
  *
  * Between daemons, a connection that fails is not repaired: puts in flight complete with -ENETDOWN, and
- * the owner makes a new peer. Between processes, it gets another queue pair (hca_again.c). While a put or flush waits for a count, the driver makes sure that the other end is
- * still there (hca_alive.c). Before a queue pair is destroyed, it is stopped and the completion queue emptied, so
- * that a message that the device has acknowledged is never lost.
+ * the owner makes a new peer. Between processes, it gets another queue pair (hca_again.c). While a put
+ * or flush waits for a count, the driver makes sure that the other end is still there (hca_alive.c).
+ * Before a queue pair is destroyed, it is stopped and the completion queue emptied, so that a message
+ * that the device has acknowledged is never lost.
  *
  * In a process (drivers/seat.h), a peer is a process of another node, which is not trusted. So each peer
  * has a protection domain of its own, in which memory is registered for it alone: what it reads from
