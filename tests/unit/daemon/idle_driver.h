@@ -1,7 +1,11 @@
-/* A driver without operations; the test supplies its progress(). */
+/* A driver without operations; the test supplies its progress(), and may have others: IDLE_DRIVER_OPS. */
 #pragma once
 
 #include "drivers/driver.h"
+
+#ifndef IDLE_DRIVER_OPS
+#define IDLE_DRIVER_OPS
+#endif
 
 static struct driver the_driver;
 static struct driver_events driver_events;
@@ -35,4 +39,5 @@ static const struct driver_ops ops = {.probe = probe,
                                       .open = open_driver,
                                       .close = close_driver,
                                       .progress = progress,
-                                      .event_fd = event_fd};
+                                      .event_fd = event_fd,
+                                      IDLE_DRIVER_OPS};

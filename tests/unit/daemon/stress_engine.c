@@ -15,6 +15,10 @@
 #include "proto/wait.h"
 #include "tests/unit/proto/stress.h"
 
+static int put_post(struct driver *driver, struct driver_put *put, struct driver_op *op);
+#define IDLE_DRIVER_OPS .put_post = put_post
+#include "tests/unit/daemon/idle_driver.h"
+
 enum { OWN, BY_LOOP }; /* plans */
 enum {
     LIFE = 500,      /* rounds of an engine's life */
@@ -31,7 +35,6 @@ struct driver_put {
 };
 
 static struct {
-    struct driver driver;
     struct driver_put *puts;
     unsigned in_flight;
     unsigned inside; /* threads that use it */
@@ -89,35 +92,6 @@ static int progress(struct driver *driver, unsigned budget)
     return work;
 }
 
-static int probe(const struct driver_config *config, struct driver_caps *ret_caps)
-{
-    *ret_caps = (struct driver_caps){.same_node = true};
-    return 0;
-}
-
-static int open_driver(const struct driver_config *config, const struct driver_events *events,
-                       struct driver **ret_driver)
-{
-    *ret_driver = &the.driver;
-    return 0;
-}
-
-static void close_driver(struct driver *driver)
-{
-}
-
-static int event_fd(struct driver *driver)
-{
-    return -1;
-}
-
-static const struct driver_ops ops = {.probe = probe,
-                                      .open = open_driver,
-                                      .close = close_driver,
-                                      .put_post = put_post,
-                                      .progress = progress,
-                                      .event_fd = event_fd};
-
 /* ---- the world */
 
 struct planned {
@@ -172,7 +146,7 @@ static void run_loop(void)
 static void planned_new(struct planned *planned, uint32_t id)
 {
     *planned = (struct planned){0};
-    const struct chain_step step = {.kind = CHAIN_PUT, .put = {&the.driver, &planned->put}};
+    const struct chain_step step = {.kind = CHAIN_PUT, .put = {&the_driver, &planned->put}};
     if (chain_new(&step, 1, &planned->chain) < 0)
         stress_fail("no memory");
     planned->chains = &planned->chain;
@@ -310,7 +284,7 @@ static void up(void)
     world.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     const struct engine_session_args args = {
         .id = 1, .segment = world.segment, .notify = world.notify, .wake_fd = world.wake_fd};
-    the.driver.ops = &ops;
+    the_driver.ops = &ops;
     if (loop_new(&world.loop) < 0 || loop_timer_new(world.loop, late, NULL, &world.timer) < 0 ||
         engine_new(world.loop, &config, &events, &world.engine) < 0 ||
         engine_add_driver(world.engine, 1, &ops, NULL) < 0 ||
