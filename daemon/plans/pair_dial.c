@@ -8,10 +8,12 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/worker.h"
+#include "daemon/peers/peer.h"
 #include "daemon/plans/pairs_internal.h"
 #include "daemon/rails/link.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
+#include "proto/list.h"
 
 #define DIAL_NS UINT64_C(2000000000)
 
@@ -33,22 +35,70 @@ static void dial_work(void *context)
                                        dial->connection, dial->secret, DIAL_NS, &dial->encrypts);
 }
 
+/* The dial of this connection of the pair; NULL: the pair has ended, or has got another connection. */
+static struct pair *dialling_pair(struct tcad *tcad, uint64_t id, uint64_t connection)
+{
+    struct pair *pair = pair_find(tcad, id);
+    return pair && pair->connection == connection && pair->dialling ? pair : NULL;
+}
+
+/* Another node was asked whether it is up. */
+struct pair_doubt {
+    struct pair_doubt *next, **link;
+    struct tcad *tcad;
+    uint64_t id, connection;
+};
+
+static void doubt_ends(void *context, int status, const Tca__Message *reply, const char *text)
+{
+    struct pair_doubt *doubt = context;
+    struct pair *pair = dialling_pair(doubt->tcad, doubt->id, doubt->connection);
+    if (pair && status != -EHOSTDOWN) /* else pairs_node_gone() follows */
+        pair_give_up(pair, -ENETDOWN);
+    LIST_REMOVE(doubt, next, link);
+    free(doubt);
+}
+
+void pair_doubts_free(struct pairs *pairs)
+{
+    while (pairs->doubts) {
+        struct pair_doubt *doubt = pairs->doubts;
+        LIST_REMOVE(doubt, next, link);
+        free(doubt);
+    }
+}
+
+/* A node that has just died refuses connections before its end is noticed. So the pair is kept until
+ * the node has answered or is down: processes are told which of the two was lost, rail or node. */
+static void ask_for_life(struct pair *pair)
+{
+    struct tcad *tcad = pair->tcad;
+    Tca__PeerPing ping = TCA__PEER_PING__INIT;
+    const Tca__Message message = MESSAGE_OF(PEER_PING, peer_ping, &ping);
+    struct pair_doubt *doubt = malloc(sizeof *doubt);
+    if (!doubt) {
+        pair_give_up(pair, -ENETDOWN);
+        return;
+    }
+    *doubt = (struct pair_doubt){.tcad = tcad, .id = pair->id, .connection = pair->connection};
+    LIST_ADD(&tcad->pairs->doubts, doubt, next, link);
+    peers_request(tcad->peers, pair->node, &message, tcad->conf->control.request_timeout_ns,
+                  doubt_ends, doubt);
+}
+
 static void dialled(void *context)
 {
     struct dial *dial = context;
-    struct pair *pair = pair_find(dial->tcad, dial->id);
-    if (pair && pair->connection != dial->connection)
-        pair = NULL; /* it has got another one */
-    if (pair)
-        pair->dialling = false;
+    struct pair *pair = dialling_pair(dial->tcad, dial->id, dial->connection);
     if (pair && dial->fd >= 0) {
+        pair->dialling = false;
         pair_hand_over(pair, dial->fd, dial->encrypts);
     } else if (pair) {
         log_warning(NULL,
                     "session %" PRIu64 ": no connection to session %" PRIu64 " of node %" PRIu32
                     ": %s",
                     pair->session, pair->other, pair->node, strerror(-dial->fd));
-        pair_give_up(pair, -ENETDOWN);
+        ask_for_life(pair);
     }
     if (dial->fd >= 0)
         close(dial->fd);

@@ -17,12 +17,6 @@
 #include "daemon/tcad.h"
 #include "proto/status.h"
 
-struct pairs {
-    struct table ids;
-    struct landings places;   /* of bindings, by the number of their landing */
-    uint32_t last_generation; /* of all of them */
-};
-
 int pairs_new(struct tcad *tcad, struct pairs **ret_pairs)
 {
     struct pairs *pairs = calloc(1, sizeof *pairs);
@@ -146,6 +140,7 @@ struct pairs *pairs_free(struct pairs *pairs)
     if (!pairs)
         return NULL;
     table_each(&pairs->ids, drop_one, NULL);
+    pair_doubts_free(pairs);
     table_deinit(&pairs->ids);
     landings_deinit(&pairs->places);
     free(pairs);

@@ -7,9 +7,10 @@ import signal
 import socket
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import harness
-from connections import finish, garble, reset, sockets_of
+from connections import finish, garble, listeners_of, rail_port, reset, sockets_of
 from harness import Failed, Stream, until
 
 SHAPES = ["8", "4096", "65536", "700000", "256x8x24", "2000x40x48", "100x6000x6100"]
@@ -404,8 +405,8 @@ class Pairs(OverARail, harness.Case):
                         count += sum(end_all(actor, end) for actor in ends)
                     self.assertGreaterEqual(count, harness.rounds(12))
                     self.assertGreater(stream.finish(), 12)
-                    for actor in (stream.sender, stream.receiver):
-                        self.assertEqual(self.connections(actor), 1)
+                    for actor in (stream.sender, stream.receiver):  # the last one may have broken after all transfers
+                        until(lambda each=actor: self.connections(each) == 1, "there is one connection again")
 
     def test_a_connection_breaks_between_starts(self):
         """And while one of the daemons is stopped."""
@@ -417,6 +418,51 @@ class Pairs(OverARail, harness.Case):
             end_all((stream.sender, stream.receiver)[turn // 2 % 2], reset)
             time.sleep(0.3)
             cluster[turn % 2].resume()
+
+    def dial_refused(self):
+        """node1 has bound a plan and is stopped before node0 dials: nobody listens at its rail any more. Returns the cluster and the
+        sender's start, which waits for the connection."""
+        cluster = self.cluster(2, options={"rails.enable": "shm tcp", "rails.tcp_security": "plain", "control.heartbeat_timeout": "600s"})
+        sender, receiver = cluster.group([0, 1])
+        source, target = sender.alloc(4096), receiver.alloc(4096)
+        put = f"put {source} 0 8 {receiver.handle(target)} 0 8"
+        port = rail_port(cluster[1], "tcp")
+        with ThreadPoolExecutor(1) as pool:
+            cluster[1].pause()
+            plan = pool.submit(sender.plan, put, seat="client")
+            until(lambda: cluster[0].counts()[2] == 1, "node1 has been asked")
+            cluster[0].pause()
+            cluster[1].resume()
+            until(lambda: self.pairs_of(cluster[1]) == [1], "node1 has replied")
+            cluster[1].pause()
+            for door in listeners_of(cluster[1], port):
+                door.shutdown(socket.SHUT_RD)
+            cluster[0].resume()
+            sender.ask(f"start {plan.result()}")
+            sender.tell(f"wait {plan.result()} -1")
+        until(lambda: "no connection to session" in cluster[0].log_text(), "node0 has dialled")
+        return cluster, sender
+
+    @staticmethod
+    def pairs_of(node):
+        return [session["pairs"] for session in node.tcactl("sessions")["sessions"]]
+
+    def test_a_daemon_is_killed_while_it_is_dialled(self):
+        """The pair is kept until it is known whether the node has ended."""
+        for code, fate in (("-EHOSTDOWN", harness.Node.kill), ("-ENETDOWN", harness.Node.resume)):
+            with self.subTest(code=code):
+                cluster, sender = self.dial_refused()
+                self.assertEqual(self.pairs_of(cluster[0]), [1])
+                fate(cluster[1])
+                with self.refused(code):
+                    sender.answer()
+                until(lambda: self.pairs_of(cluster[0]) == [0], "the pair has ended")
+
+    def test_a_daemon_ends_before_it_is_known(self):
+        cluster, sender = self.dial_refused()
+        self.assertIsNone(cluster[0].end())
+        with self.refused("-EHOSTDOWN"):
+            sender.answer()
 
     def test_without_the_driver(self):
         """In an installation of libtca without libtca-tcp, only these plans fail, at either end."""
