@@ -12,6 +12,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/notify.h"
 #include "daemon/base/remedy.h"
+#include "daemon/base/signals.h"
 #include "daemon/control/reload.h"
 #include "daemon/sessions/guard.h"
 #include "daemon/tcad.h"
@@ -158,19 +159,10 @@ static int serve(struct tcad *tcad)
 {
     char text[1024] = "";
     struct handlers handlers = {0};
-    sigset_t ours, before;
-
-    /* Blocked until tcad's handlers are installed: those of some network libraries call exit(),
-     * which can hang while a library is being loaded. */
-    sigemptyset(&ours);
-    sigaddset(&ours, SIGTERM);
-    sigaddset(&ours, SIGINT);
-    sigaddset(&ours, SIGHUP);
-    sigprocmask(SIG_BLOCK, &ours, &before);
     int r = tcad_init(tcad, notify_listen_fd(), text, sizeof text);
     if (r == 0)
         r = handle_signals(tcad, &handlers);
-    sigprocmask(SIG_SETMASK, &before, NULL);
+    signals_unblock();
     if (r < 0) {
         log_error(NULL, "cannot start: %s", text[0] ? text : remedy_text(r));
         return 1;
@@ -181,6 +173,9 @@ static int serve(struct tcad *tcad)
              tcad->conf->control.socket);
     notify_ready("ready");
     r = loop_run(tcad->loop);
+    if (r < 0)
+        log_error(NULL, "the event loop has failed: %s", strerror(-r));
+    signals_block(); /* whoever asks again gets the same end */
     forget_signals(&handlers);
     tcad_deinit(tcad);
     return r < 0;
@@ -195,9 +190,12 @@ int main(int argc, char **argv)
     struct tcad tcad = {.is_system =
                             geteuid() == 0 || (runtime && strncmp(runtime, "/run/tcad", 9) == 0)};
 
+    signals_take_back();
     int status = parse(argc, argv, &arguments);
     if (status >= 0)
         return status;
+    if (arguments.check || arguments.show)
+        signals_unblock(); /* they end by default */
     tcad.conf_path = arguments.config;
     tcad.overrides = arguments.overrides;
     int r =

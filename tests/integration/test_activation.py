@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Starting tcad and reporting to the service manager: socket activation, the notify protocol, a user's own daemon, --check,
-installation."""
+"""Starting and ending tcad, and reporting to the service manager: socket activation, the notify protocol, signals, a user's own
+daemon, --check, installation."""
 
 import os
 import re
@@ -44,7 +44,7 @@ class Place(unittest.TestCase):
                                        f"[rails]\ncalibration = off\n{extra}")
 
     def popen(self, *command, environment=None, code=0):
-        """Ends the process at the end of the test; its exit code must be this one."""
+        """Ends the process at the end of the test; its exit code must be this one. None: the test looks at it."""
         with open(self.path("log"), "ab") as log:
             process = subprocess.Popen(command, env={**self.environment, **(environment or {})}, stdin=subprocess.DEVNULL,
                                        stdout=log, stderr=log)
@@ -60,7 +60,8 @@ class Place(unittest.TestCase):
             process.kill()
             process.wait()
             self.fail(f"{process.args} did not end when asked to")
-        self.assertEqual(process.returncode, code, f"{process.args}: {self.log()}")
+        if code is not None:
+            self.assertEqual(process.returncode, code, f"{process.args}: {self.log()}")
 
     def log(self):
         with open(self.path("log"), encoding="utf-8", errors="replace") as log:
@@ -196,6 +197,43 @@ class Notify(Place):
         self.socket.setblocking(False)
         with self.assertRaises(BlockingIOError):
             self.next()
+
+
+class Signals(Place):
+    """Libraries of networks install handlers before main() that call exit(1) without a message: tcad's count."""
+
+    def begin(self):
+        return self.popen(program("tcad"), "-c", self.conf(), code=None)
+
+    def until_ready(self, process):
+        until(lambda: os.path.exists(self.path("tcad.sock")), "it is ready")
+        self.assertIsNone(process.poll(), self.log())
+
+    def test_ended_during_its_start(self):
+        """It ends as always. Only before it has loaded its libraries, the signal kills it."""
+        codes = set()
+        for ms in range(harness.rounds(50)):
+            process = self.begin()
+            time.sleep(ms % 50 / 1000 * harness.SLOW)
+            process.terminate()
+            codes.add(process.wait(harness.DEADLINE_S))
+        self.assertLessEqual(codes, {0, -signal.SIGTERM}, self.log())
+        self.assertIn(0, codes)
+
+    def test_ended_again_and_again(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            process = self.begin()
+            self.until_ready(process)
+            process.terminate()
+            while process.poll() is None:
+                process.send_signal(number)
+            self.assertEqual(process.returncode, 0, self.log())
+
+    def test_a_crash_is_one(self):
+        process = self.begin()
+        self.until_ready(process)
+        process.send_signal(signal.SIGABRT)
+        self.assertEqual(process.wait(harness.DEADLINE_S), -signal.SIGABRT)
 
 
 class User(Place):
