@@ -187,7 +187,9 @@ TCA_API int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_reg
  *
  * Puts by processes of this node in the client's seat: where the kernel lets processes of one user
  * write into each other (process_vm_writev: Yama's ptrace_scope 0, or CAP_SYS_PTRACE), the data
- * arrives at once; otherwise it arrives while this process waits for notifications from them.
+ * arrives at once; otherwise, and from another PID namespace (container), it arrives while this
+ * process waits for notifications from them. A process of another group in another PID namespace
+ * cannot put here in the client's seat: its plans take the daemon's, or fail with -ENETDOWN.
  *
  * Puts in the daemon's seat or by other nodes: tcad cannot access this memory. At the first commit
  * of such a plan it allocates a staging buffer of the same size, which counts against the user's

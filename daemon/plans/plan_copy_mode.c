@@ -15,6 +15,20 @@ static bool must_share(const struct plan *plan, const struct plan_unit *unit)
            to->joined && strcmp(to->group, from->group) == 0;
 }
 
+/* By the process id that each of them knows. */
+uint32_t plan_pid_of(const struct plan *plan, const struct session *owner)
+{
+    const uint64_t here = plan->session->pid_namespace;
+    return here != 0 && here == owner->pid_namespace ? owner->own_pid : 0;
+}
+
+bool plan_out_of_reach(const struct plan *plan, const struct plan_unit *unit)
+{
+    const struct session *owner = session_find(plan->tcad, unit->owner);
+    return unit->region && unit->region->attached && owner && owner != plan->session &&
+           plan_pid_of(plan, owner) == 0 && plan_copy_mode(plan, unit) != WAY_RING;
+}
+
 enum way plan_copy_mode(const struct plan *plan, const struct plan_unit *unit)
 {
     if (unit->combine || unit->parts)

@@ -116,6 +116,10 @@ void plan_connect(struct plan *plan);
 void plan_register(struct plan *plan);
 /* plan_copy_mode.c: the copy mode of a put of a client-seat chain that lets its receiver copy. */
 enum way plan_copy_mode(const struct plan *plan, const struct plan_unit *unit);
+/* The id by which the plan's process can write to attached memory of this one; 0: it cannot. */
+uint32_t plan_pid_of(const struct plan *plan, const struct session *owner);
+/* Whether it would have to, and cannot: neither that process nor a thread of it copies. */
+bool plan_out_of_reach(const struct plan *plan, const struct plan_unit *unit);
 /* plan_copied.c: whether the targets of two puts belong to the same process. */
 bool plan_same_owner(const struct plan_unit *a, const struct plan_unit *b);
 /* Whether the receiver of `unit` could be notified of it, or see it, before the data of `before`, an earlier put into

@@ -158,7 +158,7 @@ static void map_attached(const struct plan *plan, const struct plan_unit *unit,
     mapping->attached = true;
     mapping->gate_address = unit->region->gate_address;
     if (owner)
-        mapping->pid = (uint32_t)owner->pid;
+        mapping->pid = plan_pid_of(plan, owner);
 }
 
 static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping,

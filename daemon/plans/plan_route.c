@@ -97,6 +97,8 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
             return "no cable leads to the node at present (tcactl topology)";
         if (route.seat == SEAT_CLIENT && chain->unshared && unit->attached)
             return "remote completion in attached memory needs the daemon's seat";
+        if (route.seat == SEAT_CLIENT && plan_out_of_reach(plan, unit))
+            return "the target was attached by a process in another PID namespace (container)";
         if (route.seat == SEAT_DAEMON && unit->rails && !(unit->rails & (1u << rail)))
             return "the target's node does not have it";
         if (!whole && unit->lost & ~unit->back & (1u << rail))

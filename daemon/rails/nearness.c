@@ -86,7 +86,7 @@ int nearness_processors(const struct nearness *nearness, hwloc_const_cpuset_t pr
 
 int nearness_process(const struct nearness *nearness, pid_t pid)
 {
-    hwloc_cpuset_t processors = nearness ? hwloc_bitmap_alloc() : NULL;
+    hwloc_cpuset_t processors = nearness && pid > 0 ? hwloc_bitmap_alloc() : NULL;
     int place = NEARNESS_UNKNOWN;
     if (processors && hwloc_get_proc_cpubind(nearness->topology, pid, processors, 0) == 0)
         place = nearness_processors(nearness, processors);

@@ -220,6 +220,8 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
     session->id = ++tcad->next_session;
     session->since_ns = clock_now_ns();
     session->pid = client->pid;
+    session->own_pid = hello->pid;
+    session->pid_namespace = hello->pid_namespace;
     session->uid = client->uid;
     session_take_name(session->name, hello->name);
     session->client = client;

@@ -34,7 +34,9 @@ struct session {
     struct table_entry entry;     /* in tcad->session_ids */
     uint64_t id;
     uint64_t since_ns;
-    pid_t pid;
+    pid_t pid;              /* here; 0: its PID namespace is not within tcad's */
+    uint32_t own_pid;       /* as the process sees itself */
+    uint64_t pid_namespace; /* 0: unknown */
     uid_t uid;
     char name[NAME_MAX_BYTES];
     bool closing;                 /* its process has ended or broken the protocol; being freed */

@@ -71,6 +71,8 @@ static int set_mark(const struct attached *attached, uint64_t marks_address, uin
 int attached_enter(const struct attached *attached, uint64_t *ret_mark_address)
 {
     uint64_t marks, mark = 0;
+    if (attached->pid == 0)
+        return -EPERM;
     int r = check_gate(attached, &marks); /* not into memory that is none */
     if (r == 0)
         r = set_mark(attached, marks, &mark);

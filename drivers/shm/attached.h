@@ -8,6 +8,8 @@
  * that of the region, stores, and takes its mark away. The owner closes the gate, and waits for the
  * writers whose marks are there. Writers may come late: a gate stays a gate, and marks have their
  * places, until the process ends. tests/model/gate.pml proves it.
+ *
+ * Owner and writers know each other by process and thread ids, so they must be in one PID namespace.
  */
 #pragma once
 
@@ -35,7 +37,7 @@ struct attached_gate {
 };
 
 struct attached {
-    pid_t pid;
+    pid_t pid;             /* in this process's PID namespace; 0: it has none there */
     uint64_t gate_address; /* in that process */
     uint64_t name[2];      /* what the gate's must be */
     uint64_t address;      /* of the layout's base in the process */
@@ -44,7 +46,7 @@ struct attached {
 
 /* ---- the writer ---- */
 
-/* Returns 0, -EPERM (not permitted), -ESRCH, -EOWNERDEAD (the process has ended, perhaps its id was
+/* Returns 0, -EPERM (not permitted, or pid 0), -ESRCH, -EOWNERDEAD (the process has ended, perhaps its id was
  * reused) or -ESTALE (the region was freed). If 0, the same thread calls attached_leave() with the
  * mark soon: meanwhile, the owner cannot free the region. */
 int attached_enter(const struct attached *attached, uint64_t *ret_mark_address);

@@ -19,13 +19,14 @@ class Failed(Exception):
 
 
 class Actor:
-    """A client process that executes commands. uid: of another user, for tests that run as root."""
+    """A client process that executes commands. uid: of another user, for tests that run as root; within: a Container."""
 
-    def __init__(self, node, environment, name="actor", uid=None):
+    def __init__(self, node, environment, name="actor", uid=None, within=None):
         self.node, self.killed, self.asked = node, False, None
         user = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
         environment = {**os.environ, "TCA_SOCKET": node.socket, "TCA_TIMEOUT": f"{10 * SLOW:.0f}s", **environment}
-        self.process = node.popen([program(name)], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, **user)
+        command = [*(within.enter if within else ()), program(name)]
+        self.process = node.popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, **user)
         self.buffer = b""
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.process.stdout, selectors.EVENT_READ)
@@ -142,6 +143,25 @@ class Actor:
     def receipt(self, plan):
         words = (word.split("=", 1) for word in self.ask(f"receipt {plan}"))
         return {key: int(value) if re.fullmatch(r"-?\d+", value) else value for key, value in words}
+
+
+class Container:
+    """PID and mount namespaces for actors, with /proc of their own. For root."""
+
+    def __init__(self, node):
+        self.process = node.popen(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sleep", "infinity"])
+        children = f"/proc/{self.process.pid}/task/{self.process.pid}/children"
+        until(lambda: os.readlink(f"/proc/{self.init(children)}/exe").endswith("sleep"), "the container is there")
+        self.enter = ["nsenter", "--target", self.init(children), "--pid", "--mount"]
+
+    @staticmethod
+    def init(children):
+        with open(children, encoding="ascii") as pids:
+            return pids.read().strip() or "self"
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
 
 
 class Stream:

@@ -246,8 +246,8 @@ class Cluster:
     def __getitem__(self, number):
         return self.nodes[number]
 
-    def actor(self, node=0, uid=None, **environment):
-        actor = Actor(self.nodes[node], environment, uid=uid)
+    def actor(self, node=0, uid=None, within=None, **environment):
+        actor = Actor(self.nodes[node], environment, uid=uid, within=within)
         self.actors.append(actor)
         return actor
 

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Attached memory: the same puts, the same results. In the client's seat; test_bounces.py has the daemon's."""
 
+import os
 import time
+import unittest
 
 import harness
-from harness import Failed, Stream
+from actors import Container
+from harness import Failed, Stream, until
 
 SHAPES = [("1", "1"), ("8", "8"), ("65536", "65536"), ("64x32x128", "2048"), ("2048", "64x32x128"), ("100x8x4096", "50x16x64"),
           ("1000x1x3", "1x1000x0"), ("700001", "700001")]
@@ -96,6 +99,73 @@ class Attached(harness.Case):
             with self.assertRaises(Failed) as caught:
                 actors[1 - victim].answer()
             self.assertEqual(caught.exception.name, "-EOWNERDEAD", caught.exception.text)
+
+
+@unittest.skipIf(os.geteuid() != 0, "only root may make PID namespaces")
+class Containers(harness.Case):
+    """Processes of PID namespaces: they know each other by process and thread ids, which are those of another process elsewhere."""
+
+    def each(self, check, groups=("job 0 2", "job 1 2")):
+        """Calls check with sender, receiver, and whether they are in the same namespace."""
+        cluster = self.cluster(1)
+        containers = [Container(cluster[0]) for _ in range(2)]
+        for container in containers:
+            self.addCleanup(container.end)
+        first, second = containers
+        for places in ((None, first), (first, None), (first, second), (first, first)):
+            actors = [cluster.actor(within=place) for place in places]
+            for actor, group in zip(actors, groups):
+                actor.tell(f"open {group} -2")
+            for actor in actors:
+                actor.answer()
+            with self.subTest(places=[containers.index(place) if place else None for place in places]):
+                check(*actors, places[0] is places[1])
+            cluster.kill_actors(actors)
+
+    def test_every_side(self):
+        self.each(lambda sender, receiver, same: check_every_side(self, sender, receiver))
+
+    def test_the_receiver_looks_later(self):
+        def check(sender, receiver, same):
+            source, target = sender.alloc(1 << 20), receiver.attach(1 << 20)
+            plan = sender.plan(f"put {source} 0 900000 {receiver.handle(target)} 0 900000", "notify 1 7")
+            sender.ask(f"fill {source} 0 900000 5")
+            sender.ask(f"start {plan}")
+            time.sleep(0.05)
+            sender.tell(f"wait {plan} -2")
+            if same:
+                sender.answer()
+            receiver.ask("notified_wait 0 7 -2")
+            receiver.ask(f"check {target} 0 900000 5")
+            if not same:
+                sender.answer()
+
+        self.each(check)
+
+    def test_of_other_groups(self):
+        """The sender writes alone within a namespace. Else tcad has the receiver copy, and a plan that may not be tcad's is refused."""
+        def check(sender, receiver, same):
+            source, target = sender.alloc(8192), receiver.attach(8192)
+            put = f"put {source} 0 8000 {receiver.handle(target)} 0 8000"
+            plan = sender.plan(put)
+            sender.ask(f"fill {source} 0 8000 3")
+            sender.run(plan, 1000)
+            self.assertEqual(sender.receipt(plan)["seat"], "client" if same else "daemon")
+            until(lambda: self.arrived(receiver, target), "the data is there")
+            if not same:
+                with self.refused("-ENETDOWN", "in another PID namespace"):
+                    sender.plan(put, seat="client")
+
+        self.each(check, groups=("left 0 1", "right 0 1"))
+
+    def arrived(self, receiver, target):
+        with self.refused("-ETIMEDOUT"):  # it looks for requests of its tcad
+            receiver.ask("notified_wait 0 0 1")
+        try:
+            receiver.ask(f"check {target} 0 8000 3")
+        except Failed:
+            return False
+        return True
 
 
 if __name__ == "__main__":
