@@ -329,6 +329,10 @@ struct driver_ops {
     /* Refuses all new connections while shut; existing connections stay. */
     void (*shut)(struct driver *driver, bool shut);
 
+    /* Whether what is put to the instance with this address is encrypted on its way. Any thread. NULL:
+     * nothing is. */
+    bool (*encrypts)(const void *address, size_t address_bytes);
+
     const struct driver_fabric_ops *fabric; /* NULL: not a network without switches */
     const struct driver_pair_ops *pairs;    /* NULL: processes cannot drive connections */
 };

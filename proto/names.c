@@ -19,6 +19,12 @@ static const char *const ways[WAY_COUNT] = {
     [WAY_RING] = "ring",
 };
 
+static const char *const encryptions[ENCRYPTION_COUNT] = {
+    [ENCRYPTION_LOCAL] = "local",
+    [ENCRYPTION_TLS] = "tls",
+    [ENCRYPTION_NONE] = "none",
+};
+
 /* The index of a name; 0 if unknown (entry 0 has no name). */
 static unsigned find(const char *const *names, unsigned count, const char *name)
 {
@@ -36,6 +42,11 @@ const char *driver_name(enum driver_id driver)
 enum driver_id driver_from_name(const char *name)
 {
     return (enum driver_id)find(drivers, DRIVER_COUNT, name);
+}
+
+const char *encryption_name(enum encryption encryption)
+{
+    return (unsigned)encryption < ENCRYPTION_COUNT ? encryptions[encryption] : NULL;
 }
 
 const char *seat_name(enum seat seat)

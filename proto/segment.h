@@ -41,13 +41,16 @@ struct start_part {
     _Atomic uint64_t moved_bytes; /* by all starts of the plan: for status displays */
 };
 
+enum { COMPLETE_RETRIES_MAX = (1 << 14) - 1 };
+
 struct complete_entry { /* daemon -> client, one line */
     uint32_t plan;
     uint32_t sequence; /* of the completed start */
     uint32_t status;   /* wire status */
     uint8_t rail;      /* of the first chain: index in Welcome.rails + 1; 0: none */
     uint8_t hops;      /* most cables that one of its puts crossed; 0: the rail has none */
-    uint16_t retries;
+    uint16_t retries : 14;
+    uint16_t encryption : 2; /* enum encryption */
     uint64_t bytes;
     uint32_t descriptors;
     uint32_t fault;     /* device-specific cause of an error: driver_op.fault */
@@ -229,6 +232,16 @@ enum seat {
     SEAT_COUNT,
 };
 
+/* How what leaves the node is protected on its way. Of several: the highest. */
+enum encryption {
+    ENCRYPTION_LOCAL = 0, /* nothing leaves it */
+    ENCRYPTION_TLS = 1,
+    ENCRYPTION_NONE = 2,
+    ENCRYPTION_COUNT,
+};
+
+/* NULL: unknown. */
+const char *encryption_name(enum encryption encryption);
 /* Converts to and from "shm", "client", ... Unknown: NULL, DRIVER_NONE or SEAT_NONE. */
 const char *driver_name(enum driver_id driver);
 enum driver_id driver_from_name(const char *name);

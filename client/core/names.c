@@ -15,6 +15,10 @@ static_assert((int)TCA_SEAT_CLIENT == (int)SEAT_CLIENT && (int)TCA_SEAT_DAEMON =
 static_assert((int)TCA_WAY_PUSH == (int)WAY_PUSH && (int)TCA_WAY_RING == (int)WAY_RING,
               "public and wire values are the same");
 
+static_assert((int)TCA_ENCRYPTION_TLS == (int)ENCRYPTION_TLS &&
+                  (int)TCA_ENCRYPTION_NONE == (int)ENCRYPTION_NONE,
+              "public and wire values are the same");
+
 const char *tca_version(void)
 {
     return TCAD_VERSION;
@@ -35,5 +39,11 @@ const char *tca_way_name(enum tca_way way)
 const char *tca_seat_name(enum tca_seat seat)
 {
     const char *name = seat_name((enum seat)seat);
+    return name ? name : "?";
+}
+
+const char *tca_encryption_name(enum tca_encryption encryption)
+{
+    const char *name = encryption_name((enum encryption)encryption);
     return name ? name : "?";
 }

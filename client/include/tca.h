@@ -801,6 +801,14 @@ enum tca_way {
     TCA_WAY_RING = 4, /* the sender packs into a small shared ring, the receiver unpacks */
 };
 
+/* How data and notifications of a start are protected on their way to other nodes. The rail tcp
+ * encrypts, unless rails.tcp_security of the node that is put to is plain; the others do not. */
+enum tca_encryption {
+    TCA_ENCRYPTION_LOCAL = 0, /* they stay on this node */
+    TCA_ENCRYPTION_TLS = 1,
+    TCA_ENCRYPTION_NONE = 2, /* some are in clear */
+};
+
 enum { TCA_RAIL_NAME_BYTES = 32 }; /* with NUL */
 
 /* What the last completed start of a plan did. Times are CLOCK_MONOTONIC in ns, 0 if not recorded.
@@ -809,9 +817,10 @@ enum { TCA_RAIL_NAME_BYTES = 32 }; /* with NUL */
 struct tca_receipt {
     enum tca_rail rail; /* the driver */
     enum tca_seat seat;
-    enum tca_way way; /* of the first put in the client's seat */
-    uint32_t trying;  /* 1: the plan still tries modes, rails or seats: TCA_TUNE in tca(7) */
-    int status;       /* 0, or the negative errno with which this start failed */
+    enum tca_way way;               /* of the first put in the client's seat */
+    enum tca_encryption encryption; /* the weakest of all puts and notifications of the plan */
+    uint32_t trying; /* 1: the plan still tries modes, rails or seats: TCA_TUNE in tca(7) */
+    int status;      /* 0, or the negative errno with which this start failed */
     uint32_t descriptors;
     uint32_t retries;
     uint32_t hops; /* largest number of cables between boards that data crossed; 0: no boards */
@@ -828,10 +837,11 @@ struct tca_receipt {
 /* -ENODATA before the first start has completed. */
 TCA_API int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *ret_receipt);
 
-/* Names for tables: "shm", "client", "push". Static; "?" for an invalid value. */
+/* Names for tables: "shm", "client", "push", "tls". Static; "?" for an invalid value. */
 TCA_API const char *tca_rail_name(enum tca_rail rail);
 TCA_API const char *tca_seat_name(enum tca_seat seat);
 TCA_API const char *tca_way_name(enum tca_way way);
+TCA_API const char *tca_encryption_name(enum tca_encryption encryption);
 
 #ifdef __cplusplus
 }

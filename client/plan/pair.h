@@ -31,6 +31,7 @@ struct pair {
     uint64_t id;
     struct pair_driver *via;
     struct driver_peer *peer;
+    _Atomic bool encrypts;
     int error;    /* it has ended with this */
     bool ended;   /* tcad has said so: it is removed with the last plan that puts over it */
     bool awaited; /* a plan that is being committed is to put over it */

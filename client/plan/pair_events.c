@@ -13,6 +13,7 @@
 static void adopt(struct pair *pair, int fd, const Tca__Pair *event)
 {
     const uint8_t *secret = event->secret.len > 0 ? event->secret.data : NULL;
+    atomic_store_explicit(&pair->encrypts, secret != NULL, memory_order_relaxed);
     int r = pair->via->seat->adopt(pair->via->driver, pair->peer, fd, event->dialled,
                                    event->kernel_tls, secret);
     if (r < 0) /* the other end finds it closed */

@@ -3,8 +3,24 @@
 
 #include "client/core/error.h"
 #include "client/core/session.h"
+#include "client/plan/pair.h"
 #include "client/plan/plan.h"
 #include "drivers/shm/share.h"
+
+/* Of what the client puts itself. */
+static enum encryption client_encryption(const struct tca_plan *plan)
+{
+    enum encryption highest = ENCRYPTION_LOCAL;
+    for (uint32_t i = 0; i < plan->unit_count && plan->client_count > 0; i++) {
+        const struct pair *pair = plan->units[i].pair;
+        const enum encryption of_pair =
+            !pair                                                         ? ENCRYPTION_LOCAL
+            : atomic_load_explicit(&pair->encrypts, memory_order_relaxed) ? ENCRYPTION_TLS
+                                                                          : ENCRYPTION_NONE;
+        highest = of_pair > highest ? of_pair : highest;
+    }
+    return highest;
+}
 
 int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *ret_receipt)
 {
@@ -16,6 +32,7 @@ int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *ret_receip
     struct tca_receipt receipt = {
         .seat = (enum tca_seat)plan->first_seat,
         .way = plan->first_put ? (enum tca_way)shm_put_way(plan->first_put) : TCA_WAY_NONE,
+        .encryption = (enum tca_encryption)client_encryption(plan),
         .trying = plan->flags & PLAN_TRIES ? 1 : 0,
         .status = plan->last_status,
         .descriptors = plan->client_count > 0 ? plan->client_descriptors : 0,
@@ -35,6 +52,8 @@ int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *ret_receip
         receipt.bytes += succeeded ? entry->bytes : 0;
         receipt.retries += entry->retries;
         receipt.hops = entry->hops;
+        if (entry->encryption > receipt.encryption)
+            receipt.encryption = (enum tca_encryption)entry->encryption;
         receipt.taken_ns = entry->taken_ns;
         if (entry->posted_ns > receipt.posted_ns || plan->client_count == 0)
             receipt.posted_ns = entry->posted_ns;

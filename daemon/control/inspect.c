@@ -11,6 +11,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/groups/group.h"
 #include "daemon/peers/peer.h"
+#include "daemon/plans/pairs.h"
 #include "daemon/rails/costs.h"
 #include "daemon/rails/exposure.h"
 #include "daemon/rails/fabric.h"
@@ -171,6 +172,32 @@ json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
         exposure_warnings(tcad));
 }
 
+static void add_encryption(json_t *list, struct tcad *tcad, unsigned rail, enum seat seat,
+                           enum encryption encryption, unsigned connections)
+{
+    json_array_append_new(
+        list, json_pack("{s:s, s:s, s:s, s:o}", "rail", rail_name(tcad, rail), "seat",
+                        seat_name(seat), "encryption", encryption_name(encryption), "connections",
+                        seat == SEAT_CLIENT ? json_integer((json_int_t)connections) : json_null()));
+}
+
+/* How what this node puts to another one is protected, by rail and seat. */
+static json_t *encryption_to(struct tcad *tcad, uint32_t node)
+{
+    json_t *list = json_array();
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
+        const struct link *link = links_find(tcad->links, node, rail);
+        const struct pairs_to pairs = pairs_to_node(tcad, node, rail);
+        if (link && node != tcad->node)
+            add_encryption(list, tcad, rail, SEAT_DAEMON, link_encryption(link), 0);
+        if (pairs.encrypted > 0)
+            add_encryption(list, tcad, rail, SEAT_CLIENT, ENCRYPTION_TLS, pairs.encrypted);
+        if (pairs.plain > 0)
+            add_encryption(list, tcad, rail, SEAT_CLIENT, ENCRYPTION_NONE, pairs.plain);
+    }
+    return list;
+}
+
 json_t *inspect_nodes(struct tcad *tcad)
 {
     json_t *list = json_array();
@@ -189,15 +216,16 @@ json_t *inspect_nodes(struct tcad *tcad)
                 json_array_append_new(rail_list, json_string(rail_name(tcad, rail)));
         json_array_append_new(
             list,
-            json_pack("{s:I, s:s, s:s, s:s, s:s, s:o, s:f, s:s, s:o, s:I, s:I, s:o, s:s, s:I, s:s}",
-                      "id", (json_int_t)node->id, "name", node->name, "address", text, "subcluster",
-                      node->subcluster, "state", info.state, "since_s",
-                      info.since_ns ? json_real(since_s(info.since_ns)) : json_null(), "rtt_us",
-                      (double)info.rtt_ns / 1e3, "daemon_version", info.version, "incarnation",
-                      hex(info.incarnation), "sent_bytes", (json_int_t)info.sent_bytes,
-                      "received_bytes", (json_int_t)info.received_bytes, "rails", rail_list,
-                      "last_error", info.last_error, "reconnects", (json_int_t)info.reconnects,
-                      "last_reconnect", info.last_loss));
+            json_pack(
+                "{s:I, s:s, s:s, s:s, s:s, s:o, s:f, s:s, s:o, s:I, s:I, s:o, s:o, s:s, s:I, s:s}",
+                "id", (json_int_t)node->id, "name", node->name, "address", text, "subcluster",
+                node->subcluster, "state", info.state, "since_s",
+                info.since_ns ? json_real(since_s(info.since_ns)) : json_null(), "rtt_us",
+                (double)info.rtt_ns / 1e3, "daemon_version", info.version, "incarnation",
+                hex(info.incarnation), "sent_bytes", (json_int_t)info.sent_bytes, "received_bytes",
+                (json_int_t)info.received_bytes, "rails", rail_list, "encryption",
+                encryption_to(tcad, node->id), "last_error", info.last_error, "reconnects",
+                (json_int_t)info.reconnects, "last_reconnect", info.last_loss));
     }
     return json_pack("{s:o}", "nodes", list);
 }

@@ -238,7 +238,8 @@ struct engine_part {
 struct engine_plan {
     uint32_t id;
     uint32_t channel;
-    unsigned rail;  /* for receipts */
+    unsigned rail; /* for receipts, like `encryption` */
+    enum encryption encryption;
     uint64_t bytes; /* per start, daemon-seat chains only */
     uint32_t descriptors;
     uint32_t chain_count;

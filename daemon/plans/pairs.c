@@ -70,23 +70,9 @@ unsigned pairs_rail(const struct tcad *tcad, uint32_t node, unsigned wanted)
     return other;
 }
 
-struct count {
-    uint64_t session;
-    unsigned count;
-};
-
-static void count_one(void *context, void *owner)
+void pairs_each(const struct tcad *tcad, void (*call)(void *context, void *pair), void *context)
 {
-    struct count *count = context;
-    const struct pair *pair = owner;
-    count->count += pair->session == count->session;
-}
-
-unsigned pairs_count(const struct tcad *tcad, uint64_t session)
-{
-    struct count count = {.session = session};
-    table_each(&tcad->pairs->ids, count_one, &count);
-    return count.count;
+    table_each(&tcad->pairs->ids, call, context);
 }
 
 int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pair, char *text,

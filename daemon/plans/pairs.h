@@ -52,6 +52,11 @@ struct pairs *pairs_free(struct pairs *pairs);
 
 /* Of a session of this node. */
 unsigned pairs_count(const struct tcad *tcad, uint64_t session);
+/* The connections of all processes of this node to processes of another, over one rail. */
+struct pairs_to {
+    unsigned plain, encrypted;
+};
+struct pairs_to pairs_to_node(const struct tcad *tcad, uint32_t node, unsigned rail);
 /* The rail over which processes can have connections to that node; 0: none. If the node was not
  * contacted yet, it may turn out that the rail does not lead there. wanted: bit per rail, 0: any. */
 unsigned pairs_rail(const struct tcad *tcad, uint32_t node, unsigned wanted);

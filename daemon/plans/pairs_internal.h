@@ -15,6 +15,7 @@ struct pairs {
 int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pair, char *text,
              size_t text_bytes);
 void pair_drop(struct pair *pair);
+void pairs_each(const struct tcad *tcad, void (*call)(void *context, void *pair), void *context);
 /* With that process; NULL: none. */
 struct pair *pair_with(const struct tcad *tcad, uint64_t session, uint32_t node, uint64_t other);
 /* By the number of its connection. NULL: none. */

@@ -90,6 +90,17 @@ static const struct plan_chain *next_chain(struct plan_preparing *preparing)
     return NULL;
 }
 
+static enum encryption find_encryption(const struct plan *plan)
+{
+    enum encryption highest = ENCRYPTION_LOCAL;
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        const struct link *link = plan->units[i].link;
+        if (link && link_encryption(link) > highest)
+            highest = link_encryption(link);
+    }
+    return highest;
+}
+
 static void prepare_run(struct plan *plan)
 {
     struct engine_plan *run = &plan->run;
@@ -98,6 +109,7 @@ static void prepare_run(struct plan *plan)
     run->channel = plan->channel;
     run->repeat = plan->repeat;
     run->bytes = 0;
+    run->encryption = find_encryption(plan);
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         if (plan->chains[i].seat == SEAT_CLIENT)
             continue;

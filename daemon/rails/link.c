@@ -33,6 +33,17 @@ struct held *link_held_new(void)
     return calloc(1, sizeof(struct held));
 }
 
+enum encryption link_encryption(const struct link *link)
+{
+    const struct driver *driver = engine_driver(link->links->tcad->engine, link->rail);
+    if (link->node == link->links->tcad->node)
+        return ENCRYPTION_LOCAL;
+    return driver && driver->ops->encrypts &&
+                   driver->ops->encrypts(link->address, link->address_bytes)
+               ? ENCRYPTION_TLS
+               : ENCRYPTION_NONE;
+}
+
 static bool is_held(const struct link *link, const struct region *region)
 {
     for (const struct held *held = link->held; held; held = held->next)

@@ -119,6 +119,8 @@ int link_connect(struct link *link, struct link_wait *wait);
 /* A request from another node. */
 void links_offered(struct links *links, uint32_t node, uint32_t tag, const Tca__PeerOffer *offer);
 
+/* Of what this node puts over it. Any thread. */
+enum encryption link_encryption(const struct link *link);
 /* Whether any link exists to the node: this node has contacted it. */
 bool links_know(const struct links *links, uint32_t node);
 /* Whether a live link exists. */

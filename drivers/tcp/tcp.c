@@ -37,5 +37,6 @@ const struct driver_ops tcp_driver_ops = {
     .door = tcp_door,
     .admit = tcp_admit,
     .shut = tcp_shut,
+    .encrypts = tcp_encrypts,
     .pairs = &pair_ops,
 };

@@ -92,6 +92,7 @@ uint64_t tcp_landing_bytes(const struct driver_landing *landing);
 /* tcp_peer.c */
 /* Whether it is one that can be connected to. */
 bool tcp_address_read(const void *bytes, size_t count, struct tcp_address *ret_address);
+bool tcp_encrypts(const void *address, size_t address_bytes);
 struct tcp_peer *tcp_peer_new(struct tcp_driver *tcp);
 int tcp_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
                      struct driver_peer **ret_peer, void *ret_offer, size_t *ret_offer_bytes);

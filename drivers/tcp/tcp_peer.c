@@ -16,6 +16,13 @@ bool tcp_address_read(const void *bytes, size_t count, struct tcp_address *ret_a
            ret_address->port != 0;
 }
 
+/* The instance that is put into demands it. */
+bool tcp_encrypts(const void *address, size_t address_bytes)
+{
+    struct tcp_address other;
+    return tcp_address_read(address, address_bytes, &other) && other.encrypts;
+}
+
 struct tcp_peer *tcp_peer_new(struct tcp_driver *tcp)
 {
     struct tcp_peer *peer = calloc(1, sizeof *peer);

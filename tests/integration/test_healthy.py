@@ -26,6 +26,7 @@ class Transfers(harness.Case):
                     self.assertEqual(stream.run(5), 5)
                     receipt = sender.receipt(stream.plan)
                     self.assertEqual(rails(receipt), (rail, seat))
+                    self.assertEqual(receipt["encryption"], "local" if places[0] == places[1] else "none")
                     sender.ask(f"freeplan {stream.plan}")
                     sender.ask(f"free {stream.source}")
                     receiver.ask(f"freeplan {stream.ack}")

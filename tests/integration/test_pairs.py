@@ -84,6 +84,10 @@ class OverARail:
                         "encrypted": security == "tls", "kernel_tls": security == "tls" and self.kernel_tls(node)}
             self.assertEqual([step["pair"] for step in steps], [expected] * len(steps))
             said = "in clear" if security == "plain" else "encrypted by the kernel" if self.kernel_tls(node) else "encrypted"
+            self.assertEqual(sender.receipt(plan)["encryption"], "tls" if security == "tls" else "none")
+            listed, = (row["encryption"] for row in node.tcactl("nodes")["nodes"] if row["id"] == 1)
+            self.assertIn({"rail": row["rail"], "seat": "client", "encryption": "tls" if security == "tls" else "none", "connections": 1},
+                          listed)
             self.assertIn(f"over a connection of the two processes to session {other} of node 1: rail {row['rail']}, {said}\n", node.tcactl_raw("plan", row["id"]).stdout)
             cluster.kill_actors([receiver])
             until(lambda node=node, row=row: node.tcactl("plan", row["id"])["chains"][0]["steps"][0]["pair"]["ended"], "it has ended")

@@ -33,7 +33,8 @@ class Tcp(harness.Case):
                     with self.subTest(security=security, shape=shape, sender=places[0]):
                         stream = Stream(*cluster.group(places, name=f"{shape}-{places[0]}"), rail="tcp", shape=shape, region_bytes=2 << 20)
                         self.assertEqual(stream.run(5), 5)
-                        self.assertEqual(stream.sender.receipt(stream.plan)["rail"], "tcp")
+                        receipt = stream.sender.receipt(stream.plan)
+                        self.assertEqual((receipt["rail"], receipt["encryption"]), ("tcp", {"tls": "tls", "plain": "none"}[security]))
                         cluster.kill_actors([stream.sender, stream.receiver])
 
     def test_it_is_taken_where_ofi_is_off(self):
@@ -43,17 +44,31 @@ class Tcp(harness.Case):
         self.assertEqual(stream.run(1), 1)
         self.assertEqual(stream.sender.receipt(stream.plan)["rail"], "tcp")
 
-    def test_address_and_port(self):
+    def encryption(self, node, other):
+        """What tcactl nodes says, in its document and in its table."""
+        listed = [row["encryption"] for row in node.tcactl("nodes")["nodes"] if row["id"] == other]
+        return listed[0], node.tcactl_raw("nodes").stdout.splitlines()[1 + other].split()
+
+    def test_each_receiver_decides(self):
+        """About its address, its port, and whether data that comes to it is encrypted: receipts and tcactl nodes tell."""
         ports = [next(harness.PORTS) for _ in range(2)]
         cluster = harness.Cluster(2, options={"rails.enable": "shm tcp"})
         self.addCleanup(self.take_down, cluster)
-        for node, port in zip(cluster.nodes, ports):
-            node.options = {"rails.enable": "shm tcp", "rails.tcp_port": port}
+        for node, port, security in zip(cluster.nodes, ports, ("plain", "tls")):
+            node.options = {"rails.enable": "shm tcp", "rails.tcp_port": port, "rails.tcp_security": security}
             node.configure()
         cluster.up()
         for node, port in zip(cluster.nodes, ports):
             self.assertEqual(self.rail(node)["address"], f"{harness.ADDRESS}:{port}")
-        self.assertEqual(Stream(*cluster.group([0, 1]), rail="tcp").run(3), 3)
+        stream = Stream(*cluster.group([0, 1]), rail="tcp", seat="daemon", ack_rail="tcp", ack_seat="daemon")
+        self.assertEqual(stream.run(3), 3)
+        said = stream.sender.receipt(stream.plan)["encryption"], stream.receiver.receipt(stream.ack)["encryption"]
+        self.assertEqual(said, ("tls", "none"))
+        for node, word in enumerate(said):
+            listed, row = self.encryption(cluster[node], 1 - node)
+            self.assertIn({"rail": "tcp:lo", "seat": "daemon", "encryption": word, "connections": None}, listed)
+            self.assertIn(word, row)
+        self.assertEqual(self.encryption(cluster[0], 0)[0], [])
 
     def test_strangers(self):
         """Connections without the secret are dropped, and have no effect: garbage, silence, and more connections than are kept."""

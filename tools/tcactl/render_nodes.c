@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "tools/tcactl/doc.h"
@@ -25,14 +26,41 @@ static void add_note(struct table *table, const json_t *node, const char *path)
                   doc_text(node, "last_reconnect"));
 }
 
+/* One word if all rails and seats have it in common. */
+static void add_encryption(struct table *table, const json_t *node, const char *path)
+{
+    const size_t count = doc_count(node, path);
+    char text[512] = "-";
+    bool alike = true;
+    int at = 0;
+
+    for (size_t i = 1; i < count; i++)
+        alike &= strcmp(doc_text(doc_at(node, path, i), "encryption"),
+                        doc_text(doc_at(node, path, 0), "encryption")) == 0;
+    if (count > 0 && alike)
+        snprintf(text, sizeof text, "%s", doc_text(doc_at(node, path, 0), "encryption"));
+    for (size_t i = 0; i < count && !alike && at < (int)sizeof text; i++) {
+        const json_t *one = doc_at(node, path, i);
+        at += snprintf(text + at, sizeof text - (size_t)at, "%s%s (%s) %s", i > 0 ? ", " : "",
+                       doc_text(one, "rail"), doc_text(one, "seat"), doc_text(one, "encryption"));
+    }
+    table_add(table, "%s", text);
+}
+
 void render_nodes(const json_t *doc, const struct screen *screen)
 {
     static const struct column columns[] = {
-        {">ID", "id", cell_integer},      {"NAME", "name"},
-        {"SUB-CLUSTER", "subcluster"},    {"STATE", "state", cell_state},
-        {">SINCE", "since_s", cell_age},  {">RTT", "rtt_us", add_rtt},
-        {"RAILS", "rails", cell_words},   {"ADDRESS", "address"},
-        {"NOTE", "last_error", add_note}, {0},
+        {">ID", "id", cell_integer},
+        {"NAME", "name"},
+        {"SUB-CLUSTER", "subcluster"},
+        {"STATE", "state", cell_state},
+        {">SINCE", "since_s", cell_age},
+        {">RTT", "rtt_us", add_rtt},
+        {"RAILS", "rails", cell_words},
+        {"ENCRYPTION", "encryption", add_encryption},
+        {"ADDRESS", "address"},
+        {"NOTE", "last_error", add_note},
+        {0},
     };
     list_show(doc, "nodes", columns, screen, 0, "no nodes");
 }

@@ -179,13 +179,14 @@ static int receipt(struct actor *actor, const struct words *words)
     return say("rail=%s name=%s seat=%s way=%s status=%d descriptors=%u retries=%u hops=%u "
                "bytes=%llu starts=%llu "
                "start_ns=%llu "
-               "taken_ns=%llu posted_ns=%llu done_ns=%llu seen_ns=%llu trying=%u",
+               "taken_ns=%llu posted_ns=%llu done_ns=%llu seen_ns=%llu trying=%u encryption=%s",
                tca_rail_name(receipt.rail), receipt.rail_name, tca_seat_name(receipt.seat),
                tca_way_name(receipt.way), receipt.status, receipt.descriptors, receipt.retries,
                receipt.hops, (unsigned long long)receipt.bytes, (unsigned long long)receipt.starts,
                (unsigned long long)receipt.start_ns, (unsigned long long)receipt.taken_ns,
                (unsigned long long)receipt.posted_ns, (unsigned long long)receipt.done_ns,
-               (unsigned long long)receipt.seen_ns, receipt.trying);
+               (unsigned long long)receipt.seen_ns, receipt.trying,
+               tca_encryption_name(receipt.encryption));
 }
 
 const struct command plan_commands[] = {

@@ -83,16 +83,26 @@ Test(render, nodes)
         render_nodes,
         "{\"nodes\":[{\"id\":0,\"name\":\"node0\",\"address\":\"127.0.0.1:7080\",\"subcluster\":"
         "\"a\",\"state\":"
-        "\"self\",\"since_s\":10,\"rtt_us\":0,\"rails\":[\"shm\"],\"last_error\":\"\"},"
+        "\"self\",\"since_s\":10,\"rtt_us\":0,\"rails\":[\"shm\"],\"encryption\":[],\"last_error\":"
+        "\"\"},"
         "{\"id\":1,\"name\":\"n1\",\"address\":\"127.0.0.1:7082\",\"subcluster\":\"a\",\"state\":"
-        "\"up\",\"since_s\":1,\"rtt_us\":99.5,\"rails\":[],\"last_error\":\"\"},"
+        "\"up\",\"since_s\":1,\"rtt_us\":99.5,\"rails\":[],\"encryption\":[{\"rail\":\"tcp\","
+        "\"seat\":"
+        "\"daemon\",\"encryption\":\"tls\"},{\"rail\":\"tcp\",\"seat\":\"client\",\"encryption\":"
+        "\"none\"}],\"last_error\":\"\"},"
         "{\"id\":12,\"name\":\"node12\",\"address\":\"127.0.0.1:7081\",\"subcluster\":\"b\","
         "\"state\":\"down\","
-        "\"since_s\":5,\"rtt_us\":215.5,\"rails\":[],\"last_error\":\"no heartbeat\"}]}",
-        "ID  NAME    SUB-CLUSTER  STATE  SINCE      RTT  RAILS  ADDRESS         NOTE\n"
-        " 0  node0   a            self     10s        -  shm    127.0.0.1:7080\n"
-        " 1  n1      a            up        1s  99.5 us  -      127.0.0.1:7082\n"
-        "12  node12  b            down      5s        -  -      127.0.0.1:7081  no heartbeat\n");
+        "\"since_s\":5,\"rtt_us\":215.5,\"rails\":[],\"encryption\":[{\"rail\":\"tcp\",\"seat\":"
+        "\"daemon\",\"encryption\":\"tls\"},{\"rail\":\"tcp\",\"seat\":\"client\",\"encryption\":"
+        "\"tls\"}],\"last_error\":\"no heartbeat\"}]}",
+        "ID  NAME    SUB-CLUSTER  STATE  SINCE      RTT  RAILS  ENCRYPTION                         "
+        "  ADDRESS         NOTE\n"
+        " 0  node0   a            self     10s        -  shm    -                                  "
+        "  127.0.0.1:7080\n"
+        " 1  n1      a            up        1s  99.5 us  -      tcp (daemon) tls, tcp (client) "
+        "none  127.0.0.1:7082\n"
+        "12  node12  b            down      5s        -  -      tls                                "
+        "  127.0.0.1:7081  no heartbeat\n");
 }
 
 static const char topology[] =
