@@ -47,6 +47,27 @@ const struct wisdom_entry *wisdom_find(const struct wisdom *wisdom, const uint64
     return i < wisdom->count ? &wisdom->entries[i] : NULL;
 }
 
+/* Bits are never cleared: what has gone from the table costs a search in vain. */
+static uint32_t filter_bit(const struct wisdom_entry *entry)
+{
+    const uint64_t kind = entry->seat != SEAT_NONE ? 2 : entry->rail[0] != '\0' ? 1 : 0;
+    uint64_t mixed = (entry->bytes * 4 + kind) * UINT64_C(0x9e3779b97f4a7c15);
+    mixed = (mixed ^ entry->blocks) * UINT64_C(0xbf58476d1ce4e5b9);
+    return (uint32_t)(mixed >> 40) % WISDOM_FILTER_BITS;
+}
+
+bool wisdom_may_know(const struct wisdom *wisdom, const struct wisdom_entry *puts)
+{
+    const uint32_t bit = filter_bit(puts);
+    return wisdom->described[bit / 64] & UINT64_C(1) << bit % 64;
+}
+
+void wisdom_describe(struct wisdom *wisdom, const struct wisdom_entry *entry)
+{
+    const uint32_t bit = filter_bit(entry);
+    wisdom->described[bit / 64] |= UINT64_C(1) << bit % 64;
+}
+
 void wisdom_add(struct wisdom *wisdom, const struct wisdom_entry *entry)
 {
     uint32_t at = index_of(wisdom, entry->key, entry->distance);
@@ -58,6 +79,7 @@ void wisdom_add(struct wisdom *wisdom, const struct wisdom_entry *entry)
     memmove(&wisdom->entries[at], &wisdom->entries[at + 1],
             (wisdom->count - 1 - at) * sizeof *entry);
     wisdom->entries[wisdom->count - 1] = *entry;
+    wisdom_describe(wisdom, entry);
     if (is_new && wisdom->added < wisdom->count)
         wisdom->added++;
 }

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "drivers/shm/ways.h"
@@ -18,6 +19,7 @@ enum {
     WISDOM_ENTRIES_MAX = 4096, /* the oldest go first */
     WISDOM_PATH_BYTES = 4096,
     WISDOM_DISTANCES = 16, /* classes of distance */
+    WISDOM_FILTER_BITS = 1 << 14,
 };
 
 struct wisdom_entry {
@@ -38,7 +40,8 @@ static_assert(sizeof(struct wisdom_entry) == 80, "file format");
 
 struct wisdom {
     uint32_t count;
-    uint32_t added; /* the last ones, which are not in the file yet */
+    uint32_t added;                              /* the last ones, which are not in the file yet */
+    uint64_t described[WISDOM_FILTER_BITS / 64]; /* a filter: see wisdom_may_know() */
     struct wisdom_entry entries[WISDOM_ENTRIES_MAX]; /* the newest last */
 };
 
@@ -50,12 +53,18 @@ void wisdom_key(const struct layout *target, const struct layout *source, uint64
 /* NULL: nothing is known. */
 const struct wisdom_entry *wisdom_find(const struct wisdom *wisdom, const uint64_t key[2],
                                        unsigned distance);
+/* Whether an entry may exist that describes its puts like this one: by kind (copy mode, rail or seat), bytes and blocks. If
+ * not, keys, which take a time that grows with the layouts, need not be made. */
+bool wisdom_may_know(const struct wisdom *wisdom, const struct wisdom_entry *puts);
 /* Replaces what was known. Neither allocates nor enters the kernel. */
 void wisdom_add(struct wisdom *wisdom, const struct wisdom_entry *entry);
 
 /* The path of the file: TCA_WISDOM, else $XDG_CACHE_HOME/tca/wisdom, else ~/.cache/tca/wisdom. 0;
  * -ENOENT: none is wanted, or there is no home; -EINVAL or -ENAMETOOLONG, with an error text. */
 int wisdom_path(char path[WISDOM_PATH_BYTES]);
+
+/* Call for each entry that was put into the table otherwise than by wisdom_add(). */
+void wisdom_describe(struct wisdom *wisdom, const struct wisdom_entry *entry);
 
 /* Reads a file into an empty wisdom. 0, also without a file; or, with a static text in *ret_why,
  * -EPERM: another user owns it or could write to it; -EINVAL: it is damaged; another error of

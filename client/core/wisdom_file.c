@@ -117,8 +117,10 @@ static int read_entries(int fd, off_t file_bytes, struct wisdom *wisdom)
         if (memcmp(sum, file->header.sum, sizeof sum) != 0)
             r = -EINVAL;
     }
-    for (uint32_t i = 0; r == 0 && i < wisdom->count; i++)
+    for (uint32_t i = 0; r == 0 && i < wisdom->count; i++) {
         r = is_sound(&wisdom->entries[i]) ? 0 : -EINVAL;
+        wisdom_describe(wisdom, &wisdom->entries[i]);
+    }
     free(file);
     return r;
 }
@@ -150,6 +152,7 @@ int wisdom_read(const char *path, struct wisdom *wisdom, const char **ret_why)
     int fd = open_own(path, &status, ret_why);
     wisdom->count = 0;
     wisdom->added = 0;
+    memset(wisdom->described, 0, sizeof wisdom->described);
     if (fd < 0)
         return fd == -ENOENT ? 0 : fd;
     int r = read_entries(fd, status.st_size, wisdom);

@@ -28,6 +28,16 @@ static bool may_try(const struct tca_plan *plan, enum tca_seat seat)
            !(plan->flags & (TCA_PLAN_REPEAT | TCA_PLAN_PREFER));
 }
 
+/* Made when it is needed: where there is nothing to try, it never is. */
+static const uint64_t *key_of(const struct tca_plan *plan, uint32_t chain)
+{
+    struct rail_trial *trial = plan->rail_trial;
+    if (!(trial->keyed & 1ull << chain))
+        rail_trial_key(plan, chain, trial->keys[chain]);
+    trial->keyed |= 1ull << chain;
+    return trial->keys[chain];
+}
+
 bool trial_rails_known(struct tca_plan *plan, enum tca_seat seat,
                        struct trial_rails_known *ret_known)
 {
@@ -37,9 +47,10 @@ bool trial_rails_known(struct tca_plan *plan, enum tca_seat seat,
         !(plan->rail_trial = calloc(1, sizeof *plan->rail_trial)))
         return false;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
-        uint64_t *key = plan->rail_trial->keys[i];
-        rail_trial_key(plan, i, key);
-        const struct wisdom_entry *entry = wisdom_find(wisdom, key, 0);
+        struct wisdom_entry puts = {.rail = "?"};
+        trial_describe_puts(plan, plan->chain_first[i], plan_chain_end(plan, i), &puts);
+        const struct wisdom_entry *entry =
+            wisdom_may_know(wisdom, &puts) ? wisdom_find(wisdom, key_of(plan, i), 0) : NULL;
         ret_known->rails[i] = (char *)(entry ? entry->rail : "");
     }
     return true;
@@ -62,6 +73,7 @@ static void show(const struct tca_plan *plan, uint32_t number)
 
 /* ---- sorting into kinds ---- */
 
+/* Both have been keyed. */
 static bool is_of_kind(const struct rail_trial *trial, uint32_t chain, const struct rail_kind *kind)
 {
     return trial->rails[chain] == trial->rails[kind->first] &&
@@ -90,6 +102,7 @@ static void find_kinds(struct tca_plan *plan)
         uint32_t at = 0;
         if (trial->rails[i] == 0)
             continue;
+        key_of(plan, i);
         while (at < trial->kind_count && !is_of_kind(trial, i, &trial->kinds[at]))
             at++;
         if (at == trial->kind_count && at < TRIAL_KINDS_MAX)

@@ -37,7 +37,8 @@ struct rail_trial {
     struct tune tune;
     struct rail_kind kinds[TRIAL_KINDS_MAX]; /* chains of further kinds stay where they are */
     /* by chain */
-    uint64_t keys[PLAN_CHAINS_MAX][2]; /* in wisdom */
+    uint64_t keys[PLAN_CHAINS_MAX][2]; /* in wisdom, if made: */
+    uint64_t keyed;                    /* one bit each */
     uint32_t bound[PLAN_CHAINS_MAX];   /* rail, as tcad said last */
     uint32_t usual[PLAN_CHAINS_MAX];   /* of the commit */
     uint32_t rails[PLAN_CHAINS_MAX];   /* to try, one bit each */

@@ -48,6 +48,7 @@ struct seat_trial {
     uint32_t starts, late;
     uint64_t ended_ns, held_ns; /* the block; SEAT_HOLDS since */
     uint32_t rails[CANDIDATES]; /* tcad's is known once it has bound the chains */
+    bool keyed;                 /* the key was made */
     uint64_t key[2];
     struct tune tune;
 };
@@ -70,27 +71,40 @@ static bool may_try(const struct tca_plan *plan, enum tca_seat seat)
            !(plan->flags & (TCA_PLAN_REPEAT | TCA_PLAN_PREFER)) && leads_to_another_node(plan);
 }
 
-static void make_key(const struct tca_plan *plan, uint64_t ret_key[2])
+/* Made when it is needed: most plans have nothing to try. */
+static const uint64_t *key_of(const struct tca_plan *plan)
 {
+    struct seat_trial *trial = plan->seat_trial;
     uint64_t chain[2];
-    wisdom_seed(ret_key);
-    trial_mix(ret_key, "seat", 4);
+    if (trial->keyed)
+        return trial->key;
+    trial->keyed = true;
+    wisdom_seed(trial->key);
+    trial_mix(trial->key, "seat", 4);
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         rail_trial_key(plan, i, chain);
-        trial_mix(ret_key, chain, sizeof chain);
+        trial_mix(trial->key, chain, sizeof chain);
     }
+    return trial->key;
+}
+
+/* NULL: no earlier trial has found its seat. */
+static const struct wisdom_entry *look_up(const struct tca_plan *plan)
+{
+    const struct wisdom *wisdom = plan->session->wisdom;
+    struct wisdom_entry puts = {.rail = "?", .seat = SEAT_CLIENT};
+    trial_describe_puts(plan, 0, plan->step_count, &puts);
+    return wisdom_may_know(wisdom, &puts) ? wisdom_find(wisdom, key_of(plan), 0) : NULL;
 }
 
 bool trial_seat_known(struct tca_plan *plan, enum tca_seat seat, enum seat *ret_found)
 {
-    struct wisdom *wisdom;
     trial_seat_end(plan); /* of an earlier commit that has failed */
     *ret_found = SEAT_NONE;
-    if (!may_try(plan, seat) || !(wisdom = trial_wisdom(plan->session)) ||
+    if (!may_try(plan, seat) || !trial_wisdom(plan->session) ||
         !(plan->seat_trial = calloc(1, sizeof *plan->seat_trial)))
         return false;
-    make_key(plan, plan->seat_trial->key);
-    const struct wisdom_entry *entry = wisdom_find(wisdom, plan->seat_trial->key, 0);
+    const struct wisdom_entry *entry = look_up(plan);
     *ret_found = entry ? (enum seat)entry->seat : SEAT_NONE;
     return true;
 }
@@ -106,7 +120,8 @@ static void note(struct tca_plan *plan)
 {
     const struct seat_trial *trial = plan->seat_trial;
     const unsigned choice = candidate_of(trial->next);
-    struct wisdom_entry entry = {.key = {trial->key[0], trial->key[1]},
+    const uint64_t *key = key_of(plan);
+    struct wisdom_entry entry = {.key = {key[0], key[1]},
                                  .ns = tune_quartile_ns(&trial->tune, choice),
                                  .seat = (uint8_t)trial->next,
                                  .way = WAY_NONE};
@@ -292,9 +307,9 @@ void trial_seat_begin(struct tca_plan *plan, const Tca__PlanCommitted *committed
     struct seat_trial *trial = plan->seat_trial;
     if (!trial)
         return;
-    const struct wisdom_entry *entry = wisdom_find(plan->session->wisdom, trial->key, 0);
+    const struct wisdom_entry *entry;
     if (!committed->seats || !is_direct(plan) || plan->session->settings.tune == TUNE_FROZEN ||
-        (entry && entry->seat == SEAT_CLIENT)) {
+        ((entry = look_up(plan)) && entry->seat == SEAT_CLIENT)) {
         trial_seat_end(plan);
         return;
     }

@@ -10,6 +10,7 @@
 #include "client/layout/layout.h"
 #include "client/plan/plan.h"
 #include "client/plan/trial_rails.h"
+#include "proto/siphash.h"
 
 enum {
     SHM = 1,
@@ -51,6 +52,17 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
     *time = (struct timespec){.tv_sec = (time_t)(now_ns / 1000000000),
                               .tv_nsec = (long)(now_ns % 1000000000)};
     return 0;
+}
+
+static unsigned hashes;
+void __real_siphash_128(const uint64_t key[2], const void *data, size_t bytes,
+                        uint64_t ret_hash[2]);
+void __wrap_siphash_128(const uint64_t key[2], const void *data, size_t bytes,
+                        uint64_t ret_hash[2]);
+void __wrap_siphash_128(const uint64_t key[2], const void *data, size_t bytes, uint64_t ret_hash[2])
+{
+    hashes++;
+    __real_siphash_128(key, data, bytes, ret_hash);
 }
 
 bool __wrap_control_tell(const struct control *control, const Tca__Message *message);
@@ -256,6 +268,33 @@ Test(trial_rails, one_rail_is_no_choice)
     cr_expect(!tries() && plan.pace == PACE_SUBMITS);
     starts(100);
     cr_expect_eq(tcad.requests, 0);
+}
+
+/* Layouts can be long. */
+Test(trial_rails, without_a_choice_no_layout_is_hashed)
+{
+    begin(0);
+    cr_expect_eq(hashes, 0);
+    start_ns[B] = 10000;
+    begin(BITS(A) | BITS(B));
+    cr_expect_gt(hashes, 0);
+    settle();
+    struct tca_layout *other;
+    cr_assert_eq(tca_layout_contiguous(70000, &other), 0);
+    prepare(1);
+    steps[0].put.source_layout = steps[0].put.target_layout = other;
+    hashes = 0;
+    cr_assert(trial_rails_known(&plan, TCA_SEAT_ANY, &known));
+    commit(0);
+    starts(100);
+    cr_expect_eq(hashes, 0, "nothing is known about puts of this size");
+    cr_expect_str_empty(known.rails[0]);
+    tcad.rails[0] = BITS(A) | BITS(B); /* a rail has come */
+    send_event(&plan, 0);
+    settle();
+    cr_expect_eq(tcad.bound[0], B);
+    trial_rails_end(&plan);
+    tca_layout_free(other);
 }
 
 Test(trial_rails, who_may_not_try)

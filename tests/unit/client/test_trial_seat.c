@@ -13,6 +13,7 @@
 #include "client/plan/plan.h"
 #include "client/plan/trial_seat.h"
 #include "proto/handle.h"
+#include "proto/siphash.h"
 
 enum {
     SHM = 1,
@@ -43,6 +44,17 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
     *time = (struct timespec){.tv_sec = (time_t)(now_ns / 1000000000),
                               .tv_nsec = (long)(now_ns % 1000000000)};
     return 0;
+}
+
+static unsigned hashes;
+void __real_siphash_128(const uint64_t key[2], const void *data, size_t bytes,
+                        uint64_t ret_hash[2]);
+void __wrap_siphash_128(const uint64_t key[2], const void *data, size_t bytes,
+                        uint64_t ret_hash[2]);
+void __wrap_siphash_128(const uint64_t key[2], const void *data, size_t bytes, uint64_t ret_hash[2])
+{
+    hashes++;
+    __real_siphash_128(key, data, bytes, ret_hash);
 }
 
 bool __wrap_control_tell(const struct control *control, const Tca__Message *message);
@@ -382,6 +394,25 @@ Test(trial_seat, messages_that_cannot_be_sent)
     start();
     cr_assert_eq(asked[SEAT_DAEMON], 1);
     settle();
+}
+
+/* Layouts can be long, and data that is not worth a trial is what most plans move. */
+Test(trial_seat, without_a_choice_no_layout_is_hashed)
+{
+    struct tca_layout *longer;
+    known(TCA_SEAT_ANY);
+    commit_with(false);
+    cr_assert_eq(hashes, 0);
+    begin();
+    settle();
+    hashes = 0;
+    cr_assert_eq(tca_layout_contiguous(100008, &longer), 0);
+    steps[0].put.source_layout = steps[0].put.target_layout = longer;
+    cr_assert_eq(known(TCA_SEAT_ANY), SEAT_NONE);
+    cr_assert_eq(hashes, 0, "nothing is known about puts of this size");
+    steps[0].put.source_layout = steps[0].put.target_layout = layout;
+    cr_assert_eq(known(TCA_SEAT_ANY), SEAT_CLIENT);
+    tca_layout_free(longer);
 }
 
 Test(trial_seat, who_does_not_try)

@@ -67,8 +67,11 @@ Test(wisdom, comes_back)
         add(wisdom, i);
     cr_assert(wisdom_write(path, wisdom) == 0);
     cr_assert(wisdom_read(path, other, &why) == 0 && other->count == 20);
-    for (uint64_t i = 0; i < 20; i++)
-        cr_assert(knows(other, i));
+    for (uint64_t i = 0; i < 20; i++) {
+        const struct wisdom_entry like = entry_of(i), longer = entry_of(i + 20);
+        cr_assert(knows(other, i) && wisdom_may_know(other, &like));
+        cr_assert(!wisdom_may_know(other, &longer));
+    }
     struct stat status;
     cr_assert(stat(path, &status) == 0 && (status.st_mode & 07777) == 0600);
 }
