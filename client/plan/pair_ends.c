@@ -1,10 +1,12 @@
-/* Pairs that end: the driver loses the connection, or tcad reports an end. Plans that put over them break. */
+/* Pairs that end: the driver loses the connection, or tcad reports an end. Plans that put over them break, unless tcad
+ * puts for them now. */
 #include <errno.h>
 
 #include "client/core/session.h"
 #include "client/plan/pair_internal.h"
 #include "client/plan/plan.h"
 #include "client/plan/progress.h"
+#include "client/plan/trial_seat.h"
 
 /* ---- plans ---- */
 
@@ -27,7 +29,7 @@ bool pair_is_used(const struct tca *session, const struct pair *pair)
 void pair_break_plans(struct tca *session, const struct pair *pair, bool lossy, const char *text)
 {
     for (struct tca_plan *plan = session->plans; plan; plan = plan->next) {
-        if (!puts_over(plan, pair))
+        if (!puts_over(plan, pair) || trial_seat_goes_on(plan, pair->error))
             continue;
         plan->lossy |= lossy;
         plan_break(plan, pair->error, text);

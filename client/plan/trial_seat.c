@@ -1,5 +1,6 @@
 #include "client/plan/trial_seat.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,7 @@ struct seat_trial {
     enum seat seat, next; /* of the last start, and of the next one */
     bool arrived;         /* SEAT_HOLDS, in tcad's seat */
     uint64_t flush_ns;
+    int lost; /* a connection has ended with this: the client's seat is none any more */
     /* of the last request to tcad, and whether it could not be sent */
     enum seat asked;
     bool found, unsent;
@@ -335,6 +337,22 @@ static void lose_seat(struct tca_plan *plan)
         return;
     trial->next = SEAT_CLIENT;
     set_tries(plan, true); /* until the next start */
+    if (trial->lost)
+        plan_break(plan, trial->lost, "tcad lost the rail to its receiver, and so did the process");
+}
+
+/* tcad has the chains if the next start is to run there, and its data cannot overtake any other: that has arrived. */
+bool trial_seat_goes_on(struct tca_plan *plan, int error)
+{
+    struct seat_trial *trial = plan->seat_trial;
+    if (!trial || error == -EOWNERDEAD || error == -EHOSTDOWN ||
+        (trial->next != SEAT_DAEMON && (trial->seat != SEAT_DAEMON || trial->state == SEAT_OVER)))
+        return false;
+    trial->next = SEAT_DAEMON;
+    trial->lost = error;
+    if (trial->state != SEAT_OVER)
+        end(plan, false);
+    return true;
 }
 
 void trial_seat_moved(struct tca_plan *plan, const Tca__Event *event)

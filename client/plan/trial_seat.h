@@ -39,5 +39,8 @@ bool trial_seat_arrived(struct tca_plan *plan);
 void trial_seat_late(struct tca_plan *plan);
 /* The event PLAN_MOVED. */
 void trial_seat_moved(struct tca_plan *plan, const Tca__Event *event);
+/* A connection that the plan can put over has ended with this error: whether it goes on in tcad's seat, where all its starts
+ * run from now on. */
+bool trial_seat_goes_on(struct tca_plan *plan, int error);
 /* Frees plan->seat_trial, after which the plan stays in its seat; NULL is a no-op. */
 void trial_seat_end(struct tca_plan *plan);

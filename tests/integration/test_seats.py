@@ -13,7 +13,7 @@ import tempfile
 
 import harness
 from actors import Failed
-from connections import connections_of, cut_off, finish, rail_port, reset, sockets_of
+from connections import connections_of, cut_off, finish, garble, rail_port, reset, sockets_of
 from harness import Stream, until
 
 ENOUGH = 4000  # starts: trials take some hundred
@@ -264,6 +264,41 @@ class Seats(harness.Case):
                     for _ in range(7):
                         self.assertTrue(start())
                 until(lambda: start() and not pair[0].receipt(self.plan)["trying"], "the trial has ended")
+
+    def gives_up_the_pair(self, cluster, pair):
+        for each in self.own_connections(pair[1]):
+            garble(each)
+        plan, = (plan["id"] for plan in cluster[0].plans() if plan["name"] == "stream")
+        until(lambda: cluster[0].tcactl("plan", plan)["chains"][0]["steps"][0]["pair"]["ended"], "both know that it is no good")
+
+    def test_the_pair_is_given_up(self):
+        """A plan in tcad's seat goes on there, also if it was still trying, until the daemons lose their rail, too."""
+        for settled in (False, True):
+            with self.subTest(settled=settled):
+                cluster, pair = self.two()
+                stream = Stream(*pair, shape=str(SIZE), ack_seat="daemon", ack_rail="tcp")
+                self.slow_down(cluster, pair, "client")
+                if settled:
+                    self.settles(stream)
+                self.assertEqual(stream.run(1), 1)
+                while pair[0].receipt(stream.plan)["seat"] != "daemon":
+                    self.assertEqual(stream.run(BATCH), BATCH)
+                self.assertEqual(pair[0].receipt(stream.plan)["trying"], 0 if settled else 1)
+                self.gives_up_the_pair(cluster, pair)
+                self.assertEqual(stream.run(100), 100)
+                receipt = pair[0].receipt(stream.plan)
+                self.assertEqual((receipt["seat"], receipt["trying"]), ("daemon", 0))
+        with cut_off(cluster.nodes, "tcp"):
+            until(lambda: self.is_broken(pair[0], stream.plan), "the plan breaks")
+
+    @staticmethod
+    def is_broken(sender, plan):
+        try:
+            sender.ask(f"start {plan}")
+            sender.ask(f"wait {plan} -1")
+        except Failed as failed:
+            return "cannot be started any more" in failed.text
+        return False
 
     def test_a_daemon_is_stopped(self):
         for seat in ("client", "daemon"):

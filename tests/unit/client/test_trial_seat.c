@@ -337,6 +337,40 @@ Test(trial_seat, tcad_loses_the_rail_after_the_trial)
     cr_assert_eq(plan.pace, PACE_HERE);
 }
 
+Test(trial_seat, the_connection_ends_while_tcad_puts)
+{
+    begin();
+    for (unsigned i = 0; i < STARTS_MAX && run[SEAT_DAEMON] < 3; i++)
+        start();
+    const unsigned before = run[SEAT_CLIENT];
+    cr_assert_not(trial_seat_goes_on(&plan, -EOWNERDEAD), "tcad cannot put there either");
+    cr_assert(trial_seat_goes_on(&plan, -ENETDOWN));
+    for (unsigned i = 0; i < 100; i++)
+        start();
+    cr_assert_not(tries());
+    cr_assert_not(found);
+    cr_assert_eq(run[SEAT_CLIENT], before);
+    cr_assert_eq(plan.broken, 0);
+    moved(SEAT_CLIENT);
+    cr_assert_eq(plan.broken, -ENETDOWN, "then nobody can");
+}
+
+Test(trial_seat, the_connection_ends_after_the_trial)
+{
+    for (enum seat fast = SEAT_CLIENT; fast <= SEAT_DAEMON; fast++) {
+        prepare(&plan);
+        session.wisdom->count = session.wisdom->added = 0;
+        start_ns[fast] = 20000;
+        start_ns[fast == SEAT_CLIENT ? SEAT_DAEMON : SEAT_CLIENT] = 30000;
+        begin();
+        cr_assert_not(trial_seat_goes_on(&plan, -ENETDOWN), "not before the trial");
+        settle();
+        cr_assert_eq(trial_seat_goes_on(&plan, -ENETDOWN), fast == SEAT_DAEMON);
+        joined = false;
+        trial_seat_end(&plan);
+    }
+}
+
 /* The receiver is stopped: the starts are complete nevertheless, and after some the trial is given up. */
 Test(trial_seat, data_that_never_arrives)
 {
