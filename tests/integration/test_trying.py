@@ -11,6 +11,7 @@ import tempfile
 
 import harness
 from actors import Failed
+from boards import Ring
 from connections import connections_of, cut_off, rail_port
 from harness import until
 
@@ -29,11 +30,11 @@ class Trying(harness.Case):
         return cluster, cluster.group([0, 1], name=name, **environment)
 
     @staticmethod
-    def slow_down(cluster, pair, rail, bytes_per_s=10_000_000):
+    def slow_down(cluster, pair, rail, bytes_per_s=10_000_000, rails=(ONE, OTHER)):
         """The rail's connections, which begin to exist when a plan needs them."""
         sender, receiver = pair
         source, target = sender.alloc(64), receiver.alloc(64)
-        for name in (ONE, OTHER):
+        for name in rails:
             plan = sender.plan(f"put {source} 0 64 {receiver.handle(target)} 0 64", name="first", rail=name, landed=True)
             sender.ask(f"start {plan}")
             sender.ask(f"wait {plan} -1")
@@ -82,6 +83,47 @@ class Trying(harness.Case):
                 self.assertEqual(stream.run(100), 100)
                 self.assertEqual(self.counter(cluster[0], "tcad_plans_tried"), moves)
                 self.assertEqual(pair[0].receipt(stream.plan)["name"], fast)
+
+    def check_drivers(self, cluster, slow, fast):
+        """Rails of two drivers."""
+        pair = cluster.group([0, 1], name=fast)
+        stream = harness.Stream(*pair, shape="2000x24x48", target_shape="48000", ack_seat="daemon")
+        self.assertEqual(stream.run(1), 1)
+        self.assertEqual(pair[0].receipt(stream.plan)["trying"], 1)
+        self.slow_down(cluster, pair, slow, rails=(slow, fast))
+        self.assertEqual(self.settles(stream), fast)
+        tried = self.candidates(cluster[0])
+        self.assertEqual(tried[fast]["why"], "fastest by trial")
+        self.assertTrue(tried[fast]["blocks"] > 0 and tried[slow]["blocks"] > 0, tried)
+        self.assertEqual(stream.run(50), 50)
+        return pair
+
+    def test_ofi_and_tcp(self):
+        for slow in ("ofi", "tcp"):
+            with self.subTest(slow=slow):
+                cluster = self.cluster(2, options={"rails.enable": "shm tcp ofi", "rails.ofi_unprotected": "yes",
+                                                   "rails.tcp_security": "plain"})
+                names = {rail["driver"]: rail["rail"] for rail in cluster[0].tcactl("status")["rails"]}
+                self.check_drivers(cluster, names.pop(slow), next(names[other] for other in ("ofi", "tcp") if other in names))
+
+    def test_boards_and_tcp(self):
+        """Also when a cable is pulled, which leaves nothing to try, and plugged in again."""
+        cluster = Ring(2, {"rails.enable": "shm peach2 tcp", "rails.tcp_security": "plain", "rails.return_after": "200ms"})
+        self.addCleanup(self.take_down, cluster)
+        cluster.up()
+        pair = self.check_drivers(cluster, ONE, "peach2:0")
+        source, target = (actor.alloc(SIZE) for actor in pair)
+        plan = pair[0].plan(f"put {source} 0 {SIZE} {pair[1].handle(target)} 0 {SIZE}", "notify 1 0")
+        seeds = itertools.cycle(range(1, 250))
+
+        def start():
+            return self.start(plan, pair, next(seeds), target, source), pair[0].receipt(plan)["trying"]
+
+        until(lambda: start() == ("peach2:0", 0), "the trial has ended")
+        cluster.hand("unplug", 0, "E", "W")
+        until(lambda: start() == (ONE, 0), "the plan goes on over the other rail")
+        cluster.hand("plug", 0, "E", "W")
+        until(lambda: start() == ("peach2:0", 0), "it goes back to what it has found")
 
     def test_a_rail_that_buffers(self):
         """Starts complete when their data is on its way, and nobody answers: the rail on which it arrives soon is the better one."""
