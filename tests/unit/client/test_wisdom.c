@@ -201,6 +201,15 @@ Test(wisdom, impossible_entries_are_refused)
         {.bytes = 0, .way = WAY_PUSH},
         {.bytes = 1, .way = WAY_PUSH, .ns = -1},
         {.bytes = 1, .way = WAY_PUSH, .ns = __builtin_nanf("")},
+        {.bytes = 1, .way = WAY_PUSH, .seat = SEAT_CLIENT},
+        {.bytes = 1, .seat = SEAT_CLIENT},
+        {.bytes = 1, .rail = "tcp:lo", .seat = SEAT_COUNT},
+        {.bytes = 1, .rail = "tcp:lo", .way = WAY_PUSH},
+        {.bytes = 1, .rail = "tcp:lo", .stream = 1},
+        {.bytes = 1, .rail = "tcp:lo", .piece_bytes = 1},
+        {.bytes = 1, .rail = "tcp lo"},
+        {.bytes = 1, .rail = "tcp\033[2J"},
+        {.bytes = 1, .rail = "a-name-of-32-bytes-without-a-NUL"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         wisdom->count = wisdom->added = 0;
@@ -209,6 +218,10 @@ Test(wisdom, impossible_entries_are_refused)
         cr_assert(wisdom_write(path, wisdom) == 0);
         cr_assert(is_refused(-EINVAL), "%zu", i);
     }
+    const struct wisdom_entry good = {.bytes = 1, .rail = "tcp:lo", .seat = SEAT_CLIENT};
+    wisdom->count = wisdom->added = 0;
+    wisdom_add(wisdom, &good);
+    cr_assert(wisdom_write(path, wisdom) == 0 && wisdom_read(path, other, &why) == 0);
 }
 
 Test(wisdom, random_files)
