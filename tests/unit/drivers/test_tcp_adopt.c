@@ -4,6 +4,7 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,6 +205,45 @@ Test(tcp_adopt, cut_in_clear)
 Test(tcp_adopt, cut_in_tls)
 {
     check_cuts(right);
+}
+
+/* ---- memory ---- */
+
+static size_t allocated(void)
+{
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+/* What a connection takes in each process, both directions used, is what limits.pairs_per_session in tcad.conf(5) says. */
+static void check_memory(const uint8_t *secret, size_t said_bytes)
+{
+    enum { PUTS_BYTES = 16 << 10 }; /* and landings */
+    struct pair pair, back, first;
+    pair_open(&first, 1); /* and what an instance makes once */
+    join(&first, secret);
+    run(&first, 1);
+    const size_t before = allocated();
+    pair_open(&pair, 2);
+    pair_open_back(&back, &pair, 2);
+    join(&pair, secret);
+    run(&pair, 2);
+    run(&back, 3);
+    const size_t each = (allocated() - before) / 2;
+    cr_assert_leq(each, said_bytes + PUTS_BYTES, "%zu bytes", each);
+    direction_close(&back);
+    pair_close(&pair);
+    pair_close(&first);
+}
+
+Test(tcp_adopt, memory_in_clear)
+{
+    check_memory(NULL, 900000);
+}
+
+Test(tcp_adopt, memory_in_tls)
+{
+    check_memory(right, 1200000);
 }
 
 /* Puts that were copied have completed; the others fail, and the peer is reported. */
