@@ -183,6 +183,7 @@ void binding_end(struct binding *binding)
 
 void binding_unmake(struct binding *binding)
 {
+    pair_untold(binding->tcad, binding->pair);
     if (binding->ended) /* while it was being made */
         release(binding);
     else

@@ -90,8 +90,8 @@ struct binding {
 int bindings_new(struct tcad *tcad, struct bindings **ret_bindings);
 struct bindings *bindings_free(struct bindings *bindings);
 
-/* Frees the layouts and charges of bindings that were not made. */
-void binding_args_drop(struct binding_args *args, size_t count);
+/* Frees the layouts and charges of bindings that were not made, and ends pairs that were made for them. */
+void binding_args_drop(struct tcad *tcad, struct binding_args *args, size_t count);
 
 /* rail: an open one. */
 static inline struct binding_landing *binding_landing(struct binding *binding, unsigned rail)

@@ -359,9 +359,10 @@ static struct making *making_new(const struct tcad *tcad, size_t count)
     return making;
 }
 
-void binding_args_drop(struct binding_args *args, size_t count)
+void binding_args_drop(struct tcad *tcad, struct binding_args *args, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
+        pair_untold(tcad, args[i].pair);
         free(args[i].layout);
         charge_drop(&args[i].charge);
     }
@@ -383,7 +384,7 @@ int bindings_make(struct tcad *tcad, struct binding_args *args, size_t count, bi
 {
     struct making *making = making_new(tcad, count);
     if (!making) {
-        binding_args_drop(args, count);
+        binding_args_drop(tcad, args, count);
         return -ENOMEM;
     }
     making->tcad = tcad;

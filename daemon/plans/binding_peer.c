@@ -38,6 +38,7 @@ static void draft_pair(Tca__BoundPut *put, const struct binding *binding)
     put->generation = binding->generation;
     if (!pair)
         return;
+    pair->named = true;
     put->pair = pair->connection;
     put->secret =
         (ProtobufCBinaryData){pairs_secret_bytes(binding->tcad, pair->rail), pair->secret};
@@ -320,7 +321,7 @@ void bindings_requested(struct tcad *tcad, uint32_t node, uint32_t tag, const Tc
     }
     int r = check(&asked, bind, args, &count, text, sizeof text);
     if (r < 0) {
-        binding_args_drop(args, count);
+        binding_args_drop(tcad, args, count);
         reply_failure(&asked, count ? count - 1 : 0, r, text);
         return;
     }
@@ -328,7 +329,7 @@ void bindings_requested(struct tcad *tcad, uint32_t node, uint32_t tag, const Tc
     if (request)
         *request = asked;
     else
-        binding_args_drop(args, count);
+        binding_args_drop(tcad, args, count);
     if (!request || bindings_make(tcad, args, count, made, request) < 0) {
         free(request);
         reply_failure(&asked, 0, -ENOMEM, "no memory");

@@ -179,7 +179,8 @@ int pair_to(struct tcad *tcad, const struct session *from, uint32_t node, unsign
 {
     struct pair *named = pair_of_connection(tcad, bound->pair),
                 *pair = pair_with(tcad, from->id, node, bound->receiver);
-    struct pair values = {.id = bound->pair,
+    struct pair values = {.tcad = tcad,
+                          .id = bound->pair,
                           .connection = bound->pair,
                           .node = node,
                           .session = from->id,
@@ -195,5 +196,7 @@ int pair_to(struct tcad *tcad, const struct session *from, uint32_t node, unsign
         return settle(pair, bound, text, text_bytes);
     take_secret(&values, bound);
     int r = pair_new(tcad, &values, ret_pair, text, text_bytes);
+    if (r < 0)
+        pair_tell_other(&values, r); /* it expects this node to dial */
     return r < 0 ? r : dial(*ret_pair, text, text_bytes);
 }

@@ -36,6 +36,7 @@ struct pair {
     unsigned rail;
     bool encrypts;
     bool expected;     /* a connection, or the other process's offer */
+    bool named;        /* to the other node, which then dials */
     bool dials;        /* this node does */
     bool dialling;     /* now */
     bool asked;        /* the process for its offer, which has not come */
@@ -68,6 +69,8 @@ size_t pairs_secret_bytes(const struct tcad *tcad, unsigned rail);
 /* For the receiver: the pair with that process, made unless it exists. -EDQUOT, -ENOMEM. */
 int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct session *to,
               unsigned rail, struct pair **ret_pair, char *text, size_t text_bytes);
+/* A request for it has failed: ends the pair if it is expected in vain. */
+void pair_untold(struct tcad *tcad, uint64_t id);
 /* Whether the kernel encrypts what this node's process sends. */
 bool pair_by_kernel(const struct pair *pair);
 /* The process that a binding to a pair is for; NULL: it has ended. */

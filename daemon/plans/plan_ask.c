@@ -110,7 +110,7 @@ static int ask_here(struct request *request)
     for (uint32_t i = 0; i < request->count; i++) {
         if ((r = fill_args(plan, unit_of(request, i), &args[i])) == 0)
             continue;
-        binding_args_drop(args, i + 1);
+        binding_args_drop(plan->tcad, args, i + 1);
         return r;
     }
     r = bindings_make(plan->tcad, args, request->count, bound_here, request);

@@ -503,6 +503,17 @@ class Pairs(OverARail, harness.Case):
         with self.refused("-ENETDOWN", "only over rails of the drivers tcp and hca"):
             stream.sender.plan(f"put {stream.source} 0 8 {stream.receiver.handle(stream.target)} 0 8", seat="client")
 
+    def test_refused_beside_what_is_possible(self):
+        """The node that refuses a request does not wait for a connection that the other one was not told of."""
+        cluster = self.pair()
+        low, high = cluster.group([0, 1])
+        source, target, there = high.alloc(4096), low.alloc(4096), low.attach(4096)
+        with self.refused("-EOPNOTSUPP", "attached"):
+            high.plan(f"put {source} 0 8 {low.handle(target)} 0 8", f"put {source} 0 8 {low.handle(there)} 0 8", seat="client")
+        plan, _, _ = low.put_plan(high, "4096", "notify 1 0", seat="client")
+        low.run(plan)
+        high.ask("notified_wait 0 0 -2")
+
 
 if __name__ == "__main__":
     harness.main()
