@@ -5,6 +5,7 @@
 
 #include "client/coll/coll.h"
 #include "client/core/error.h"
+#include "client/core/seats.h"
 
 struct builder {
     struct tca_coll *coll;
@@ -212,13 +213,37 @@ static int build_ways(struct tca_coll *coll, const struct coll_head *heads,
     return r;
 }
 
+static bool leaves_node(const struct tca_coll *coll)
+{
+    const uint32_t *nodes = coll->shape.places.nodes;
+
+    for (uint32_t c = 0; c < coll->program.chain_count; c++)
+        for (uint32_t i = 0; i < coll->program.chains[c].count; i++)
+            if (nodes[coll->program.chains[c].steps[i].peer] != nodes[coll->program.rank])
+                return true;
+    return false;
+}
+
+/* The plans of an operation notify the same slots, so that those to one rank must arrive in the order in
+ * which they were started: between nodes, they must be in one seat. Without a request, this process
+ * would run those without waits. */
+static struct tca_plan_args ordered(const struct tca_coll *coll, const struct tca_plan_args *args)
+{
+    struct tca_plan_args result = *args;
+
+    if (session_seat(coll->session, args) == TCA_SEAT_ANY && leaves_node(coll))
+        result.seat = TCA_SEAT_DAEMON;
+    return result;
+}
+
 int coll_build(struct tca_coll *coll, const struct coll_head *heads,
                const struct tca_plan_args *args)
 {
-    int r = coll_leaf_make(coll, heads, args);
+    const struct tca_plan_args in_order = ordered(coll, args);
+    int r = coll_leaf_make(coll, heads, &in_order);
 
     coll->quick = coll->leaf.credit;
     if (r >= 0 && !coll->leaf.credit)
-        r = build_ways(coll, heads, args);
-    return r >= 0 && coll->program.ways == COLL_WAYS ? lend(coll, heads, args) : r;
+        r = build_ways(coll, heads, &in_order);
+    return r >= 0 && coll->program.ways == COLL_WAYS ? lend(coll, heads, &in_order) : r;
 }

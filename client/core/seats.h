@@ -15,9 +15,8 @@ bool plan_copies_here(const struct tca_plan *plan);
  * completed. */
 bool plan_puts_in_order(struct tca_plan *plan);
 
-/* Whether plans of these arguments may be run by this process, also between nodes: the daemon's seat is
- * not requested. */
-bool session_may_seat_client(const struct tca *session, const struct tca_plan_args *args);
+/* The seat that plans of these arguments request: their own, or that of the session's settings. */
+enum tca_seat session_seat(const struct tca *session, const struct tca_plan_args *args);
 
 /* As tca_start() and then tca_test(), which finds out only whether the start completed at once. */
 int plan_start_and_test(struct tca_plan *plan);

@@ -35,12 +35,13 @@ extern "C" {
  * `out`; the program may use and change both before and after. Where `in` may be NULL, the
  * operation is done in place: `out` holds the rank's own data at the start.
  *
- * The steps of an operation are a plan. In the daemon's seat (TCA_SEAT_DAEMON), data that arrives
- * releases the steps that send it on, while the program computes. In the client's seat, data moves
- * in the calls of tca_coll_start(), tca_coll_test() and tca_coll_wait(); there, a rank that only
- * receives a short broadcast, from a rank of its node, copies it without a plan. Reductions with a
- * function of the program always need these calls, for this or another operation of the session,
- * unless a thread of the library makes them (struct tca_coll_args).
+ * The steps of an operation are a plan. In the daemon's seat (TCA_SEAT_DAEMON, and without a
+ * request where a rank sends to other nodes), data that arrives releases the steps that send it on,
+ * while the program computes. In the client's seat, data moves in the calls of tca_coll_start(),
+ * tca_coll_test() and tca_coll_wait(); there, a rank that only receives a short broadcast, from a
+ * rank of its node, copies it without a plan. Reductions with a function of the program always need
+ * these calls, for this or another operation of the session, unless a thread of the library makes
+ * them (struct tca_coll_args).
  *
  * An operation fails with -EOWNERDEAD or -EHOSTDOWN when any process of the group ends, not only a
  * direct partner: tca_coll_wait() checks for this about once in a second, and tca_coll_test() from

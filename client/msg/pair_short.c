@@ -51,7 +51,7 @@ static int make_place(struct tca_msg_request *request, uint64_t place)
 static bool may_be_short(const struct tca_msg_request *request)
 {
     return request->peer->near ||
-           session_may_seat_client(request->msg->session, &request->msg->args);
+           session_seat(request->msg->session, &request->msg->args) != TCA_SEAT_DAEMON;
 }
 
 /* Keeps the request's plan if what it puts arrives in order. */

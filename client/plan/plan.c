@@ -80,7 +80,7 @@ int tca_plan_new(struct tca *session, const struct tca_plan_args *args, struct t
         strcpy(plan->rail, session->settings.rail); /* TCA_RAIL is a requirement */
         plan->flags &= ~(uint32_t)TCA_PLAN_PREFER;
     }
-    plan->seat = args->seat != TCA_SEAT_ANY ? args->seat : session->settings.seat;
+    plan->seat = session_seat(session, args);
     if (plan->flags & TCA_PLAN_REPEAT && plan->seat == TCA_SEAT_ANY)
         plan->seat = TCA_SEAT_DAEMON;
     plan->begin_chain = true;
@@ -274,9 +274,9 @@ bool plan_puts_in_order(struct tca_plan *plan)
     return plan->daemon_count == 0;
 }
 
-bool session_may_seat_client(const struct tca *session, const struct tca_plan_args *args)
+enum tca_seat session_seat(const struct tca *session, const struct tca_plan_args *args)
 {
-    return (args->seat != TCA_SEAT_ANY ? args->seat : session->settings.seat) != TCA_SEAT_DAEMON;
+    return args->seat != TCA_SEAT_ANY ? args->seat : session->settings.seat;
 }
 
 void plan_destroy(struct tca_plan *plan)
