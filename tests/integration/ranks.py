@@ -21,6 +21,13 @@ def any_places(nodes=16, ranks_max=16):
     return places
 
 
+def several_each(nodes, ranks):
+    """The nodes of ranks: at least one on each node, in random order."""
+    places = list(range(nodes)) + RANDOM.choices(range(nodes), k=ranks - nodes)
+    RANDOM.shuffle(places)
+    return places
+
+
 class Ranks(harness.Case):
     group = "ranks"
 

@@ -7,7 +7,7 @@ import signal
 
 import boards
 import harness
-from ranks import DEADLINE_S, SEED, Ranks, any_places
+from ranks import DEADLINE_S, RANDOM, SEED, Ranks, any_places, several_each
 
 ROUNDS, STARTS = 3, 5
 
@@ -36,16 +36,33 @@ class Coll(Ranks):
                 self.coll(cluster, [0] * ranks, TCA_SEAT="daemon")
 
     def test_several_nodes(self):
-        cluster = self.cluster(4, subclusters=2)
-        for places, rail in (([0, 1], "tcp"), ([0, 0, 1, 1, 2, 3], "ofi"), ([0, 1, 2, 3], "tcp")):
-            with self.subTest(places=places, rail=rail):
-                self.coll(cluster, places, PREFER=rail)
+        """Also with a rank that dies, between nodes that only one rail connects."""
+        for rail, others in (("tcp", ({"TCA_SEAT": "daemon"}, {"THREAD": "1"})), ("ofi", ())):
+            cluster = self.cluster(4, subclusters=2, options={"rails.enable": f"shm {rail}"})
+            for places in ([0, 1], [0, 0, 1, 1, 2, 3]):
+                with self.subTest(places=places, rail=rail):
+                    self.coll(cluster, places)
+            for environment in ({}, *others):
+                with self.subTest(rail=rail):
+                    self.one_dies(cluster, several_each(4, 8), **environment)
+
+    def one_dies(self, cluster, places, **environment):
+        victim = RANDOM.randrange(len(places))
+        with self.subTest(places=places, victim=victim, environment=environment, seed=SEED):
+            self.coll(cluster, places, rounds=1, victim=victim, **environment)
 
     def test_sixteen_nodes(self):
-        cluster = self.cluster(16, subclusters=4)
+        cluster = self.cluster(16, subclusters=4, options={"rails.enable": RANDOM.choice(("shm tcp", "shm tcp ofi"))})
         for places in (list(range(16)), *(any_places() for _ in range(harness.rounds(1)))):
-            with self.subTest(places=places):
+            with self.subTest(places=places, seed=SEED):
                 self.coll(cluster, places, late=True)
+        self.one_dies(cluster, several_each(16, 24), TCA_SEAT=RANDOM.choice(("any", "daemon")))
+
+    def test_every_root(self):
+        cluster = self.cluster(4, subclusters=2, options={"rails.enable": "shm tcp"})
+        for places, seat in (([0, 1, 2, 3, 3, 2, 1], "any"), ([0, 0, 1, 2], "daemon")):
+            with self.subTest(places=places, seat=seat):
+                self.ranks(cluster, places, [harness.program("coll-roots")], TCA_SEAT=seat)
 
     def test_by_thread(self):
         cluster = self.cluster(2)
@@ -57,6 +74,7 @@ class Coll(Ranks):
         cluster = boards.Ring(4, {"rails.calibration": "off"})
         self.addCleanup(self.take_down, cluster)
         self.coll(cluster.up(), [0, 1, 2, 3], rounds=2, TCA_RAIL="peach2")
+        self.one_dies(cluster, [0, 1, 2, 3, 0, 1, 2, 3], PREFER="peach2")
 
     def bits(self, cluster, places, turn, **environment):
         """What the ranks of coll/bits.c print."""
@@ -167,10 +185,9 @@ class Coll(Ranks):
                 self.ranks(self.cluster(1 + max(places)), places, [harness.program("coll-errors")])
 
     def test_one_is_killed(self):
-        cluster = self.cluster(2)
-        for places, environment in (([0] * 5, {}), ([0] * 5, {"TCA_SEAT": "daemon"}), ([0, 1] * 3, {}), ([0, 1] * 2, {"THREAD": "1"})):
-            with self.subTest(places=places, environment=environment):
-                self.coll(cluster, places, rounds=1, victim=2, **environment)
+        cluster = self.cluster()
+        for environment in ({}, {"TCA_SEAT": "daemon"}, {"THREAD": "1"}):
+            self.one_dies(cluster, [0] * 5, **environment)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import signal
 
 import boards
 import harness
-from ranks import SEED, Ranks, any_places
+from ranks import RANDOM, SEED, Ranks, any_places, several_each
 
 ROUNDS, STEPS = harness.rounds(5), 10
 
@@ -32,10 +32,25 @@ class Halo(Ranks):
                 self.halo(cluster, [0] * ranks, TCA_SEAT="daemon")
 
     def test_several_nodes(self):
-        cluster = self.cluster(16)
-        for places in ([0, 1], list(range(16)), *(any_places() for _ in range(harness.rounds(1)))):
-            with self.subTest(places=places):
+        """Also with a rank that dies, between nodes that only one rail connects."""
+        for rail in ("tcp", "ofi"):
+            cluster = self.cluster(4, subclusters=2, options={"rails.enable": f"shm {rail}"})
+            with self.subTest(rail=rail):
+                self.halo(cluster, [0, 1])
+                self.one_dies(cluster, several_each(4, 8))
+                self.one_dies(cluster, several_each(4, 8), TCA_SEAT="daemon")
+
+    def one_dies(self, cluster, places, **environment):
+        victim = RANDOM.randrange(len(places))
+        with self.subTest(places=places, victim=victim, environment=environment, seed=SEED):
+            self.halo(cluster, places, rounds=1, victim=victim, **environment)
+
+    def test_sixteen_nodes(self):
+        cluster = self.cluster(16, options={"rails.enable": RANDOM.choice(("shm tcp", "shm tcp ofi"))})
+        for places in (list(range(16)), *(any_places() for _ in range(harness.rounds(1)))):
+            with self.subTest(places=places, seed=SEED):
                 self.halo(cluster, places, late=True)
+        self.one_dies(cluster, several_each(16, 24), TCA_SEAT=RANDOM.choice(("any", "daemon")))
 
     def test_ofi_within_a_node(self):
         self.halo(self.cluster(2), [0, 0, 1, 1], TCA_RAIL="ofi")
@@ -44,6 +59,7 @@ class Halo(Ranks):
         cluster = boards.Ring(4, {"rails.calibration": "off"})
         self.addCleanup(self.take_down, cluster)
         self.halo(cluster.up(), [0, 1, 2, 3], rounds=4, TCA_RAIL="peach2")
+        self.one_dies(cluster, [0, 1, 2, 3, 0, 1, 2, 3], PREFER="peach2")
 
     def test_a_cable_is_pulled(self):
         """A rank whose data does not arrive gets an error, although its neighbour is alive, but stopped."""
@@ -65,10 +81,9 @@ class Halo(Ranks):
                 self.ranks(self.cluster(1 + max(places)), places, [harness.program("halo-errors")])
 
     def test_one_is_killed(self):
-        cluster = self.cluster(2)
-        for places, seat in (([0] * 6, "any"), ([0] * 6, "daemon"), ([0, 1] * 3, "any")):
-            with self.subTest(places=places, seat=seat):
-                self.halo(cluster, places, rounds=1, victim=2, TCA_SEAT=seat)
+        cluster = self.cluster()
+        for seat in ("any", "daemon"):
+            self.one_dies(cluster, [0] * 6, TCA_SEAT=seat)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 /*
  * coll SEED ROUNDS STARTS [VICTIM]: random collective operations, two at a time, the same ones at
  * all ranks of the group, with every byte checked after every start. Ranks are slow at random, and
- * start and wait in random order. Rank VICTIM kills itself in the midst, and the others must hear of
- * that. PREFER in the environment names a rail; with THREAD, most ranks use a thread. Ends with 0, or prints what was wrong.
+ * start and wait in random order; in every round, one begins one of its starts long after all others.
+ * Rank VICTIM kills itself in the midst, and the others must hear of that. PREFER in the environment names
+ * a rail; with THREAD, most ranks use a thread. Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <signal.h>
@@ -14,7 +15,7 @@
 #include "client/include/tca-coll.h"
 #include "tests/unit/client/coll_world.h"
 
-enum { OPERATIONS = 2, VICTIMS_START = 5 };
+enum { OPERATIONS = 2, VICTIMS_START = 5, LATE_US = 50000 };
 #define TIMEOUT_NS INT64_C(50000000000)
 
 struct operation {
@@ -29,6 +30,7 @@ struct operation {
 struct job {
     struct tca *session;
     uint32_t rank, victim;
+    uint32_t late, late_start; /* which rank begins which start late */
     uint64_t round;
     struct operation operations[OPERATIONS];
     struct random delays; /* other ones at each rank */
@@ -233,6 +235,8 @@ static int step(struct job *job, const struct operation **ret_operation)
     uint64_t first = random_below(&job->delays, OPERATIONS);
     int r = 0;
 
+    if (job->rank == job->late && job->operations[0].start == job->late_start)
+        usleep(LATE_US);
     for (uint64_t i = 0; r >= 0 && i < OPERATIONS; i++) {
         *ret_operation = &job->operations[(first + i) % OPERATIONS];
         r = start(job, &job->operations[(first + i) % OPERATIONS]);
@@ -282,6 +286,8 @@ int main(int argc, char **argv)
     for (; job.round < rounds; job.round++) {
         for (int i = 0; i < OPERATIONS; i++)
             prepare(&job, &random, &job.operations[i]);
+        job.late = (uint32_t)random_below(&random, tca_size(job.session));
+        job.late_start = (uint32_t)random_below(&random, VICTIMS_START + 1);
         run(&job, starts);
         for (int i = 0; i < OPERATIONS; i++)
             finish(&job, &job.operations[i]);

@@ -1,8 +1,10 @@
 /*
  * halo SEED ROUNDS STEPS [VICTIM]: random halo exchanges, the same ones at all ranks of the group,
  * with every cell checked after every step. Ranks are slow at random, with computing as well as
- * with reading. Rank VICTIM kills itself in the midst, and the others must hear of that; if there is
- * no rank VICTIM, all stop at a step, and a cable is pulled. Ends with 0, or prints what was wrong.
+ * with reading; in every round, one begins one of its steps long after all others. Rank VICTIM kills
+ * itself in the midst, and the others must hear of that; if there is no rank VICTIM, all stop at a
+ * step, and a cable is pulled. PREFER in the environment names a rail. Ends with 0, or prints what was
+ * wrong.
  */
 #include <errno.h>
 #include <signal.h>
@@ -14,7 +16,7 @@
 #include "client/include/tca-halo.h"
 #include "tests/unit/client/halo_world.h"
 
-enum { ARRAYS_MAX = 3, BUFFERS = 2, UNTOUCHED = 0xee };
+enum { ARRAYS_MAX = 3, BUFFERS = 2, UNTOUCHED = 0xee, VICTIMS_STEP = 7, LATE_US = 50000 };
 #define TIMEOUT_NS INT64_C(50000000000)
 static const uint32_t none = UINT32_MAX;
 
@@ -29,6 +31,8 @@ struct array {
 struct job {
     struct tca *session;
     uint32_t rank, victim;
+    uint32_t late; /* which rank begins which step late */
+    uint64_t late_step;
     uint64_t round, step;
     uint32_t array_count, buffers;
     struct array arrays[ARRAYS_MAX];
@@ -156,6 +160,7 @@ static void all_one(struct world *world)
 
 static void choose(struct job *job, struct random *random)
 {
+    const char *prefer = getenv("PREFER");
     struct world world;
 
     world_random_grid(random, 1 + (uint32_t)random_below(random, 4), tca_size(job->session),
@@ -165,7 +170,11 @@ static void choose(struct job *job, struct random *random)
     job->args = (struct tca_halo_args){.dimensions = world.grid.dimensions,
                                        .diagonals = world.grid.diagonals,
                                        .arrays = job->described,
-                                       .array_count = job->array_count};
+                                       .array_count = job->array_count,
+                                       .plan.rail_name = prefer,
+                                       .plan.flags = prefer ? TCA_PLAN_PREFER : 0};
+    job->late = (uint32_t)random_below(random, world.ranks);
+    job->late_step = random_below(random, VICTIMS_STEP + 1);
     memcpy(job->args.grid, world.grid.sizes, sizeof(job->args.grid));
     memcpy(job->args.periodic, world.grid.periodic, sizeof(job->args.periodic));
     for (uint32_t a = 0; a < job->array_count; a++) {
@@ -231,14 +240,16 @@ static int step(struct job *job, struct tca_halo *halo, uint64_t number)
     int r;
 
     job->step = number;
+    if (job->rank == job->late && number == job->late_step)
+        usleep(LATE_US);
     for (uint32_t a = 0; a < job->array_count; a++)
         write_own(job, &job->arrays[a], buffer, number);
     dawdle(job);
-    if (job->victim != none && job->victim >= tca_size(job->session) && number == 7)
+    if (job->victim != none && job->victim >= tca_size(job->session) && number == VICTIMS_STEP)
         raise(SIGSTOP);
     if ((r = tca_halo_start(halo)) < 0)
         return r;
-    if (job->rank == job->victim && number == 7)
+    if (job->rank == job->victim && number == VICTIMS_STEP)
         raise(SIGKILL);
     dawdle(job);
     if ((r = finish(job, halo)) < 0)
