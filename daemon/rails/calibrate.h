@@ -27,3 +27,5 @@ int calibrate_driver(const struct driver_ops *ops, const struct driver_config *c
 /* Time to pass a cache line from one thread to another (ns, one way, undisturbed), which is the
  * additional cost of a start in the daemon's seat. */
 double calibrate_line_ns(void);
+/* Of the times of its rounds, which it sorts; a typical time if there are none. */
+double calibrate_undisturbed_ns(int64_t *ns, size_t count);

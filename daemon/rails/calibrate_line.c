@@ -36,6 +36,16 @@ static void *line_other(void *context)
     return NULL;
 }
 
+/* Other threads on these cores only add time, on busy ones to most rounds: nearly the shortest, but not one
+ * that a clock of too coarse steps made short. */
+double calibrate_undisturbed_ns(int64_t *ns, size_t count)
+{
+    if (count == 0)
+        return LINE_UNKNOWN_NS;
+    sort_ns(ns, count);
+    return (double)ns[count / 100];
+}
+
 double calibrate_line_ns(void)
 {
     struct line_pair pair = {0};
@@ -61,8 +71,5 @@ double calibrate_line_ns(void)
     }
     atomic_store_explicit(&pair.stop, true, memory_order_relaxed);
     pthread_join(thread, NULL);
-    sort_ns(ns, (size_t)count);
-    /* Other threads on these cores only add time, on busy ones to most rounds: nearly the shortest, but not
-     * one that a clock of too coarse steps made short. */
-    return count ? (double)ns[count / 100] : LINE_UNKNOWN_NS;
+    return calibrate_undisturbed_ns(ns, (size_t)count);
 }
