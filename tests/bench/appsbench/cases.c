@@ -108,9 +108,12 @@ uint64_t case_wrong(const struct bench_case *one, const double *array, double se
     return wrong;
 }
 
-void case_print(const struct bench_case *one, const char *how, double us)
+void case_print(const struct bench_case *one, const char *how, double us, const double *hidden)
 {
-    printf("{\"dimensions\":%d,\"across\":%d,\"bytes\":%llu,\"how\":\"%s\",\"us\":%.4f}\n",
+    printf("{\"dimensions\":%d,\"across\":%d,\"bytes\":%llu,\"how\":\"%s\",\"us\":%.4f",
            one->dimensions, one->across, (unsigned long long)one->bytes, how, us);
+    if (hidden)
+        printf(",\"hidden\":%.4f", *hidden);
+    puts("}");
     fflush(stdout);
 }

@@ -29,5 +29,5 @@ uint64_t count_for(double us);
 void case_fill(const struct bench_case *one, double *array, double seed);
 uint64_t case_wrong(const struct bench_case *one, const double *array, double seed);
 
-/* One line of JSON. */
-void case_print(const struct bench_case *one, const char *how, double us);
+/* One line of JSON. hidden: the part of the time that passes while the ranks compute; NULL: not measured. */
+void case_print(const struct bench_case *one, const char *how, double us, const double *hidden);

@@ -1,12 +1,14 @@
-/* halo_mpi SIZES: the exchanges of cases.h by persistent requests and derived datatypes. Rank 0 writes a line of JSON for each. */
+/* halo_mpi SIZES [here|elsewhere]: the exchanges of cases.h by persistent requests and derived datatypes. Rank 0 writes a line of
+ * JSON for each; with the word, also how much of each passes while the ranks compute. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "cases.h"
-#include "tools/tca-bench/work.h"
+#include "tests/bench/overlap.h"
 
 static int rank;
+static bool overlaps;
 
 struct exchange {
     const struct bench_case *one;
@@ -45,26 +47,33 @@ static void make(struct exchange *e, int peer)
     MPI_Send_init(e->array, 1, e->sides[1], peer, 1, MPI_COMM_WORLD, &e->requests[3]);
 }
 
-static double batch(struct exchange *e, uint64_t count)
+static inline void start(void *operation)
+{
+    MPI_Startall(4, ((struct exchange *)operation)->requests);
+}
+
+static inline void await(void *operation)
+{
+    MPI_Waitall(4, ((struct exchange *)operation)->requests, MPI_STATUSES_IGNORE);
+}
+
+static void together(void)
 {
     MPI_Barrier(MPI_COMM_WORLD);
-    uint64_t start_ns = now_ns();
-    for (uint64_t i = 0; i < count; i++) {
-        MPI_Startall(4, e->requests);
-        MPI_Waitall(4, e->requests, MPI_STATUSES_IGNORE);
-    }
-    return (double)(now_ns() - start_ns) / 1e3 / (double)count;
+}
+
+static double of_rank_0(double number)
+{
+    MPI_Bcast(&number, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    return number;
 }
 
 static double measure(struct exchange *e)
 {
-    uint64_t count = count_for(batch(e, WARM));
-    double us[REPEATS];
+    together();
+    double us = (double)complete_all(e, WARM) / 1e3 / WARM;
 
-    MPI_Bcast(&count, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
-    for (int n = 0; n < REPEATS; n++)
-        us[n] = batch(e, count);
-    return median_of_doubles(us, REPEATS);
+    return of_rank_0(median_us(complete_all, e, (uint64_t)of_rank_0((double)count_for(us))));
 }
 
 static void run(const struct bench_case *one)
@@ -76,6 +85,7 @@ static void run(const struct bench_case *one)
     case_fill(one, e.array, rank * 1e9);
     make(&e, 1 - rank);
     double us = measure(&e);
+    double hidden = overlaps ? hidden_part(&e, us) : 0;
     uint64_t wrong = case_wrong(one, e.array, (1 - rank) * 1e9);
     if (wrong) {
         fprintf(stderr, "halo_mpi: rank %d: %llu elements are wrong\n", rank,
@@ -83,7 +93,7 @@ static void run(const struct bench_case *one)
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     if (rank == 0)
-        case_print(one, "requests", us);
+        case_print(one, "requests", us, overlaps ? &hidden : NULL);
     for (int i = 0; i < 4; i++) {
         MPI_Request_free(&e.requests[i]);
         MPI_Type_free(&e.sides[i]);
@@ -98,8 +108,11 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (argc != 2 || size != 2 || cases_run(argv[1], run) < 0) {
-        fprintf(stderr, "Usage: halo_mpi SIZES, with two ranks\n");
+    overlaps = argc == 3;
+    if (overlaps)
+        compute_where(argv[2]);
+    if (argc < 2 || argc > 3 || size != 2 || cases_run(argv[1], run) < 0) {
+        fprintf(stderr, "Usage: halo_mpi SIZES [here|elsewhere], with two ranks\n");
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     MPI_Finalize();

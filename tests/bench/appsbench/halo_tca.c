@@ -1,17 +1,19 @@
 /*
- * halo_tca SIZES: the exchanges of cases.h by tca-halo.h, with one buffer and with two, and by plans written by hand, with two.
- * All of them in turn, REPEATS times. Rank 0 writes a line of JSON for each.
+ * halo_tca SIZES [here|elsewhere]: the exchanges of cases.h by tca-halo.h, with one buffer and with two, and by plans written by
+ * hand, with two. All of them in turn, REPEATS times. Rank 0 writes a line of JSON for each; with the word, also how much of each
+ * passes while the ranks compute.
  */
 #include "cases.h"
 #include "client/include/tca-halo.h"
 #include "tests/bench/check.h"
-#include "tools/tca-bench/work.h"
+#include "tests/bench/overlap.h"
 
 enum how { ONE_BUFFER, TWO_BUFFERS, PLANS, HOWS };
 static const char *const names[HOWS] = {"one buffer", "two buffers", "plans"};
 
 static struct tca *session;
 static uint32_t rank;
+static bool overlaps;
 
 struct bench {
     const struct bench_case *one;
@@ -83,34 +85,51 @@ static void make_plan(struct bench *b, int buffer, const struct tca_layout *layo
 
 /* ---- measuring */
 
-static void exchange(struct bench *b, enum how how)
+struct operation {
+    struct bench *b;
+    enum how how;
+};
+
+static inline void start(void *operation)
 {
-    if (how == PLANS) {
-        uint32_t buffer = b->done++ & 1;
-        check(tca_start(b->plans[buffer]), "starting");
+    const struct operation *o = operation;
+
+    if (o->how == PLANS)
+        check(tca_start(o->b->plans[o->b->done & 1]), "starting");
+    else
+        check(tca_halo_start(o->b->halos[o->how]), "starting an exchange");
+}
+
+static inline void await(void *operation)
+{
+    const struct operation *o = operation;
+
+    if (o->how == PLANS) {
+        uint32_t buffer = o->b->done++ & 1;
         check(tca_notified_wait(session, 1 - rank, buffer, TCA_FOREVER), "waiting for faces");
-        check(tca_wait(b->plans[buffer], TCA_FOREVER), "waiting for the end");
+        check(tca_wait(o->b->plans[buffer], TCA_FOREVER), "waiting for the end");
     } else {
-        check(tca_halo_start(b->halos[how]), "starting an exchange");
-        check(tca_halo_wait(b->halos[how], TCA_FOREVER), "waiting for an exchange");
+        check(tca_halo_wait(o->b->halos[o->how], TCA_FOREVER), "waiting for an exchange");
     }
 }
 
-static double measure(struct bench *b, enum how how, uint64_t count)
+static void together(void)
 {
     check(tca_barrier(session, TCA_DEFAULT), "meeting");
-    uint64_t start_ns = now_ns();
-    for (uint64_t n = 0; n < count; n++)
-        exchange(b, how);
-    return (double)(now_ns() - start_ns) / 1e3 / (double)count;
 }
 
-/* The result of count_for() at rank 0. */
-static uint64_t choose_count(struct bench *b, enum how how)
+static double of_rank_0(double number)
 {
-    uint64_t mine = count_for(measure(b, how, WARM)), all[2];
-    check(tca_allgather(session, &mine, sizeof(mine), all, TCA_DEFAULT), "meeting");
+    double all[2];
+
+    check(tca_allgather(session, &number, sizeof(number), all, TCA_DEFAULT), "meeting");
     return all[0];
+}
+
+static double measure(struct operation *operation, uint64_t count)
+{
+    together();
+    return (double)complete_all(operation, count) / 1e3 / (double)count;
 }
 
 static void make(struct bench *b)
@@ -146,20 +165,27 @@ static void run(const struct bench_case *one)
     struct bench b = {.one = one};
     double us[HOWS][REPEATS];
     uint64_t counts[HOWS];
+    struct operation operations[HOWS];
 
     make(&b);
-    for (enum how how = 0; how < HOWS; how++)
-        counts[how] = choose_count(&b, how);
+    for (enum how how = 0; how < HOWS; how++) {
+        operations[how] = (struct operation){&b, how};
+        counts[how] = (uint64_t)of_rank_0((double)count_for(measure(&operations[how], WARM)));
+    }
     for (int n = 0; n < REPEATS; n++)
         for (enum how how = 0; how < HOWS; how++)
-            us[how][n] = measure(&b, how, counts[how]);
+            us[how][n] = measure(&operations[how], counts[how]);
     for (int buffer = 0; buffer < 2; buffer++)
         if (case_wrong(one, b.arrays[buffer], (1 - rank) * 1e9)) {
             fprintf(stderr, "halo_tca: rank %u: wrong elements in buffer %d\n", rank, buffer);
             exit(1);
         }
-    for (enum how how = 0; how < HOWS && rank == 0; how++)
-        case_print(one, names[how], median_of_doubles(us[how], REPEATS));
+    for (enum how how = 0; how < HOWS; how++) {
+        double median = of_rank_0(median_of_doubles(us[how], REPEATS));
+        double hidden = overlaps ? hidden_part(&operations[how], median) : 0;
+        if (rank == 0)
+            case_print(one, names[how], median, overlaps ? &hidden : NULL);
+    }
     release(&b);
 }
 
@@ -167,8 +193,11 @@ int main(int argc, char **argv)
 {
     check(tca_open(NULL, &session), "opening the session");
     rank = tca_rank(session);
-    if (argc != 2 || tca_size(session) != 2 || cases_run(argv[1], run) < 0) {
-        fputs("Usage, with two ranks: halo_tca SIZES\n", stderr);
+    overlaps = argc == 3;
+    if (overlaps)
+        compute_where(argv[2]);
+    if (argc < 2 || argc > 3 || tca_size(session) != 2 || cases_run(argv[1], run) < 0) {
+        fputs("Usage, with two ranks: halo_tca SIZES [here|elsewhere]\n", stderr);
         return 2;
     }
     tca_close(session);

@@ -1,14 +1,15 @@
 /*
- * msg_tca SIZES: messages back and forth between two ranks, by a bare put with its notification, by
- * persistent requests of tca-msg.h and by one-shot ones. All of them in turn, REPEATS times. Rank 0
- * writes a line of JSON for each: the time of one message.
+ * msg_tca SIZES [here|elsewhere]: messages back and forth between two ranks, by a bare put with its
+ * notification, by persistent requests of tca-msg.h and by one-shot ones. All of them in turn, REPEATS
+ * times. Rank 0 writes a line of JSON for each: the time of one message; with the word, also how much of
+ * two messages, one in each direction, passes while the ranks compute.
  */
 #include <stdbool.h>
 
 #include "cases.h"
 #include "client/include/tca-msg.h"
 #include "tests/bench/check.h"
-#include "tools/tca-bench/work.h"
+#include "tests/bench/overlap.h"
 
 enum how { PUT, PERSISTENT, ONE_SHOT, HOWS };
 static const char *const names[HOWS] = {"put", "persistent", "one-shot"};
@@ -16,6 +17,7 @@ static const char *const names[HOWS] = {"put", "persistent", "one-shot"};
 static struct tca *session;
 static struct tca_msg *msg;
 static uint32_t rank, peer;
+static bool overlaps;
 
 struct bench {
     struct tca_msg_buffer sent, kept;
@@ -119,12 +121,63 @@ static double measure(struct bench *b, enum how how, uint64_t count)
     return (double)(now_ns() - start_ns) / 2e3 / (double)count;
 }
 
-/* The result of count_for() at rank 0. */
-static uint64_t choose_count(struct bench *b, enum how how)
+/* ---- both at once */
+
+struct operation {
+    struct bench *b;
+    enum how how;
+    struct tca_msg_request *requests[2];
+};
+
+static void start(void *operation)
 {
-    uint64_t mine = count_for(2 * measure(b, how, WARM)), all[2];
-    check(tca_allgather(session, &mine, sizeof(mine), all, TCA_DEFAULT), "meeting");
+    struct operation *o = operation;
+
+    if (o->how == PUT) {
+        check(tca_start(o->b->plan), "starting");
+        return;
+    }
+    o->requests[0] = expect(o->b, o->how);
+    o->requests[1] = o->b->send;
+    check(o->how == PERSISTENT ? tca_msg_start(o->b->send)
+                               : tca_msg_send(msg, peer, 1, &o->b->sent, &o->requests[1]),
+          "sending");
+}
+
+static void await(void *operation)
+{
+    struct operation *o = operation;
+
+    if (o->how == PUT) {
+        check(tca_notified_wait(session, peer, 0, TCA_FOREVER), "waiting for a put");
+        check(tca_wait(o->b->plan, TCA_FOREVER), "waiting for the end");
+        return;
+    }
+    check(tca_msg_wait_all(o->requests, 2, TCA_FOREVER), "waiting for messages");
+    for (int i = 0; i < 2 && o->how == ONE_SHOT; i++)
+        tca_msg_release(o->requests[i]);
+}
+
+static void together(void)
+{
+    check(tca_barrier(session, TCA_DEFAULT), "meeting");
+}
+
+static double of_rank_0(double number)
+{
+    double all[2];
+
+    check(tca_allgather(session, &number, sizeof(number), all, TCA_DEFAULT), "meeting");
     return all[0];
+}
+
+static double hidden(struct bench *b, enum how how)
+{
+    struct operation operation = {.b = b, .how = how};
+
+    together();
+    double us = of_rank_0((double)complete_all(&operation, WARM) / 1e3 / WARM);
+    return hidden_part(&operation, of_rank_0(median_us(complete_all, &operation, count_for(us))));
 }
 
 static void run(uint64_t bytes)
@@ -136,31 +189,39 @@ static void run(uint64_t bytes)
 
     make(&b, bytes);
     for (enum how how = 0; how < HOWS; how++)
-        counts[how] = choose_count(&b, how);
+        counts[how] = (uint64_t)of_rank_0((double)count_for(2 * measure(&b, how, WARM)));
     for (int n = 0; n < REPEATS; n++)
         for (enum how how = 0; how < HOWS; how++)
             us[how][n] = measure(&b, how, counts[how]);
-    for (enum how how = 0; how < HOWS && rank == 0; how++)
-        case_print(&one, names[how], median_of_doubles(us[how], REPEATS));
+    for (enum how how = 0; how < HOWS; how++) {
+        double part = overlaps ? hidden(&b, how) : 0;
+        if (rank == 0)
+            case_print(&one, names[how], median_of_doubles(us[how], REPEATS),
+                       overlaps ? &part : NULL);
+    }
     release(&b);
 }
 
 int main(int argc, char **argv)
 {
-    bool usable = argc == 2;
+    bool usable = argc == 2 || argc == 3;
 
     check(tca_open(NULL, &session), "opening the session");
     check(tca_msg_new(session, NULL, &msg), "making a messenger");
     rank = tca_rank(session);
     peer = 1 - rank;
-    for (char *next = argv[1]; usable && *next; next += *next == ',') {
+    overlaps = argc == 3;
+    if (overlaps)
+        compute_where(argv[2]);
+    for (char *next = usable ? argv[1] : NULL; usable && *next; next += *next == ',') {
         uint64_t bytes = strtoull(next, &next, 10);
         usable = tca_size(session) == 2 && bytes >= 8 && (*next == ',' || !*next);
         if (usable)
             run(bytes);
     }
     if (!usable) {
-        fputs("Usage, with two ranks: msg_tca SIZES, of at least 8 bytes\n", stderr);
+        fputs("Usage, with two ranks: msg_tca SIZES [here|elsewhere], of at least 8 bytes\n",
+              stderr);
         return 2;
     }
     tca_msg_free(msg);

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <time.h>
-
 #include "tools/tca-bench/work.h"
 
 enum { REPEATS = 9, WARM = 20, BATCH_US = 10000, COUNT_MAX = 20000 };
@@ -26,40 +24,14 @@ static inline uint64_t count_for(double us)
     return count < 1 ? 1 : count > COUNT_MAX ? COUNT_MAX : (uint64_t)count;
 }
 
-/* ---- one operation, by either library; an error ends the program */
+#include "tests/bench/overlap.h"
 
-static void start(void *operation);
-static void await(void *operation);
-static void together(void);             /* a barrier */
-static double of_rank_0(double number); /* everybody gets it */
+/* ---- one operation */
 
 struct times {
     double init_us, start_us, us; /* us: start and completion */
     double hidden;                /* part of `us` that passes while all ranks compute: at most 1 */
 };
-
-/* batch: the time of so many, or of a part of each, in ns. */
-static double median_us(uint64_t (*batch)(void *, uint64_t), void *operation, uint64_t count)
-{
-    double us[REPEATS];
-
-    for (int n = 0; n < REPEATS; n++) {
-        together();
-        us[n] = (double)batch(operation, count) / 1e3 / (double)count;
-    }
-    return median_of_doubles(us, REPEATS);
-}
-
-static uint64_t complete_all(void *operation, uint64_t count)
-{
-    uint64_t start_ns = now_ns();
-
-    for (uint64_t i = 0; i < count; i++) {
-        start(operation);
-        await(operation);
-    }
-    return now_ns() - start_ns;
-}
 
 static uint64_t start_all(void *operation, uint64_t count)
 {
@@ -74,55 +46,13 @@ static uint64_t start_all(void *operation, uint64_t count)
     return total_ns;
 }
 
-static uint64_t steps; /* of computing beside each operation, */
-static bool elsewhere; /* by something that needs no processor: then so many ns */
-
-static void compute_beside(void)
-{
-    const struct timespec time = {(time_t)(steps / 1000000000), (long)(steps % 1000000000)};
-
-    if (elsewhere)
-        nanosleep(&time, NULL);
-    else
-        compute(steps);
-}
-
-static uint64_t compute_all(void *operation, uint64_t count)
-{
-    uint64_t start_ns = now_ns();
-
-    (void)operation;
-    for (uint64_t i = 0; i < count; i++)
-        compute_beside();
-    return now_ns() - start_ns;
-}
-
-static uint64_t overlap_all(void *operation, uint64_t count)
-{
-    uint64_t start_ns = now_ns();
-
-    for (uint64_t i = 0; i < count; i++) {
-        start(operation);
-        compute_beside();
-        await(operation);
-    }
-    return now_ns() - start_ns;
-}
-
 static void measure(void *operation, struct times *times)
 {
     uint64_t count = count_for(of_rank_0((double)complete_all(operation, WARM) / 1e3 / WARM));
 
     times->start_us = median_us(start_all, operation, count);
     times->us = of_rank_0(median_us(complete_all, operation, count));
-    /* computes for twice as long as the operation takes */
-    steps = 100000;
-    steps =
-        (uint64_t)of_rank_0((double)steps * 2 * times->us / median_us(compute_all, operation, 10)) +
-        1;
-    count = count_for(3 * times->us);
-    double compute_us = median_us(compute_all, operation, count);
-    times->hidden = 1 - (median_us(overlap_all, operation, count) - compute_us) / times->us;
+    times->hidden = hidden_part(operation, times->us);
 }
 
 /* The value of element i that a rank contributes: sums are exact. */
@@ -161,7 +91,7 @@ static inline bool for_all(const char *sizes, const char *operations, const char
 {
     bool good = true;
 
-    elsewhere = strcmp(where, "elsewhere") == 0;
+    compute_where(where);
     if (strstr(operations, operation_names[BARRIER]))
         good = run(BARRIER, 0);
     for (int o = BROADCAST; o < OPERATIONS; o++)
