@@ -163,8 +163,8 @@ static void choose(struct job *job, struct random *random)
     const char *prefer = getenv("PREFER");
     struct world world;
 
-    world_random_grid(random, 1 + (uint32_t)random_below(random, 4), tca_size(job->session),
-                      &world);
+    world_random_grid(random, 1 + (uint32_t)random_below(random, TCA_HALO_DIMENSIONS),
+                      tca_size(job->session), &world);
     job->array_count = 1 + (uint32_t)random_below(random, ARRAYS_MAX);
     job->buffers = 1 + (uint32_t)random_below(random, BUFFERS);
     job->args = (struct tca_halo_args){.dimensions = world.grid.dimensions,
