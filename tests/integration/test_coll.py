@@ -15,6 +15,10 @@ ROUNDS, STARTS = 3, 5
 class Coll(Ranks):
     group = "coll"
 
+    def cluster(self, nodes=1, options=None, **arguments):
+        """Between nodes, over tcp, as in a fresh installation."""
+        return super().cluster(nodes, options={"rails.enable": "shm tcp", **(options or {})}, **arguments)
+
     def start(self, cluster, places, words, late=False, **environment):
         return super().start(cluster, places, words, late, TCA_TIMEOUT="50s", **environment)
 
@@ -59,7 +63,7 @@ class Coll(Ranks):
         self.one_dies(cluster, several_each(16, 24), TCA_SEAT=RANDOM.choice(("any", "daemon")))
 
     def test_every_root(self):
-        cluster = self.cluster(4, subclusters=2, options={"rails.enable": "shm tcp"})
+        cluster = self.cluster(4, subclusters=2)
         for places, seat in (([0, 1, 2, 3, 3, 2, 1], "any"), ([0, 0, 1, 2], "daemon")):
             with self.subTest(places=places, seat=seat):
                 self.ranks(cluster, places, [harness.program("coll-roots")], TCA_SEAT=seat)
@@ -167,7 +171,7 @@ class Coll(Ranks):
 
     def test_costs_are_measured(self):
         """All ranks choose by the greatest costs that any node has measured: node 3 the slowest start, node 5 the slowest copy."""
-        rail = next(rail["rail"] for rail in self.cluster(options={"rails.enable": "shm tcp"})[0].tcactl("status")["rails"]
+        rail = next(rail["rail"] for rail in self.cluster()[0].tcactl("status")["rails"]
                     if rail["driver"] == "tcp")
         for slowest_ns, kib_ns, algorithm in ((800000, 300, "binomial"), (3000, 30000, "chain")):
             with self.subTest(slowest_ns=slowest_ns):
