@@ -22,12 +22,39 @@ void wisdom_seed(uint64_t ret_key[2])
     siphash_128((uint64_t[]){PROTO_VERSION, LANE_SLOT_BYTES}, name, sizeof name, ret_key);
 }
 
+static void mix(uint64_t key[2], const void *data, size_t bytes)
+{
+    const uint64_t before[2] = {key[0], key[1]};
+    siphash_128(before, data, bytes, key);
+}
+
+/* Where the layout begins does not matter: the two faces of an array that a halo exchange sends differ in
+ * nothing else. */
+static void mix_layout(uint64_t key[2], const struct layout *layout)
+{
+    const struct layout_op *ops = layout->ops;
+    const size_t pairs_bytes =
+        layout_bytes(layout) - sizeof *layout - layout->op_count * sizeof *ops;
+    uint32_t top = 0; /* index of the next outermost operation */
+    mix(key,
+        (uint64_t[]){layout->size_bytes, layout->block_count, layout->op_count, layout->alignment},
+        4 * sizeof(uint64_t));
+    for (uint32_t i = 0; i < layout->op_count; i++) {
+        struct layout_op op = ops[i];
+        if (i == top) {
+            op.offset_bytes -= layout->lower_bytes;
+            top += 1 + (op.kind == LAYOUT_LOOP ? op.body : 0);
+        }
+        mix(key, &op, sizeof op);
+    }
+    mix(key, ops + layout->op_count, pairs_bytes);
+}
+
 void wisdom_key(const struct layout *target, const struct layout *source, uint64_t ret_key[2])
 {
-    uint64_t processor[2], of_target[2];
-    wisdom_seed(processor);
-    siphash_128(processor, target, layout_bytes(target), of_target);
-    siphash_128(of_target, source, layout_bytes(source), ret_key);
+    wisdom_seed(ret_key);
+    mix_layout(ret_key, target);
+    mix_layout(ret_key, source);
 }
 
 static uint32_t index_of(const struct wisdom *wisdom, const uint64_t key[2], unsigned distance)

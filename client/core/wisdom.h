@@ -47,7 +47,7 @@ struct wisdom {
 
 /* Identifies the version and the kind of the processor: keys begin with it. */
 void wisdom_seed(uint64_t ret_key[2]);
-/* Identifies puts between these layouts on processors of this kind. */
+/* Identifies puts between these layouts, wherever they begin, on processors of this kind. */
 void wisdom_key(const struct layout *target, const struct layout *source, uint64_t ret_key[2]);
 
 /* NULL: nothing is known. */

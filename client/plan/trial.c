@@ -1,14 +1,13 @@
 #include "client/plan/trial.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "client/core/clock.h"
 #include "client/core/session.h"
 #include "client/core/wisdom.h"
-#include "client/layout/layout.h"
 #include "client/plan/plan.h"
+#include "client/plan/trial_kinds.h"
 #include "client/plan/trial_lines.h"
 #include "client/plan/trial_rails.h"
 #include "client/plan/tune.h"
@@ -24,19 +23,6 @@ enum {
 #define LEADS_NS UINT64_C(10000000) /* a plan that is not started for so long leads no more */
 static_assert((int)COPY_MODES_MAX <= (int)TUNE_CANDIDATES_MAX, "all modes can be tried");
 
-/* Puts between the same layouts, over the same distance. */
-struct kind {
-    const struct step *step; /* of the first one */
-    uint32_t unit;           /* the first one */
-    struct lane *lane;       /* to its receiver */
-    uint64_t key[2];         /* in wisdom */
-    unsigned distance;       /* class of the distance */
-    unsigned mode_count;
-    unsigned choice; /* index in modes */
-    bool known;      /* a trial has found it, in this run or an earlier one */
-    struct copy_mode modes[COPY_MODES_MAX];
-};
-
 struct trial {
     enum plan_pace pace; /* without trials */
     uint32_t starts;
@@ -50,128 +36,6 @@ struct trial {
     struct tune tune;
     struct kind kinds[KINDS_MAX];
 };
-
-/* Distances within a factor of two or so are one: measurements vary, and so do machines. */
-static unsigned distance_class(uint32_t ns)
-{
-    unsigned number = 0;
-    for (; ns > 48 && number < WISDOM_DISTANCES - 1; ns /= 2)
-        number++;
-    return number;
-}
-
-/* ---- kinds ---- */
-
-static bool layouts_equal(const struct tca_layout *a, const struct tca_layout *b)
-{
-    return a == b || (layout_bytes(a->program) == layout_bytes(b->program) &&
-                      memcmp(a->program, b->program, layout_bytes(a->program)) == 0);
-}
-
-static bool is_of_kind(const struct unit *unit, const struct kind *kind)
-{
-    return distance_class(unit->process->lane.distance_ns) == kind->distance &&
-           layouts_equal(unit->tried->put.source_layout, kind->step->put.source_layout) &&
-           layouts_equal(unit->tried->put.target_layout, kind->step->put.target_layout);
-}
-
-/* The mode that is predicted to be best. */
-static unsigned predicted(const struct kind *kind, const struct layout *target,
-                          const struct layout *source)
-{
-    const struct way_choice choice = way_choose(target, source);
-    const enum way way = kind->lane->distance_ns <= choice.up_to_ns ? choice.near : choice.far;
-    const struct copy_mode mode = copy_mode_of(way, target, source);
-    unsigned best = 0;
-    for (unsigned i = kind->mode_count; i-- > 0;)
-        if (copy_mode_equal(&kind->modes[i], &mode) ||
-            (kind->modes[i].way == way && kind->modes[best].way != way))
-            best = i;
-    return best;
-}
-
-static void kind_init(struct kind *kind, const struct unit *unit, uint32_t number)
-{
-    const struct layout *target = unit->tried->put.target_layout->program,
-                        *source = unit->tried->put.source_layout->program;
-    *kind = (struct kind){.step = unit->tried,
-                          .unit = number,
-                          .lane = &unit->process->lane,
-                          .distance = distance_class(unit->process->lane.distance_ns)};
-    kind->mode_count = copy_mode_candidates(target, source, true, kind->modes);
-    kind->choice = predicted(kind, target, source);
-    wisdom_key(target, source, kind->key);
-}
-
-/* Whether an earlier trial has found the mode, and a trial now would include it. */
-static bool is_known(struct kind *kind, const struct wisdom *wisdom)
-{
-    const struct wisdom_entry *entry = wisdom_find(wisdom, kind->key, kind->distance);
-    for (unsigned i = 0; entry && i < kind->mode_count; i++) {
-        const struct copy_mode *mode = &kind->modes[i];
-        if (mode->way != entry->way || mode->stream != entry->stream ||
-            mode->piece_bytes != entry->piece_bytes)
-            continue;
-        kind->choice = i;
-        return true;
-    }
-    return false;
-}
-
-static void note(struct tca_plan *plan, const struct kind *kind)
-{
-    const struct layout *target = kind->step->put.target_layout->program,
-                        *source = kind->step->put.source_layout->program;
-    const struct copy_mode *mode = &kind->modes[kind->choice];
-    const uint64_t blocks =
-        target->block_count > source->block_count ? target->block_count : source->block_count;
-    wisdom_add(plan->session->wisdom,
-               &(struct wisdom_entry){.key = {kind->key[0], kind->key[1]},
-                                      .bytes = target->size_bytes,
-                                      .blocks = blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX,
-                                      .piece_bytes = mode->piece_bytes,
-                                      .ns = tune_quartile_ns(&plan->trial->tune, kind->choice),
-                                      .distance = (uint8_t)kind->distance,
-                                      .way = (uint8_t)mode->way,
-                                      .stream = mode->stream});
-}
-
-/* For tcactl plan explain. */
-static void show(const struct tca_plan *plan, uint32_t number)
-{
-    const struct kind *kind = &plan->trial->kinds[number];
-    uint32_t modes[COPY_MODES_MAX];
-    for (unsigned i = 0; i < kind->mode_count; i++) {
-        const struct copy_mode *mode = &kind->modes[i];
-        modes[i] = (uint32_t)mode->way | (mode->stream ? 256u : 0) | mode->piece_bytes * 65536u;
-    }
-    trial_lines_show(plan, number,
-                     &(struct trial_shown){.tune = &plan->trial->tune,
-                                           .first = kind->unit,
-                                           .count = kind->mode_count,
-                                           .choice = kind->choice,
-                                           .modes = modes});
-}
-
-/* ---- sorting into kinds ---- */
-
-/* Sorts the puts into kinds. */
-static void find_kinds(struct tca_plan *plan)
-{
-    struct trial *trial = plan->trial;
-    trial->kind_count = 0;
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct unit *unit = &plan->units[i];
-        uint32_t at = 0;
-        if (!unit->tried)
-            continue;
-        while (at < trial->kind_count && !is_of_kind(unit, &trial->kinds[at]))
-            at++;
-        unit->kind = at;
-        if (at == trial->kind_count && at < KINDS_MAX)
-            kind_init(&trial->kinds[trial->kind_count++], unit, i);
-    }
-}
 
 /* ---- trying ---- */
 
@@ -196,9 +60,7 @@ static bool leads(const struct tca_plan *plan, const struct kind *kind, uint64_t
     if (!trial || trial->leader || !(plan->flags & PLAN_TRIES) || trial->at >= trial->kind_count ||
         now_ns - trial->start_ns >= LEADS_NS)
         return false;
-    const struct kind *tried = &trial->kinds[trial->at];
-    return memcmp(tried->key, kind->key, sizeof kind->key) == 0 &&
-           tried->distance == kind->distance;
+    return kinds_alike(&trial->kinds[trial->at], kind);
 }
 
 /* Plans that put alike in turn, as those of a halo exchange with two buffers, would measure each
@@ -211,20 +73,29 @@ static struct tca_plan *find_leader(struct tca_plan *plan, const struct kind *ki
     return other;
 }
 
+/* Whether there is nothing to try: another plan may have found the mode meanwhile. */
+static bool is_known(struct tca_plan *plan, uint32_t number)
+{
+    struct kind *kind = &plan->trial->kinds[number];
+    if (!kind->known && (kind->known = kind_is_known(kind, plan->session->wisdom)))
+        set_mode(plan, number, kind->choice);
+    return kind->known;
+}
+
 /* Begins the trial of the next kind that needs one, or ends. */
 static void begin_kind(struct tca_plan *plan)
 {
     struct trial *trial = plan->trial;
     trial->leader = NULL;
-    while (trial->at < trial->kind_count && trial->kinds[trial->at].known)
+    while (trial->at < trial->kind_count && is_known(plan, trial->at))
         trial->at++;
     if (trial->at == trial->kind_count) {
         set_tries(plan, false);
         return;
     }
     const struct kind *kind = &trial->kinds[trial->at];
-    const uint64_t now_ns = clock_now_ns();
     trial->now = kind->choice;
+    const uint64_t now_ns = clock_now_ns();
     trial->leader = find_leader(plan, kind, now_ns);
     if (!trial->leader)
         tune_init(&trial->tune, kind->mode_count, kind->choice, 1,
@@ -236,8 +107,8 @@ static void end_kind(struct tca_plan *plan)
     struct trial *trial = plan->trial;
     struct kind *kind = &trial->kinds[trial->at];
     kind->known = true;
-    note(plan, kind);
-    show(plan, trial->at);
+    kind_note(kind, &trial->tune, plan->session->wisdom);
+    kind_show(kind, &trial->tune, plan, trial->at);
     begin_kind(plan);
 }
 
@@ -258,11 +129,11 @@ static void begin_kinds(struct tca_plan *plan)
 {
     struct trial *trial = plan->trial;
     const bool frozen = plan->session->settings.tune == TUNE_FROZEN;
-    find_kinds(plan);
+    trial->kind_count = kinds_find(plan, trial->kinds, KINDS_MAX);
     for (uint32_t i = 0; i < trial->kind_count; i++) {
         struct kind *kind = &trial->kinds[i];
-        kind->known = is_known(kind, plan->session->wisdom) || frozen;
         set_mode(plan, i, kind->choice);
+        kind->known = is_known(plan, i) || frozen;
     }
     trial->at = 0;
     begin_kind(plan);
@@ -285,7 +156,6 @@ static void follow(struct tca_plan *plan, uint64_t now_ns)
         use_mode(plan, trial->leader->trial->now);
         return;
     }
-    kind->known = is_known(kind, plan->session->wisdom);
     set_mode(plan, trial->at, kind->choice);
     begin_kind(plan);
 }
@@ -370,7 +240,7 @@ static bool has_moved(const struct trial *trial)
     for (uint32_t i = 0; i < trial->kind_count; i++) {
         const struct kind *kind = &trial->kinds[i];
         lane_probe(kind->lane);
-        if (distance_class(kind->lane->distance_ns) != kind->distance)
+        if (kind_has_moved(kind))
             return true;
     }
     return false;

@@ -52,7 +52,7 @@ void __wrap_shm_put_mode(struct driver_put *put, const struct copy_mode *new_mod
 /* Near, RING is fastest, and far, HALF. */
 static uint64_t cost_ns(const struct copy_mode *used)
 {
-    const enum way best = distance_ns == NEAR_NS ? WAY_RING : WAY_HALF;
+    const enum way best = distance_ns < FAR_NS ? WAY_RING : WAY_HALF;
     return used->way == best ? 10000 : 15000;
 }
 
@@ -280,4 +280,53 @@ Test(trial, the_one_that_tried_is_started_no_more)
     begin_twin();
     settle_twin();
     trial_end(&twin);
+}
+
+/* Measurements near the boundary of two classes of distance: what is known in one of them is known. */
+Test(trial, distances_vary)
+{
+    distance_ns = 45;
+    trial_end(&plan);
+    begin();
+    settle();
+    trial_end(&plan);
+    distance_ns = 52;
+    begin();
+    starts(20);
+    cr_expect(!tries());
+    reviews(1000);
+    cr_expect(!tries());
+}
+
+/* ---- puts that differ in where they begin */
+
+Test(trial, puts_of_one_shape_try_together)
+{
+    static struct unit units[2];
+    static struct step steps[2];
+    struct tca_layout *full, *low, *high;
+    const uint64_t sizes[] = {66, 20000}, face[] = {1, 20000};
+    cr_assert_eq(tca_layout_contiguous(8, &full), 0);
+    cr_assert_eq(tca_layout_subarray(full, 2, sizes, face, (uint64_t[]){1, 0}, TCA_ORDER_C, &low),
+                 0);
+    cr_assert_eq(tca_layout_subarray(full, 2, sizes, face, (uint64_t[]){64, 0}, TCA_ORDER_C, &high),
+                 0);
+    trial_end(&plan);
+    steps[0].put.source_layout = steps[1].put.target_layout = low;
+    steps[1].put.source_layout = steps[0].put.target_layout = high;
+    for (unsigned i = 0; i < 2; i++)
+        units[i] = (struct unit){.process = &process, .tried = &steps[i]};
+    units[1].put = (struct driver_put *)&twin_mode;
+    plan = (struct tca_plan){.session = &session, .units = units, .unit_count = 2};
+    trial_begin(&plan);
+    starts(20);
+    for (unsigned i = 0; i < STARTS_MAX && tries(); i++) {
+        starts(1);
+        cr_assert(copy_mode_equal(&mode, &twin_mode));
+    }
+    cr_expect(!tries());
+    cr_expect_eq(session.wisdom->count, 1);
+    tca_layout_free(full);
+    tca_layout_free(low);
+    tca_layout_free(high);
 }

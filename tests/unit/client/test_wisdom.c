@@ -129,6 +129,36 @@ Test(wisdom, layouts_are_told_apart)
     free(sixteen);
 }
 
+/* As the two faces that a halo exchange sends: loops, and lists of blocks. */
+Test(wisdom, layouts_of_one_shape_are_one)
+{
+    uint64_t key[2], moved_key[2];
+    struct layout *eight, *rows, *blocks, *moved;
+    const uint64_t lengths[] = {1, 2, 5};
+    const int64_t offsets[] = {0, 3, 9};
+    cr_assert_eq(layout_contiguous(8, &eight), 0);
+    cr_assert_eq(layout_repeat(eight, 100, 64, &rows), 0);
+    cr_assert_eq(layout_indexed(&(struct layout_blocks){.count = 3,
+                                                        .inner = eight,
+                                                        .lengths = lengths,
+                                                        .offsets = offsets,
+                                                        .unit_bytes = 8},
+                                &blocks),
+                 0);
+    struct layout *const all[] = {eight, rows, blocks};
+    for (unsigned i = 0; i < 3; i++) {
+        wisdom_key(all[i], eight, key);
+        cr_assert_eq(layout_shift(all[i], 4096, &moved), 0);
+        wisdom_key(moved, eight, moved_key);
+        cr_expect(memcmp(key, moved_key, sizeof key) == 0, "layout %u", i);
+        wisdom_key(moved, moved, moved_key);
+        cr_expect(i == 0 || memcmp(key, moved_key, sizeof key) != 0, "layout %u", i);
+        free(moved);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        free(all[i]);
+}
+
 /* ---- hostile files ---- */
 
 static size_t read_file(uint8_t *bytes, size_t room)
