@@ -95,11 +95,11 @@ static void begin_kind(struct tca_plan *plan)
     }
     const struct kind *kind = &trial->kinds[trial->at];
     trial->now = kind->choice;
-    const uint64_t now_ns = clock_now_ns();
-    trial->leader = find_leader(plan, kind, now_ns);
+    trial->leader = find_leader(plan, kind, clock_now_ns());
+    /* Processes that put alike to each other, as in a halo exchange, start such plans equally often, and try the same
+     * modes in the same iterations. Those that do not are of different seeds. */
     if (!trial->leader)
-        tune_init(&trial->tune, kind->mode_count, kind->choice, 1,
-                  now_ns ^ plan->session->id << 32);
+        tune_init(&trial->tune, kind->mode_count, kind->choice, 1, kind->key[0]);
 }
 
 static void end_kind(struct tca_plan *plan)

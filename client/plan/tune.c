@@ -43,44 +43,72 @@ static float score(const struct tune *tune, unsigned candidate)
     return candidate == tune->favourite ? quartile_ns * CLEARLY : quartile_ns;
 }
 
-static void sort_by_score(struct tune *tune)
+/* The remaining candidates, the fastest first. */
+static void rank(const struct tune *tune, uint8_t ret_ranked[TUNE_CANDIDATES_MAX])
 {
-    for (unsigned i = 1; i < tune->left; i++) {
-        const uint8_t candidate = tune->order[i];
-        unsigned at = i;
-        for (; at > 0 && score(tune, tune->order[at - 1]) > score(tune, candidate); at--)
-            tune->order[at] = tune->order[at - 1];
-        tune->order[at] = candidate;
+    unsigned count = 0;
+    for (unsigned i = 0; i < tune->slot_count; i++) {
+        unsigned at = count;
+        if (tune->slots[i] == TUNE_DROPPED)
+            continue;
+        for (; at > 0 && score(tune, ret_ranked[at - 1]) > score(tune, tune->slots[i]); at--)
+            ret_ranked[at] = ret_ranked[at - 1];
+        ret_ranked[at] = tune->slots[i];
+        count++;
     }
+}
+
+static void drop(struct tune *tune, unsigned candidate)
+{
+    for (unsigned i = 0; i < tune->slot_count; i++)
+        if (tune->slots[i] == candidate)
+            tune->slots[i] = TUNE_DROPPED;
+    tune->left--;
+}
+
+/* The next stage has half as many slots. */
+static void begin_stage(struct tune *tune)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < tune->slot_count; i++)
+        if (tune->slots[i] != TUNE_DROPPED)
+            tune->slots[count++] = tune->slots[i];
+    tune->slot_count = (uint8_t)((tune->slot_count + 1) / 2);
+    while (count < tune->slot_count)
+        tune->slots[count++] = TUNE_DROPPED;
+    tune->rounds = 0;
+}
+
+static void drop_slow(struct tune *tune)
+{
+    const bool stage_ends = tune->rounds == (tune->slot_count == 2 ? LAST_ROUNDS : ROUNDS);
+    const unsigned most = stage_ends ? (tune->slot_count + 1u) / 2 : tune->left;
+    uint8_t ranked[TUNE_CANDIDATES_MAX];
+    rank(tune, ranked);
+    tune->best = ranked[0];
+    while (tune->left > most ||
+           (tune->left > 1 && tune->rounds >= HOPELESS_ROUNDS &&
+            score(tune, ranked[tune->left - 1]) > HOPELESS * score(tune, ranked[0])))
+        drop(tune, ranked[tune->left - 1]);
+    if (stage_ends)
+        begin_stage(tune);
 }
 
 static void shuffle(struct tune *tune)
 {
-    for (unsigned i = tune->left; i > 1; i--) {
+    for (unsigned i = 0; i < tune->slot_count; i++)
+        tune->order[i] = (uint8_t)i;
+    for (unsigned i = tune->slot_count; i > 1; i--) {
         const unsigned other = (unsigned)random_below(tune, i);
-        const uint8_t candidate = tune->order[i - 1];
+        const uint8_t slot = tune->order[i - 1];
         tune->order[i - 1] = tune->order[other];
-        tune->order[other] = candidate;
+        tune->order[other] = slot;
     }
-}
-
-/* The fastest is order[0] afterwards, until the next shuffle(). */
-static void drop_slow(struct tune *tune)
-{
-    const bool stage_ends = tune->rounds == (tune->left == 2 ? LAST_ROUNDS : ROUNDS);
-    sort_by_score(tune);
-    while (tune->rounds >= HOPELESS_ROUNDS && tune->left > 1 &&
-           score(tune, tune->order[tune->left - 1]) > HOPELESS * score(tune, tune->order[0]))
-        tune->left--;
-    if (!stage_ends)
-        return;
-    tune->left = (uint8_t)((tune->left + 1) / 2);
-    tune->rounds = 0;
 }
 
 static void begin_block(struct tune *tune)
 {
-    if (tune->turn == tune->left) {
+    if (tune->turn == tune->slot_count) {
         tune->turn = 0;
         tune->rounds++;
         drop_slow(tune);
@@ -116,9 +144,12 @@ static float block_ns(const struct tune *tune, uint64_t late_ns)
 
 static void end_block(struct tune *tune, uint64_t now_ns, uint64_t late_ns)
 {
-    struct tune_record *record = &tune->records[tune->order[tune->turn]];
+    const unsigned candidate = tune->slots[tune->order[tune->turn]];
     note_time(tune, now_ns);
-    record->samples_ns[record->blocks++ % TUNE_SAMPLES] = block_ns(tune, late_ns);
+    if (candidate != TUNE_DROPPED) {
+        struct tune_record *record = &tune->records[candidate];
+        record->samples_ns[record->blocks++ % TUNE_SAMPLES] = block_ns(tune, late_ns);
+    }
     tune->turn++;
 }
 
@@ -126,11 +157,13 @@ void tune_init(struct tune *tune, unsigned candidates, unsigned favourite, unsig
                uint64_t seed)
 {
     *tune = (struct tune){.random = seed,
+                          .slot_count = (uint8_t)candidates,
                           .left = (uint8_t)candidates,
+                          .best = (uint8_t)favourite,
                           .stretch = (uint8_t)stretch,
                           .favourite = (uint8_t)favourite};
     for (unsigned i = 0; i < candidates; i++)
-        tune->order[i] = (uint8_t)i;
+        tune->slots[i] = (uint8_t)i;
     if (candidates > 1) {
         shuffle(tune);
         begin_block(tune);

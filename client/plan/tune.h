@@ -1,5 +1,13 @@
 /*
- * Finds the fastest of a few candidates while the application works. Each start uses one candidate; the measure is the time from one start to the next, as the application sees it. The remaining candidates alternate in blocks of several starts, in random order and of random length, so that other plans that tune themselves at the same time, here or at the other end, disturb all candidates alike. A candidate is judged by the lower quartile of its blocks, which outliers do not affect. The slower half is dropped after each stage.
+ * Finds the fastest of a few candidates while the application works. Each start uses one candidate; the measure is the time
+ * from one start to the next, as the application sees it. The remaining candidates alternate in blocks of several starts, in
+ * random order and of random length, so that other plans that tune themselves at the same time, here or at the other
+ * end, disturb all candidates alike. A candidate is judged by the lower quartile of its blocks, which outliers do not
+ * affect. The slower half is dropped after each stage.
+ *
+ * With the same seed, order and lengths are the same, whatever is measured. So two processes that start plans of one seed in
+ * each iteration try the same candidates in the same iterations, and do not blame each other's slow ones. Each
+ * candidate has a slot of the stage, by its number; where the two have dropped different ones, most slots still agree.
  *
  * Where a change of the candidate takes long, blocks are stretched, and the slowest quarter of their starts does not
  * count: other plans that change at the same time hold these up. The caller ends such a block itself, when all its data
@@ -15,6 +23,7 @@
 enum {
     TUNE_CANDIDATES_MAX = 8,
     TUNE_SAMPLES = 16, /* blocks that a candidate is judged by: the newest */
+    TUNE_DROPPED = 255,
     TUNE_STRETCH_MAX = 4,
     TUNE_COUNTED_MIN = 2, /* starts of a block that count, */
     TUNE_COUNTED_MAX = 5, /* times the stretch */
@@ -27,13 +36,16 @@ struct tune_record {
 
 struct tune {
     uint64_t random;
-    uint8_t order[TUNE_CANDIDATES_MAX]; /* the remaining candidates, in the order of this round */
-    uint8_t left;
-    uint8_t turn;    /* index in `order` */
-    uint8_t rounds;  /* in this stage so far */
-    uint8_t starts;  /* of this block so far */
-    uint8_t length;  /* of this block; 0: the first one has not begun */
-    uint8_t stretch; /* of blocks */
+    uint8_t slots[TUNE_CANDIDATES_MAX]; /* of this stage: candidates, or TUNE_DROPPED */
+    uint8_t slot_count;
+    uint8_t order[TUNE_CANDIDATES_MAX]; /* of the slots in this round */
+    uint8_t left;                       /* candidates */
+    uint8_t best;                       /* of those, at the end of the last round; the favourite */
+    uint8_t turn;                       /* index in `order` */
+    uint8_t rounds;                     /* in this stage so far */
+    uint8_t starts;                     /* of this block so far */
+    uint8_t length;                     /* of this block; 0: the first one has not begun */
+    uint8_t stretch;                    /* of blocks */
     uint8_t favourite;
     uint64_t
         last_ns; /* the last start of this block; its first one does not count, as it finds the caches as
@@ -55,10 +67,11 @@ static inline bool tune_settled(const struct tune *tune)
     return tune->left == 1;
 }
 
-/* The candidate of the next start; once settled, the best. */
+/* The candidate of the next start: once settled, and in the slot of one that was dropped, the best. */
 static inline unsigned tune_candidate(const struct tune *tune)
 {
-    return tune->order[tune_settled(tune) ? 0 : tune->turn];
+    const unsigned candidate = tune->slots[tune->order[tune->turn]];
+    return tune_settled(tune) || candidate == TUNE_DROPPED ? tune->best : candidate;
 }
 
 /* The block has had all its starts. The next tune_start() ends it, or earlier tune_end(): at a start at now_ns; the

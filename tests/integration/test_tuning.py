@@ -13,6 +13,8 @@ from lanes import Way
 ENOUGH = 4000  # starts: trials take some hundred
 KNOWN = 10  # starts after which a known result is used
 DISTANCES = 30  # runs
+SHAPE = "100x40x100"  # of an exchange
+TOGETHER = 36  # starts of two processes, before which none can have dropped a mode
 
 
 class Tune(Way):
@@ -131,6 +133,42 @@ class Tune(Way):
         text = subprocess.run([harness.program("tcactl"), "--json", "wisdom"], env={**os.environ, "TCA_WISDOM": path},
                               stdout=subprocess.PIPE, check=True).stdout
         return json.loads(text)["entries"]
+
+    @staticmethod
+    def exchange(actors):
+        """A plan of each of two actors that puts to the other one: [(actor, plan, source, target, rank of the other one)]"""
+        plans = [actors[i].put_plan(actors[1 - i], SHAPE, f"notify {1 - i} 0", region_bytes=1 << 16) for i in range(2)]
+        return [(actors[i], plans[i][0], plans[i][1], plans[1 - i][2], 1 - i) for i in range(2)]
+
+    def iterate(self, ends, number):
+        """One iteration; the ways in which the two copied."""
+        for actor, plan, source, _, _ in ends:
+            actor.ask(f"fill {source} 0 {SHAPE} {number % 250}")
+            actor.ask(f"start {plan}")
+        for actor, plan, _, target, other in ends:
+            actor.ask(f"wait {plan} -2")
+            actor.ask(f"notified_wait {other} 0 -2")
+            actor.ask(f"check {target} 0 {SHAPE} {number % 250}")
+        return [actor.receipt(plan)["way"] for actor, plan, *_ in ends]
+
+    def finish(self, ends, number):
+        """Until neither tries any more."""
+        while any(actor.receipt(plan)["trying"] for actor, plan, *_ in ends):
+            self.assertLess(number, ENOUGH)
+            self.iterate(ends, number)
+            number += 1
+        return number
+
+    def test_two_that_exchange_try_the_same_together(self):
+        """Else each would blame the other's slow modes: both take part in every iteration."""
+        ends = self.exchange(self.pair(self.cluster(), "any"))
+        seen = set()
+        for number in range(TOGETHER):
+            ways = self.iterate(ends, number)
+            self.assertEqual(ways[0], ways[1], f"iteration {number}")
+            seen.add(ways[0])
+        self.assertGreater(len(seen), 2)
+        self.assertGreater(self.finish(ends, TOGETHER), 100)
 
     def test_receiver_is_stopped_while_the_sender_tries(self):
         sender, receiver = self.pair(self.cluster(), "any")

@@ -65,6 +65,16 @@ void __wrap_siphash_128(const uint64_t key[2], const void *data, size_t bytes, u
     __real_siphash_128(key, data, bytes, ret_hash);
 }
 
+static void move_chains(void)
+{
+    for (uint32_t i = 0; i < tcad.chains; i++) {
+        if (!(tcad.wanted_chains & 1ull << i) || !(tcad.rails[i] & BITS(tcad.wanted)))
+            continue;
+        tcad.moves += tcad.bound[i] != tcad.wanted;
+        tcad.bound[i] = tcad.wanted;
+    }
+}
+
 bool __wrap_control_tell(const struct control *control, const Tca__Message *message);
 bool __wrap_control_tell(const struct control *control, const Tca__Message *message)
 {
@@ -73,6 +83,8 @@ bool __wrap_control_tell(const struct control *control, const Tca__Message *mess
     if (tcad.deaf)
         return false;
     const Tca__PlanTry *request = message->plan_try;
+    if (tcad.asked) /* for other chains: both are carried out */
+        move_chains();
     tcad.requests++;
     tcad.asked = true;
     tcad.wanted = request->rail;
@@ -99,12 +111,7 @@ static void carry_out(struct tca_plan *of)
     const uint64_t flush = flush_ns[tcad.bound[0]] * unflushed;
     unflushed = 0;
     tcad.asked = false;
-    for (uint32_t i = 0; i < tcad.chains; i++) {
-        if (!(tcad.wanted_chains & 1ull << i) || !(tcad.rails[i] & BITS(tcad.wanted)))
-            continue;
-        tcad.moves += tcad.bound[i] != tcad.wanted;
-        tcad.bound[i] = tcad.wanted;
-    }
+    move_chains();
     now_ns += MOVE_NS + flush;
     send_event(of, flush);
 }

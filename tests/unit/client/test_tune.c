@@ -6,7 +6,7 @@
 #include "client/plan/tune.h"
 #include "tests/unit/proto/random.h"
 
-enum { SEEDS = 200, PATIENCE = 5000 };
+enum { SEEDS = 1000, PATIENCE = 5000 };
 
 /* An application: the time of a start with each candidate, and its variation. */
 struct application {
@@ -134,6 +134,71 @@ Test(tune, several_at_once)
     app.cost_ns[5] = 20000;
     cr_assert(bad_choices(&app, 2, 0.08) <= 2 * SEEDS * 3 / 100);
     cr_assert(bad_choices(&app, 6, 0.15) <= 6 * SEEDS * 8 / 100);
+}
+
+/* `count` processes that put alike to each other in every iteration, which lasts as long as the slowest
+ * candidate. Each reads its own clock. Returns how many choices cost more than `most`. */
+static unsigned exchange(const struct application *app, unsigned count, uint64_t seed, double most)
+{
+    struct tune tunes[8];
+    unsigned last = 0, settled = 0, bad = 0;
+    struct random random = {seed};
+    double now_ns = 1e9;
+    for (unsigned i = 0; i < count; i++)
+        tune_init(&tunes[i], app->candidates, 2, 1, seed);
+    for (unsigned start = 0; settled < count && start < PATIENCE; start++) {
+        double longest_ns = 0;
+        settled = 0;
+        for (unsigned i = 0; i < count; i++) {
+            const double skew_ns = 200 * uniform(&random);
+            const unsigned candidate = tune_start(&tunes[i], (uint64_t)(now_ns + skew_ns));
+            longest_ns =
+                fmax(longest_ns, time_of(app, candidate, start, candidate != last, &random));
+            last = candidate;
+            settled += tune_settled(&tunes[i]);
+        }
+        now_ns += longest_ns;
+    }
+    cr_assert_eq(settled, count);
+    for (unsigned i = 0; i < count; i++)
+        bad += regret(app, tune_candidate(&tunes[i])) > most;
+    return bad;
+}
+
+Test(tune, processes_that_exchange)
+{
+    for (unsigned count = 2; count <= 8; count += 2) {
+        struct application app = usual;
+        unsigned bad = 0;
+        for (uint64_t seed = 1; seed <= SEEDS; seed++)
+            bad += exchange(&app, count, seed, 0.08);
+        cr_expect(bad <= count * SEEDS / 100, "%u processes: %u of %u", count, bad, count * SEEDS);
+    }
+}
+
+/* Whatever they measure, and even if they drop different candidates, most of the time two try the same. */
+Test(tune, one_seed_is_one_order)
+{
+    struct tune tunes[2];
+    struct random random = {3};
+    uint64_t now_ns[2] = {1, 1};
+    unsigned starts = 0, same = 0, before_a_drop = 0;
+    for (unsigned i = 0; i < 2; i++)
+        tune_init(&tunes[i], usual.candidates, i, 1, 11);
+    for (; !tune_settled(&tunes[0]) && !tune_settled(&tunes[1]); starts++) {
+        unsigned candidates[2];
+        for (unsigned i = 0; i < 2; i++) {
+            candidates[i] = tune_start(&tunes[i], now_ns[i]);
+            now_ns[i] += 1000 + random_below(&random, 100);
+        }
+        same += candidates[0] == candidates[1];
+        if (tunes[0].left == usual.candidates && tunes[1].left == usual.candidates) {
+            cr_assert_eq(candidates[0], candidates[1]);
+            before_a_drop++;
+        }
+    }
+    cr_expect(starts > 100 && before_a_drop > 50, "%u, %u", starts, before_a_drop);
+    cr_expect(same >= starts / 2, "%u of %u", same, starts);
 }
 
 /* The first choice stays if others are hardly faster. */
