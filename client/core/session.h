@@ -44,6 +44,7 @@ struct tca {
                               notifications too */
     struct bounces *bounces;   /* staging of attached regions; NULL: not used */
     struct lane_in **lanes_in; /* by rank: lanes to this session; NULL: none */
+    struct lane_in *lanes;     /* all of these */
     int engine_fd;             /* eventfd of the engine that serves this session */
     uint32_t heard;            /* the rank that tca_notified_wait_any() found last */
     uint64_t slots_taken;      /* bit per slot of the library: slots.h */

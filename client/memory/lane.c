@@ -153,6 +153,8 @@ static int open_lane(struct tca *session, const Tca__Share *share, const struct 
     in->rank = share->rank;
     lane_init(&in->lane, base, LANE_RECEIVER);
     session->lanes_in[share->rank] = in;
+    in->next = session->lanes;
+    session->lanes = in;
     return 0;
 }
 
@@ -235,8 +237,12 @@ void lane_forget_target(struct tca *session, uint64_t region)
 
 static void close_lane_in(struct tca *session, struct lane_in *in)
 {
+    struct lane_in **link = &session->lanes;
     while (in->offers)
         drop_offer(session, in, &in->offers);
+    while (*link != in)
+        link = &(*link)->next;
+    *link = in->next;
     session->lanes_in[in->rank] = NULL;
     close_lane(in);
 }
@@ -264,6 +270,15 @@ int lane_in_drain(struct tca *session, struct lane_in *in)
         return error_set(in->error, "cannot copy data that rank %u has put: %s", in->rank,
                          tca_strerror(in->error));
     return r == 0;
+}
+
+/* What cannot be copied now is left to a wait for its notification. */
+void lanes_help(void *context)
+{
+    const struct tca *session = context;
+    for (struct lane_in *in = session->lanes; in; in = in->next)
+        if (lane_pending(&in->lane))
+            lane_drain_one(&in->lane);
 }
 
 int lanes_strict(struct tca *session, uint64_t end_ns)

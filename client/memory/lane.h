@@ -16,6 +16,7 @@ struct lane_in {
     int error;         /* a put could not be accepted: */
     uint64_t ours_end; /* waits for entries before this one fail with it; the sender copies the
                           later ones, see lanes_strict() */
+    struct lane_in *next;
 };
 
 /* Events of the daemon. May take descriptors from the frame. */
@@ -31,6 +32,10 @@ void lane_forget_target(struct tca *session, uint64_t region);
 /* Copies the pending entries of a lane. 1: all published entries are copied; 0: not yet; negative:
  * an entry cannot be copied. */
 int lane_in_drain(struct tca *session, struct lane_in *in);
+
+/* Copies one pending entry of each lane: while this process waits for the receiver of its own put, which may
+ * be waiting for it. The context is the session. */
+void lanes_help(void *context);
 
 /* Makes senders complete their copies before they notify, instead of leaving the rest to this
  * process, and completes those that they have left to it. -ETIMEDOUT: a sender is still copying. */

@@ -1,8 +1,11 @@
 /*
  * Plans that tune themselves: the first starts of a plan try the copy modes of its puts in the
- * client's seat, and the fastest stay (tune.h). Puts that copy between the same layouts, over the
- * same distance, try together. The kinds of puts of a plan try one after the other, so that a
- * difference between two starts is due to one kind.
+ * client's seat, and the fastest stay (tune.h). Puts between layouts of the same shape, over the
+ * same distance, try together, wherever in memory these begin (trial_kinds.h). The kinds of puts of a plan try one after
+ * the other, so that a difference between two starts is due to one kind.
+ *
+ * Of the plans of a process that put alike, one tries and the others follow. In several processes, such plans
+ * try the same mode in the same start if they are started equally often (tune.h).
  *
  * The next run uses what one has found without trials (client/core/wisdom.h).
  *

@@ -4,6 +4,7 @@
 #include "client/core/segment.h"
 #include "client/core/session.h"
 #include "client/layout/layout.h"
+#include "client/memory/lane.h"
 #include "client/plan/pair.h"
 #include "client/plan/parts.h"
 #include "drivers/seat.h"
@@ -75,6 +76,8 @@ static void share(struct tca *session, struct unit *unit, const struct step *put
     if (mapping_segment(session, mapping, &segment) < 0 ||
         process_map_lane(unit->process, segment->segment) < 0)
         return;
+    unit->process->lane.meanwhile = lanes_help;
+    unit->process->lane.context = session;
     if (!unit->process->receiver) {
         unit->process->receiver = segment;
         segment->uses++;

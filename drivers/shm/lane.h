@@ -35,6 +35,9 @@ struct lane {
     uint32_t distance_ns;
     uint32_t probed_ns; /* the last measurement */
     uint32_t probe_in;  /* starts until the next measurement */
+    /* sender: called while it waits for the receiver; NULL: there is nothing else to do */
+    void (*meanwhile)(void *context);
+    void *context;
 };
 
 void lane_init(struct lane *lane, struct lane_segment *segment, enum lane_drainer self);

@@ -28,6 +28,8 @@ static bool wait_backlog(struct lane *lane, uint64_t most)
     uint64_t seen = lane_backlog(lane);
     unsigned done = 0;
     for (unsigned looks = 0; seen > most;) {
+        if (lane->meanwhile)
+            lane->meanwhile(lane->context);
         core_pause();
         uint64_t backlog = lane_backlog(lane);
         if (backlog < seen) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "client/include/tca.h"
+#include "client/memory/lane.h"
 #include "drivers/shm/lane.h"
 #include "proto/notify.h"
 #include "tests/unit/client/fake.h"
@@ -155,6 +156,23 @@ Test(client_lane, entries_outlive_their_offer)
     withdraw(1); /* the sender has ended */
     cr_assert_eq(tca_notified(session, 0, 0), 1);
     cr_assert(landed());
+}
+
+/* While this process waits for a receiver that may be waiting for it. */
+Test(client_lane, lanes_are_drained_meanwhile)
+{
+    const Tca__Share share = share_of(1);
+    lanes_help(session);
+    offer(&share);
+    cr_assert_eq(tca_notified(session, 0, 0), 0);
+    publish(1);
+    lanes_help(session);
+    cr_expect(landed());
+    raise_notification();
+    cr_assert_eq(tca_notified(session, 0, 0), 1);
+    fake_event(&fake, TCA__EVENT__KIND__RANK_GONE, 0, 0);
+    tca_notified(session, 0, 0);
+    lanes_help(session); /* of those that are left */
 }
 
 Test(client_lane, a_sender_dies_at_work)

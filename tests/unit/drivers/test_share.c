@@ -136,6 +136,29 @@ Test(share, nobody_helps)
     }
 }
 
+static void drain_receiver(void *context)
+{
+    lane_drain_one(context);
+}
+
+/* The receiver waits for this process, as in an exchange: both copy what the other one has left to them. */
+Test(share, two_wait_for_each_other)
+{
+    sender.meanwhile = drain_receiver;
+    sender.context = &receiver;
+    for (unsigned i = 0; i < 3; i++) {
+        make_put(i, shared[i], i * 150000, 150000, true);
+        start(i);
+        cr_assert(op.done == 1 && op.status == 0);
+        if (shared[i] == WAY_RING)
+            cr_expect_geq(receiver.next, sender.next - LANE_ENTRIES, "the sender has unpacked");
+        else
+            cr_expect_eq(receiver.next, sender.next, "the sender has copied its part");
+        cr_assert(lane_drain(&receiver) == 0 && landed(i * 150000, 150000));
+        cr_expect_eq(receiver.next, sender.next);
+    }
+}
+
 Test(share, small_ones_wait_in_the_lane)
 {
     make_put(0, WAY_RING, 0, 20000, true);
