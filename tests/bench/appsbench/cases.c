@@ -54,8 +54,7 @@ uint64_t case_elements(const struct bench_case *one)
     return elements;
 }
 
-/* From one index across to the next. */
-static uint64_t stride(const struct bench_case *one)
+uint64_t case_stride(const struct bench_case *one)
 {
     uint64_t elements = 1;
 
@@ -66,12 +65,12 @@ static uint64_t stride(const struct bench_case *one)
 
 uint64_t case_sent(const struct bench_case *one, int high)
 {
-    return (high ? WIDTH_ACROSS : 1) * stride(one);
+    return (high ? WIDTH_ACROSS : 1) * case_stride(one);
 }
 
 uint64_t case_kept(const struct bench_case *one, int high)
 {
-    return (high ? WIDTH_ACROSS + 1 : 0) * stride(one);
+    return (high ? WIDTH_ACROSS + 1 : 0) * case_stride(one);
 }
 
 uint64_t count_for(double us)
@@ -83,7 +82,7 @@ uint64_t count_for(double us)
 
 static uint64_t index_across(const struct bench_case *one, uint64_t element)
 {
-    return element / stride(one) % case_full(one, one->across);
+    return element / case_stride(one) % case_full(one, one->across);
 }
 
 void case_fill(const struct bench_case *one, double *array, double seed)
@@ -96,7 +95,7 @@ void case_fill(const struct bench_case *one, double *array, double seed)
 
 uint64_t case_wrong(const struct bench_case *one, const double *array, double seed)
 {
-    uint64_t wrong = 0, inner = WIDTH_ACROSS * stride(one);
+    uint64_t wrong = 0, inner = WIDTH_ACROSS * case_stride(one);
 
     for (uint64_t n = 0; n < case_elements(one); n++) {
         uint64_t at = index_across(one, n);

@@ -19,6 +19,8 @@ int cases_run(const char *sizes, void (*run)(const struct bench_case *one));
 /* Elements of the array, and where its faces begin: those that are sent (0: low, 1: high) and the halos. */
 uint64_t case_full(const struct bench_case *one, int dimension);
 uint64_t case_elements(const struct bench_case *one);
+/* Elements from one index across to the next: so many of a face are consecutive. */
+uint64_t case_stride(const struct bench_case *one);
 uint64_t case_sent(const struct bench_case *one, int high);
 uint64_t case_kept(const struct bench_case *one, int high);
 

@@ -1,15 +1,16 @@
 /*
- * halo_tca SIZES [here|elsewhere]: the exchanges of cases.h by tca-halo.h, with one buffer and with two, and by plans written by
- * hand, with two. All of them in turn, REPEATS times. Rank 0 writes a line of JSON for each; with the word, also how much of each
- * passes while the ranks compute.
+ * halo_tca SIZES [here|elsewhere]: the exchanges of cases.h by tca-halo.h, with one buffer and with two, by plans written by hand,
+ * with two, and, within a node, by plain loops. All of them in turn, REPEATS times. Rank 0 writes a line of JSON for each; with the
+ * word, also how much of each passes while the ranks compute, except for the loops, of which nothing does.
  */
-#include "cases.h"
 #include "client/include/tca-halo.h"
+#include "loops.h"
 #include "tests/bench/check.h"
 #include "tests/bench/overlap.h"
 
-enum how { ONE_BUFFER, TWO_BUFFERS, PLANS, HOWS };
-static const char *const names[HOWS] = {"one buffer", "two buffers", "plans"};
+enum how { ONE_BUFFER, TWO_BUFFERS, PLANS, LOOPS, PACKING_LOOPS, HOWS };
+static const char *const names[HOWS] = {"one buffer", "two buffers", "plans", "loops",
+                                        "packing loops"};
 
 static struct tca *session;
 static uint32_t rank;
@@ -21,6 +22,8 @@ struct bench {
     struct tca_halo *halos[PLANS];
     struct tca_plan *plans[2];
     uint64_t done; /* exchanges by plans */
+    struct loops loops;
+    enum how hows; /* loops need a common node */
 };
 
 /* ---- by tca-halo.h */
@@ -94,6 +97,8 @@ static inline void start(void *operation)
 {
     const struct operation *o = operation;
 
+    if (o->how >= LOOPS)
+        return;
     if (o->how == PLANS)
         check(tca_start(o->b->plans[o->b->done & 1]), "starting");
     else
@@ -104,7 +109,9 @@ static inline void await(void *operation)
 {
     const struct operation *o = operation;
 
-    if (o->how == PLANS) {
+    if (o->how >= LOOPS) {
+        loops_exchange(&o->b->loops, o->how == PACKING_LOOPS);
+    } else if (o->how == PLANS) {
         uint32_t buffer = o->b->done++ & 1;
         check(tca_notified_wait(session, 1 - rank, buffer, TCA_FOREVER), "waiting for faces");
         check(tca_wait(o->b->plans[buffer], TCA_FOREVER), "waiting for the end");
@@ -147,11 +154,13 @@ static void make(struct bench *b)
     for (int buffer = 0; buffer < 2; buffer++)
         make_plan(b, buffer, layout);
     tca_layout_free(layout);
+    b->hows = loops_init(&b->loops, session, b->one, b->arrays) && !overlaps ? HOWS : LOOPS;
 }
 
 static void release(struct bench *b)
 {
     check(tca_barrier(session, TCA_DEFAULT), "meeting"); /* nobody puts any more */
+    loops_deinit(&b->loops, session);
     for (int i = 0; i < 2; i++) {
         tca_halo_free(b->halos[i]);
         tca_plan_free(b->plans[i]);
@@ -168,19 +177,19 @@ static void run(const struct bench_case *one)
     struct operation operations[HOWS];
 
     make(&b);
-    for (enum how how = 0; how < HOWS; how++) {
+    for (enum how how = 0; how < b.hows; how++) {
         operations[how] = (struct operation){&b, how};
         counts[how] = (uint64_t)of_rank_0((double)count_for(measure(&operations[how], WARM)));
     }
     for (int n = 0; n < REPEATS; n++)
-        for (enum how how = 0; how < HOWS; how++)
+        for (enum how how = 0; how < b.hows; how++)
             us[how][n] = measure(&operations[how], counts[how]);
     for (int buffer = 0; buffer < 2; buffer++)
         if (case_wrong(one, b.arrays[buffer], (1 - rank) * 1e9)) {
             fprintf(stderr, "halo_tca: rank %u: wrong elements in buffer %d\n", rank, buffer);
             exit(1);
         }
-    for (enum how how = 0; how < HOWS; how++) {
+    for (enum how how = 0; how < b.hows; how++) {
         double median = of_rank_0(median_of_doubles(us[how], REPEATS));
         double hidden = overlaps ? hidden_part(&operations[how], median) : 0;
         if (rank == 0)
