@@ -161,6 +161,44 @@ static int queue_init(struct loop_queue *queue, uint32_t entries)
     return queue->entries ? 0 : -ENOMEM;
 }
 
+/* The device is locked. */
+static int take_share(struct loop_device *device, const void *owner, struct loop_share **ret_share)
+{
+    struct loop_share *share = device->shares;
+    while (share && share->owner != owner)
+        share = share->next;
+    if (!share) {
+        share = calloc(1, sizeof *share);
+        if (!share)
+            return -ENOMEM;
+        share->owner = owner;
+        LIST_ADD(&device->shares, share, next, link);
+    }
+    share->users++;
+    *ret_share = share;
+    return 0;
+}
+
+static void give_share(struct loop_share *share)
+{
+    if (--share->users > 0)
+        return;
+    LIST_REMOVE(share, next, link);
+    free(share);
+}
+
+/* Under the numbers and in the share of its owner. */
+static int enter(struct loop_device *device, const void *owner, struct loop_qp *qp)
+{
+    int r = take_share(device, owner, &qp->share);
+    if (r < 0)
+        return r;
+    r = insert(&device->qps, qp, &qp->number);
+    if (r < 0)
+        give_share(qp->share);
+    return r;
+}
+
 static void qp_destroy(struct loop_qp *qp)
 {
     free(qp->sends.entries);
@@ -182,7 +220,7 @@ static int qp_new(const struct verbs_qp_args *args, struct verbs_qp **ret_qp)
         r = queue_init(&qp->receives, args->receive_entries);
     if (r == 0) {
         struct loop_device *device = lock(qp->base.device);
-        r = insert(&device->qps, qp, &qp->number);
+        r = enter(device, args->owner, qp);
         unlock(device);
     }
     if (r < 0) {
@@ -201,7 +239,10 @@ static void leave_busy(struct loop_qp *qp)
 {
     if (!qp->link)
         return;
+    if (qp->share->turn == qp)
+        qp->share->turn = qp->next;
     LIST_REMOVE(qp, next, link);
+    qp->share->busy_count--;
 }
 
 static void qp_free(struct verbs_qp *base)
@@ -210,6 +251,7 @@ static void qp_free(struct verbs_qp *base)
     struct loop_device *device = lock(base->device);
     take_out(&device->qps, qp->number);
     leave_busy(qp);
+    give_share(qp->share);
     unlock(device);
     qp_destroy(qp);
 }
@@ -256,7 +298,8 @@ static int post_send(struct verbs_qp *base, const struct dcfa_entry *entry, uint
     if (r == 0 && qp->failed) {
         loop_fail(qp);
     } else if (r == 0 && !qp->link) {
-        LIST_ADD(&device->busy, qp, next, link);
+        LIST_ADD(&qp->share->busy, qp, next, link);
+        qp->share->busy_count++;
     }
     unlock(device);
     return r;
@@ -273,16 +316,31 @@ static int post_receive(struct verbs_qp *base, const struct dcfa_entry *entry, u
     return r;
 }
 
+/* In turn, until the share is used, or none can be advanced. */
+static unsigned advance(struct loop_device *device, struct loop_share *share)
+{
+    uint64_t used = 0;
+    uint32_t idle = 0;
+    unsigned work = 0;
+    while (used < LOOP_SLICE_BYTES && idle < share->busy_count) {
+        struct loop_qp *qp = share->turn ? share->turn : share->busy;
+        share->turn = qp->next;
+        const uint64_t took = loop_advance(device, qp);
+        idle = took > 0 ? 0 : idle + 1;
+        work += took > 0;
+        used += took;
+        if (qp->sends.head == qp->sends.tail)
+            leave_busy(qp);
+    }
+    return work;
+}
+
 static unsigned progress(struct verbs_device *base)
 {
     struct loop_device *device = lock(base);
     unsigned work = 0;
-    for (struct loop_qp *qp = device->busy, *next; qp; qp = next) {
-        next = qp->next;
-        work += loop_advance(device, qp);
-        if (qp->sends.head == qp->sends.tail)
-            leave_busy(qp);
-    }
+    for (struct loop_share *share = device->shares; share; share = share->next)
+        work += advance(device, share);
     unlock(device);
     return work;
 }

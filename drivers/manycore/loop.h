@@ -34,9 +34,21 @@ struct loop_queue {
     uint32_t capacity, head, tail; /* count up freely */
 };
 
+/* What the queue pairs of one owner get: in each round as much as every other owner's, however many
+ * they are. */
+struct loop_share {
+    struct loop_share *next, **link; /* in device->shares */
+    const void *owner;
+    uint32_t users;       /* queue pairs */
+    struct loop_qp *busy; /* that have sends */
+    uint32_t busy_count;
+    struct loop_qp *turn; /* in busy: the next to be advanced; NULL: the first */
+};
+
 struct loop_qp {
     struct verbs_qp base;
-    struct loop_qp *next, **link; /* in device->busy, while it has sends; link NULL: it is not */
+    struct loop_share *share;
+    struct loop_qp *next, **link; /* in share->busy; link NULL: it is not */
     uint32_t number, remote;
     bool connected, failed;
     const struct loop_domain *domain;
@@ -59,7 +71,7 @@ struct loop_device {
     pthread_mutex_t mutex;
     uint64_t id; /* random: another daemon's queue pairs cannot be reached */
     struct loop_slots memories, qps;
-    struct loop_qp *busy;
+    struct loop_share *shares;
 };
 
 /* NULL: no such object. */
@@ -68,6 +80,10 @@ void *loop_find(const struct loop_slots *slots, uint32_t number);
 void loop_complete(struct loop_cq *cq, const struct verbs_completion *completion);
 /* Puts it into its error state, and flushes its queues. */
 void loop_fail(struct loop_qp *qp);
-/* Advances the first send by at most LOOP_SLICE_BYTES. Whether anything was done. */
-bool loop_advance(struct loop_device *device, struct loop_qp *qp);
-enum { LOOP_SLICE_BYTES = 64 << 10 };
+/* Advances the first send by at most LOOP_SLICE_BYTES. What that takes of the share, in bytes; 0:
+ * nothing could be done. */
+uint64_t loop_advance(struct loop_device *device, struct loop_qp *qp);
+enum {
+    LOOP_SLICE_BYTES = 64 << 10, /* also a share, in one round */
+    LOOP_ENTRY_BYTES = 4096,     /* what each step takes of it in addition, for its overhead */
+};

@@ -156,8 +156,10 @@ static void deny(struct loop_qp *qp, struct loop_qp *peer, const struct dcfa_ent
         loop_fail(peer);
 }
 
-static void move(struct loop_device *device, struct loop_qp *qp, struct loop_qp *peer)
+/* The bytes that were moved. */
+static uint64_t move(struct loop_device *device, struct loop_qp *qp, struct loop_qp *peer)
 {
+    const uint64_t from = qp->moved;
     const struct dcfa_entry *entry = &first(&qp->sends)->entry;
     const bool inlined = entry->flags & DCFA_FLAG_INLINE;
     const uint64_t bytes = inlined ? entry->count : bytes_of(entry->pieces, entry->count);
@@ -178,19 +180,20 @@ static void move(struct loop_device *device, struct loop_qp *qp, struct loop_qp 
         other.count = receive->count;
         if (bytes > bytes_of(receive->pieces, receive->count)) {
             deny(qp, peer, entry, DCFA_ST_LOCAL_LENGTH);
-            return;
+            return 0;
         }
     }
     if (!is_legal(&own)) {
         finish(qp, DCFA_ST_LOCAL_ACCESS);
-        return;
+        return 0;
     }
     if (!is_legal(&other)) {
         deny(qp, peer, entry, DCFA_ST_LOCAL_ACCESS);
-        return;
+        return 0;
     }
     const bool read = entry->opcode == DCFA_OP_READ;
     const struct end *denied = copy(read ? &own : &other, read ? &other : &own, bytes, &qp->moved);
+    const uint64_t moved = qp->moved - from;
     if (denied == &own) {
         finish(qp, DCFA_ST_LOCAL_ACCESS);
     } else if (denied) {
@@ -200,20 +203,20 @@ static void move(struct loop_device *device, struct loop_qp *qp, struct loop_qp 
             finish_receive(peer, entry, bytes, DCFA_ST_OK);
         finish(qp, DCFA_ST_OK);
     }
+    return moved;
 }
 
-bool loop_advance(struct loop_device *device, struct loop_qp *qp)
+uint64_t loop_advance(struct loop_device *device, struct loop_qp *qp)
 {
     const struct loop_work *work = first(&qp->sends);
     if (!work)
-        return false;
+        return 0;
     struct loop_qp *peer = loop_find(&device->qps, qp->remote);
     if (!peer || peer->failed || (peer->connected && peer->remote != qp->number)) {
         finish(qp, DCFA_ST_UNREACHABLE);
-        return true;
+        return LOOP_ENTRY_BYTES;
     }
     if (!peer->connected || (takes_receive(&work->entry) && !first(&peer->receives)))
-        return false; /* until the peer has done that */
-    move(device, qp, peer);
-    return true;
+        return 0; /* until the peer has done that */
+    return LOOP_ENTRY_BYTES + move(device, qp, peer);
 }

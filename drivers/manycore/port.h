@@ -89,6 +89,7 @@ struct port {
     struct port_qp *qps[DCFA_QPS_MAX];
     struct port_memory *memories[DCFA_MEMORIES_MAX];
     uint32_t qp_end, cq_end; /* all numbers in use are below */
+    uint32_t turn;           /* the queue pair that was served last */
 };
 
 /* The offset of the processor's own memory in its segment. */

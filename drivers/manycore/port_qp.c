@@ -88,7 +88,8 @@ static void qp_free(struct port *port, struct port_qp *qp)
 
 static int make(struct port *port, const struct port_request *request, struct port_qp *qp)
 {
-    const struct verbs_qp_args args = {.domain = port->domains[request->domain]->domain,
+    const struct verbs_qp_args args = {.owner = port,
+                                       .domain = port->domains[request->domain]->domain,
                                        .send_cq = port->cqs[request->send_cq]->cq,
                                        .receive_cq = port->cqs[request->receive_cq]->cq,
                                        .send_entries = request->entries,

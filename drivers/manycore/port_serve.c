@@ -4,7 +4,10 @@
 
 #include "drivers/manycore/port.h"
 
-enum { BUDGET = 16 }; /* of one queue in one round: then it is the next one's turn */
+enum {
+    BUDGET = 16,      /* of one queue: then it is the next one's turn */
+    PORT_BUDGET = 64, /* entries of one processor in one round, however many queues it has */
+};
 
 static void break_port(struct port *port, const char *why)
 {
@@ -186,14 +189,24 @@ static unsigned serve_queue(struct port *port, struct port_qp *qp, struct port_q
     return work;
 }
 
-unsigned port_serve(struct port *port)
+static unsigned serve_qps(struct port *port)
 {
     unsigned work = 0;
-    for (uint32_t i = 0; i < port->qp_end && !port->broken; i++) {
-        struct port_qp *qp = port->qps[i];
-        if (qp)
-            work += serve_queue(port, qp, &qp->receive) + serve_queue(port, qp, &qp->send);
+    uint32_t idle = 0;
+    while (idle < port->qp_end && work < PORT_BUDGET && !port->broken) {
+        port->turn = port->turn + 1 < port->qp_end ? port->turn + 1 : 0;
+        struct port_qp *qp = port->qps[port->turn];
+        const unsigned took =
+            qp ? serve_queue(port, qp, &qp->receive) + serve_queue(port, qp, &qp->send) : 0;
+        idle = took > 0 ? 0 : idle + 1;
+        work += took;
     }
+    return work;
+}
+
+unsigned port_serve(struct port *port)
+{
+    unsigned work = serve_qps(port);
     for (uint32_t i = 0; i < port->cq_end && !port->broken; i++)
         if (port->cqs[i])
             work += serve_cq(port, port->cqs[i]);

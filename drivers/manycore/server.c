@@ -35,7 +35,7 @@ static int watch(struct port_server *server, int fd, uint32_t events)
 
 /* ---- the thread ---- */
 
-static unsigned serve_all(struct port_server *server)
+unsigned port_server_round(struct port_server *server)
 {
     unsigned work = 0;
     for (struct port *port = server->ports; port; port = port->next)
@@ -92,7 +92,7 @@ static void *port_server_main(void *argument)
     while (!atomic_load_explicit(&server->stop, memory_order_relaxed)) {
         int timeout_ms;
         make_way(server);
-        if (serve_all(server) > 0) {
+        if (port_server_round(server) > 0) {
             waiter_begin(&server->waiter);
         } else if (waiter_step_dear(&server->waiter) == WAITER_SLEEP) {
             if (arm_all(server, &timeout_ms))

@@ -1,5 +1,6 @@
-/* The thread that serves the ports: round after round, each port and each of its queues has its
- * turn. It sleeps when nothing is left to do, and does not exist without ports. */
+/* The thread that serves the ports: round after round, each port has its turn, with as many entries
+ * as any other, and its queues take turns. It sleeps when nothing is left to do, and does not exist
+ * without ports. */
 #pragma once
 
 #include <stdint.h>
@@ -17,6 +18,10 @@ struct port_server *port_server_free(struct port_server *server);
  * serves. Afterwards it looks at everything again. */
 void port_server_lock(struct port_server *server);
 void port_server_unlock(struct port_server *server);
+
+/* One round, of the server's thread, or of the one that has locked it. The number of entries,
+ * completions and pieces of work. */
+unsigned port_server_round(struct port_server *server);
 
 /* Not while locked. */
 int port_server_add(struct port_server *server, struct port *port);

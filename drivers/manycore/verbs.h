@@ -45,6 +45,7 @@ struct verbs_qp {
 };
 
 struct verbs_qp_args {
+    const void *owner; /* the processor: the device in software gives all owners the same share */
     struct verbs_domain *domain;
     struct verbs_cq *send_cq, *receive_cq;
     uint32_t send_entries, receive_entries;

@@ -27,7 +27,7 @@ static void make_side(struct side *side)
                                  DCFA_ACCESS_ALL, &side->memory),
                  0);
     cr_assert_eq(ops->cq_new(device, 4 * ENTRIES, &side->cq), 0);
-    const struct verbs_qp_args args = {side->domain, side->cq, side->cq, ENTRIES, ENTRIES};
+    const struct verbs_qp_args args = {side, side->domain, side->cq, side->cq, ENTRIES, ENTRIES};
     cr_assert_eq(ops->qp_new(&args, &side->qp), 0);
 }
 
@@ -176,7 +176,8 @@ Test(loop, peers_that_go_fail_what_was_sent_to_them)
 /* A reused number identifies another object. */
 Test(loop, new_queue_pairs_are_not_old_ones)
 {
-    const struct verbs_qp_args args = {sides[1].domain, sides[1].cq, sides[1].cq, ENTRIES, ENTRIES};
+    const struct verbs_qp_args args = {&sides[1],   sides[1].domain, sides[1].cq,
+                                       sides[1].cq, ENTRIES,         ENTRIES};
     free_qp(&sides[1]);
     cr_assert_eq(ops->qp_new(&args, &sides[1].qp), 0);
     cr_assert_eq(ops->qp_connect(sides[1].qp, sides[0].qp->address), 0);
@@ -195,7 +196,7 @@ Test(loop, another_device_cannot_be_reached)
     struct verbs_qp *qp;
     cr_assert_eq(ops->domain_new(other, &domain), 0);
     cr_assert_eq(ops->cq_new(other, 4, &cq), 0);
-    const struct verbs_qp_args args = {domain, cq, cq, 2, 2};
+    const struct verbs_qp_args args = {&other, domain, cq, cq, 2, 2};
     cr_assert_eq(ops->qp_new(&args, &qp), 0);
     cr_expect_eq(ops->qp_connect(qp, side->qp->address), -EHOSTUNREACH);
     ops->qp_free(qp);
