@@ -221,7 +221,7 @@ int direct_post_send(struct dcfa_qp *qp, const struct dcfa_send *send)
     if (full(queue))
         return error_static(-EAGAIN, "the queue is full: poll its completion queue");
     struct rxe_send_wqe *entry = slot(queue, queue->mine);
-    memset(entry, 0, queue->entry_bytes);
+    memset(entry, 0, sizeof *entry); /* what follows is read as far as it is written */
     entry->wr.wr_id = note(qp, queue, send->id, send->what);
     entry->wr.opcode = opcodes[send->what];
     entry->wr.send_flags = (send->flags & DCFA_SIGNALLED ? RXE_SIGNALLED : 0) |
@@ -246,7 +246,7 @@ int direct_post_receive(struct dcfa_qp *qp, uint64_t id, const struct dcfa_piece
     if (full(queue))
         return error_static(-EAGAIN, "the queue is full: poll its completion queue");
     struct rxe_recv_wqe *entry = slot(queue, queue->mine);
-    memset(entry, 0, queue->entry_bytes);
+    memset(entry, 0, sizeof *entry);
     entry->wr_id = note(qp, queue, id, DCFA_RECEIVE);
     take_pieces(&entry->dma, pieces, piece_count);
     announce(queue);

@@ -66,7 +66,7 @@ static void take_inline(const struct dcfa_piece *pieces, uint32_t count, struct 
     entry->count = (uint16_t)at;
 }
 
-int dcfa_post_send(struct dcfa_qp *qp, const struct dcfa_send *send)
+static int push_send(struct dcfa_qp *qp, const struct dcfa_send *send)
 {
     struct dcfa_entry entry = {
         .id = send->id,
@@ -76,6 +76,15 @@ int dcfa_post_send(struct dcfa_qp *qp, const struct dcfa_send *send)
         .opcode = (uint8_t)send->what,
         .flags = (uint8_t)send->flags,
     };
+    if (send->flags & DCFA_INLINE)
+        take_inline(send->pieces, send->piece_count, &entry);
+    else
+        take_pieces(send->pieces, send->piece_count, &entry);
+    return push(qp->object.processor, &qp->send, &entry);
+}
+
+int dcfa_post_send(struct dcfa_qp *qp, const struct dcfa_send *send)
+{
     if (send->what > DCFA_READ || send->flags & ~(uint32_t)DCFA_FLAGS_SEND ||
         (send->what == DCFA_READ && send->flags & DCFA_INLINE))
         return error_set(-EINVAL, "operation %u cannot be posted with flags 0x%x", send->what,
@@ -86,13 +95,7 @@ int dcfa_post_send(struct dcfa_qp *qp, const struct dcfa_send *send)
                          send->flags & DCFA_INLINE ? DCFA_INLINE_BYTES : DCFA_MESSAGE_MAX_BYTES);
     if (r < 0)
         return r;
-    if (qp->direct_send.shared)
-        return direct_post_send(qp, send);
-    if (send->flags & DCFA_INLINE)
-        take_inline(send->pieces, send->piece_count, &entry);
-    else
-        take_pieces(send->pieces, send->piece_count, &entry);
-    return push(qp->object.processor, &qp->send, &entry);
+    return qp->direct_send.shared ? direct_post_send(qp, send) : push_send(qp, send);
 }
 
 int dcfa_post_receive(struct dcfa_qp *qp, uint64_t id, const struct dcfa_piece *pieces,
