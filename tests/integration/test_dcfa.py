@@ -43,6 +43,9 @@ class Dcfa(harness.Case):
         self.node = self.cluster(1, options={"dcfa.device": "loop", "dcfa.direct": "yes"})[0]
         self.processors("transfers")
 
+    def test_fair(self):
+        self.processors("fair")
+
     def test_death(self):
         self.processors("death")
 

@@ -261,7 +261,7 @@ int main(int argc, char **argv)
     } tests[] = {
         {"transfers", 2, -1, transfers}, {"errors", 2, -1, errors}, {"commands", 1, -1, commands},
         {"filtered", 2, -1, filtered},   {"death", 4, 2, death},    {"held", 1, -1, held},
-        {"measure", 2, -1, measure},
+        {"measure", 2, -1, measure},     {"fair", 4, -1, fair},
     };
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
         if (argc == 2 && strcmp(argv[1], tests[i].name) == 0)

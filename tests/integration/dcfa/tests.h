@@ -12,4 +12,5 @@ void writes_and_reads(struct world *world);
 void completions(struct world *world);
 void errors(struct world *world);
 void commands(struct world *world);
+void fair(struct world *world);
 void measure(struct world *world);
