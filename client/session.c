@@ -268,6 +268,7 @@ static int open_all(struct tca *session, const struct tca_open_args *args)
             0 ||
         (r = greet(session, args->name, end_ns)) < 0 || (r = open_driver(session)) < 0)
         return r;
+    pairs_tell_rails(session);
     if (session->identity.size > 1 || session->identity.group[0])
         r = group_join(session, left_of(end_ns));
     if (r == 0 && pairs_possible(session))

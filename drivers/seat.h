@@ -24,6 +24,8 @@ struct driver_seat {
     uint32_t version; /* PROTO_VERSION, of the release that it belongs to */
     bool asks_kernel; /* progress() makes a system call even if nothing has come */
     /* device: as the daemon's driver has described it (driver_pair_ops.device). */
+    /* Whether this process can use it: 0 or an error. NULL: there is none. */
+    int (*probe)(const void *device, size_t device_bytes);
     int (*open)(const void *device, size_t device_bytes, const struct driver_events *events,
                 struct driver **ret_driver);
     /* A peer without a connection. Puts to it wait. grant: not 0, of no other peer. -ENOBUFS: too

@@ -6,7 +6,7 @@
 
 struct rail_list {
     uint32_t count; /* indexes 1 to count exist */
-    struct {
+    struct rail {
         char name[RAIL_NAME_MAX_BYTES];
         enum driver_id driver; /* DRIVER_NONE: unknown to this library */
         /* that the driver needs in this process (drivers/seat.h) */

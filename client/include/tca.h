@@ -468,24 +468,25 @@ enum tca_rail {
 };
 
 enum tca_seat {
-    /* Each chain gets the seat that suits it. Within a node, predicted cost decides. To another node:
-     * the client's seat for a chain that leads to one process and has no waits, flushes, ordered
-     * puts, reductions or attached memory, if one rail leads there, and that is of the driver tcp;
-     * if its data is long, the plan tries during its first starts whether the daemon's is faster (tca(7));
-     * otherwise, and when no more connections can be made (tcad.conf(5), pairs_per_session), the daemon's. */
+    /* Each chain gets the seat that suits it. Within a node, predicted cost decides. To another
+     * node: the client's seat for a chain that leads to one process and has no waits, flushes,
+     * ordered puts, reductions or attached memory, if one rail leads there, and that is of the
+     * driver tcp, or of hca and both processes have access to the RDMA device; if its data is long,
+     * the plan tries during its first starts whether the daemon's is faster (tca(7)); otherwise,
+     * and when no more connections can be made (tcad.conf(5), pairs_per_session), the daemon's. */
     TCA_SEAT_ANY = 0,
     /* This process copies: in tca_start() and, if the data is long, also in later calls.
      *
-     * To another node, only over rails of the drivers tcp and hca: the processes at both ends have a
-     * connection of their own, and no tcad takes part in a start, so the latency is lower. Over hca,
-     * request the rail too; both processes need access to the RDMA device (-ENODEV; -ENETDOWN if the
-     * receiver has none). The program reads and writes
-     * the connection in each call that tests, waits or makes a request. A start writes, too; short
-     * starts that follow it without such a call in between may be left to the next one, which writes
-     * them together. While a program makes no such calls for a millisecond or two, a thread of the
-     * library does this for it, so that data keeps moving while it computes. The thread blocks all
-     * signals, and sleeps when there is nothing to do. It does not run chains: what follows a wait,
-     * a flush or an ordered put in a chain starts in the program's next call.
+     * To another node, only over rails of the drivers tcp and hca: the processes at both ends have
+     * a connection of their own, and no tcad takes part in a start, so the latency is lower. Over
+     * hca, both processes need access to the RDMA device (-ENODEV; -EOPNOTSUPP if the receiver has
+     * none); where rails of both drivers lead, request this one. The program reads and writes the
+     * connection in each call that tests, waits or makes a request. A start writes, too; short
+     * starts that follow it without such a call in between may be left to the next one, which
+     * writes them together. While a program makes no such calls for a millisecond or two, a thread
+     * of the library does this for it, so that data keeps moving while it computes. The thread
+     * blocks all signals, and sleeps when there is nothing to do. It does not run chains: what
+     * follows a wait, a flush or an ordered put in a chain starts in the program's next call.
      *
      * To another node, each chain puts to and notifies one process; attached memory and reductions
      * need tcad (-EOPNOTSUPP). Starts of plans in different seats are not ordered. */

@@ -48,6 +48,9 @@ struct pair {
     size_t offer_bytes;
 };
 
+/* Tells tcad to which rails' devices this process has access, so that it can have connections there.
+ * Before this session has regions or is in a group: so tcad knows it when others first put here. */
+void pairs_tell_rails(struct tca *session);
 /* Whether processes of other nodes may be given connections to this one. */
 bool pairs_possible(const struct tca *session);
 /* Makes session->pairs, unless it exists. -ENOMEM. */

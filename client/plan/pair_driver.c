@@ -52,6 +52,21 @@ int seat_load(enum driver_id driver, const struct driver_seat **ret_seat)
     return 0;
 }
 
+void pairs_tell_rails(struct tca *session)
+{
+    const struct driver_seat *seat;
+    Tca__PairRails body = TCA__PAIR_RAILS__INIT;
+    const Tca__Message message = REQUEST(PAIR_RAILS, pair_rails, &body);
+    for (uint32_t rail = 1; rail <= session->rails.count; rail++) {
+        const struct rail *at = &session->rails.at[rail];
+        if (at->device_bytes > 0 && seat_load(at->driver, &seat) == 0 && seat->probe &&
+            seat->probe(at->device, at->device_bytes) == 0)
+            body.rails |= 1u << rail;
+    }
+    if (body.rails)
+        control_send(&session->control, &message);
+}
+
 static int open_driver(struct tca *session, const struct driver_events *events,
                        struct pair_driver *via)
 {

@@ -82,6 +82,7 @@ static bool refuse(const struct tca *session, uint64_t id)
     Tca__PairLost lost = TCA__PAIR_LOST__INIT;
     const Tca__Message message = REQUEST(PAIR_LOST, pair_lost, &lost);
     lost.pair = id;
+    lost.refused = true;
     return session->control.lost || control_tell(&session->control, &message);
 }
 

@@ -91,6 +91,9 @@ static void serve(struct client *client, uint32_t tag, const Tca__Message *messa
     case TCA__MESSAGE__BODY_DCFA_RELEASE:
         offload_request(session, tag, message);
         break;
+    case TCA__MESSAGE__BODY_PAIR_RAILS:
+        session->pair_rails = message->pair_rails->rails;
+        break;
     case TCA__MESSAGE__BODY_PAIR_LOST:
         pair_lost(session, message->pair_lost);
         break;

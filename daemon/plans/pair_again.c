@@ -52,6 +52,8 @@ void pair_lost(struct session *session, const Tca__PairLost *lost)
     struct pair *pair = pair_find(session->tcad, lost->pair);
     if (!pair || pair->session != session->id)
         return;
+    if (lost->refused)
+        session->pair_rails &= ~(1u << pair->rail);
     if (!lost->again)
         pair_give_up(pair, -ENETDOWN);
     else if (lost->turn != pair->turn || pair->expected || pair->dialling || pair->asked)

@@ -47,6 +47,11 @@ bool pairs_are_made(const struct tcad *tcad, unsigned rail)
     return ops && ops->dial;
 }
 
+bool pairs_can(const struct session *session, unsigned rail)
+{
+    return pairs_are_made(session->tcad, rail) || session->pair_rails & 1u << rail;
+}
+
 size_t pairs_secret_bytes(const struct tcad *tcad, unsigned rail)
 {
     return pairs_are_made(tcad, rail) ? PAIR_SECRET_BYTES : 0;

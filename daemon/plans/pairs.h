@@ -63,6 +63,8 @@ struct pairs_to pairs_to_node(const struct tcad *tcad, uint32_t node, unsigned r
 unsigned pairs_rail(const struct tcad *tcad, uint32_t node, unsigned wanted);
 /* Whether its daemons make the connections; else the processes do, if they have access to the device. */
 bool pairs_are_made(const struct tcad *tcad, unsigned rail);
+/* Whether the session's process can have connections over it: it has access, if it needs that. */
+bool pairs_can(const struct session *session, unsigned rail);
 /* Of the secret of a connection over this rail. */
 size_t pairs_secret_bytes(const struct tcad *tcad, unsigned rail);
 

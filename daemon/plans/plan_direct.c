@@ -66,8 +66,15 @@ int plan_choose_direct(struct plan *plan, struct plan_chain *chain)
                              number_of(plan, chain), why);
     }
     choose(chain, pairs_rail(plan->tcad, first->node, plan->wanted_rails), "requested");
-    if (chain->rail)
+    if (chain->rail && pairs_can(plan->session, chain->rail))
         return 0;
+    if (chain->rail)
+        return plan_fail(plan, -ENODEV,
+                         "this process could not use the device of the rail %s in tca_open(): it "
+                         "needs write access to /dev/infiniband/uverbs* and the library libtca-%s, "
+                         "or let tcad put (TCA_SEAT_DAEMON)",
+                         rail_name(plan->tcad, chain->rail),
+                         driver_name(rail_at(plan->tcad, chain->rail)->driver));
     return plan_fail(
         plan, -ENETDOWN,
         "chain %u goes to node %" PRIu32
@@ -109,7 +116,7 @@ bool plan_prefers_direct(struct plan *plan, struct plan_chain *chain)
         needs_tcad(plan, chain, first->node))
         return false;
     const unsigned rail = pairs_rail(plan->tcad, first->node, plan->wanted_rails);
-    if (!rail || !pairs_are_made(plan->tcad, rail) || has_other_rail(plan, rail, first->node))
+    if (!rail || !pairs_can(plan->session, rail) || has_other_rail(plan, rail, first->node))
         return false;
     choose(chain, rail, "the processes have a connection of their own");
     plan->may_fall_back = true;

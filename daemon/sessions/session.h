@@ -86,6 +86,7 @@ struct session {
     struct engine_session *engine; /* belongs to the engine's thread */
     struct charge charge;          /* of its segments, its group membership, its lanes */
     struct region_views views;
+    uint32_t pair_rails;              /* bit per rail whose device its process can use */
     bool located;                     /* `place` is known: */
     int place;                        /* where its process runs (daemon/rails/nearness.h) */
     struct table lanes;               /* to other sessions of this node, by their ids (lane.c) */

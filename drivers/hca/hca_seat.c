@@ -63,21 +63,35 @@ void hca_seat_forget(struct hca_driver *hca)
 
 /* ---- life ---- */
 
-int hca_seat_open(const void *bytes, size_t count, const struct driver_events *events,
-                  struct driver **ret_driver)
+static int open_port(const void *bytes, size_t count, struct rnic_port *ret_port)
 {
-    const struct driver_config config = {.segment_bytes = 0};
     char address[INET6_ADDRSTRLEN];
     struct hca_device device;
-    struct rnic_port port;
-    struct hca_driver *hca;
     if (count != sizeof device)
         return -EPROTO;
     memcpy(&device, bytes, sizeof device);
     if (device.magic != HCA_DEVICE_MAGIC || device.name[sizeof device.name - 1] != '\0')
         return -EPROTO;
     inet_ntop(AF_INET6, device.gid, address, sizeof address);
-    int r = rnic_port_open(device.name, device.port, address, &port);
+    return rnic_port_open(device.name, device.port, address, ret_port);
+}
+
+static int probe(const void *bytes, size_t count)
+{
+    struct rnic_port port;
+    int r = open_port(bytes, count, &port);
+    if (r == 0)
+        ibv_close_device(port.context);
+    return r;
+}
+
+int hca_seat_open(const void *bytes, size_t count, const struct driver_events *events,
+                  struct driver **ret_driver)
+{
+    const struct driver_config config = {.segment_bytes = 0};
+    struct rnic_port port;
+    struct hca_driver *hca;
+    int r = open_port(bytes, count, &port);
     if (r == 0)
         r = hca_new(&port, &config, CQ_ENTRIES, events, &hca);
     if (r < 0)
@@ -218,6 +232,7 @@ static size_t blob(uint32_t index, uint32_t generation, uint64_t size_bytes,
 
 const struct driver_seat tca_hca_seat = {
     .version = PROTO_VERSION,
+    .probe = probe,
     .open = hca_seat_open,
     .peer_new = peer_new,
     .offer = offer,

@@ -227,6 +227,19 @@ class Pairs(hostile.HostileCase):
         for node in cluster.nodes:
             self.assert_well(node)
 
+    def test_devices_that_there_are_not(self):
+        """Processes that say they can use the devices of all rails have connections as others do, over those that exist."""
+        cluster = self.nodes(2)
+        ends = [self.open(node) for node in cluster.nodes]
+        for rails in (0xffffffff, 0, 0xffffffff):
+            for client in ends:
+                client.send(wire.blob(wire.PAIR_RAILS, wire.number(1, rails)))
+        put = wire.put(ends[0].alloc(4096)[0], ends[1].alloc(4096)[2], wire.contiguous(8), wire.contiguous(8))
+        committed = wire.fields(ends[0].ask(wire.commit([put], rail="tcp", seat=CLIENT_SEAT))[1][2][0])
+        self.assertEqual(committed[2][0], CLIENT_SEAT)
+        for node in cluster.nodes:
+            self.assert_well(node)
+
     def test_a_receiver_that_does_not_listen(self):
         """The process is not notified of ever more landings; another one does not notice."""
         cluster = self.nodes(2)
