@@ -41,6 +41,9 @@ extern "C" {
  * configuration names the device (dcfa.device in tcad.conf(5)); without one, tcad moves the data
  * between the offload processors of its node in software.
  *
+ * tcad serves all offload processors in turn, and takes as many entries of each, however many queue
+ * pairs it has. Garbage in its queues, errors and its end concern a processor and its peers only.
+ *
  * Each queue may be used by one thread at a time; releasing a queue pair uses its completion
  * queues. Posting and polling make no system call, except that posting wakes tcad's thread if it
  * sleeps because all queues were idle. With dcfa.direct in tcad's configuration, the process drives
