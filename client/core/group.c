@@ -1,4 +1,4 @@
-/* Groups: join, allgather, barrier, publish and lookup. */
+/* Groups: join, allgather, barrier, publish and lookup; a rank and its node. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,4 +159,52 @@ int tca_lookup(struct tca *session, const char *name, int64_t timeout_ns,
                       reply.message->found->handle.len);
     reply_free(&reply);
     return r;
+}
+
+/* ---- ranks and nodes ---- */
+
+uint32_t tca_rank(const struct tca *session)
+{
+    return session->identity.rank;
+}
+
+uint32_t tca_size(const struct tca *session)
+{
+    return session->identity.size;
+}
+
+uint32_t tca_node(const struct tca *session)
+{
+    return session->node;
+}
+
+static int check_rank(const struct tca *session, uint32_t rank)
+{
+    if (rank < session->identity.size)
+        return 0;
+    return error_set(-EINVAL, "rank %u: the group's ranks go from 0 to %u", rank,
+                     session->identity.size - 1);
+}
+
+int tca_node_of(const struct tca *session, uint32_t rank)
+{
+    int r = check_rank(session, rank);
+
+    if (r < 0)
+        return r;
+    return (int)(session->members ? session->members[rank].node : session->node);
+}
+
+int tca_subcluster_of(const struct tca *session, uint32_t rank)
+{
+    int r = check_rank(session, rank);
+
+    if (r < 0)
+        return r;
+    return (int)(session->members ? session->members[rank].subcluster : session->node);
+}
+
+const char *tca_node_name(const struct tca *session)
+{
+    return session->node_name;
 }
