@@ -61,7 +61,7 @@ class FalseNode:
                     self.hello = body
                     self.send(wire.blob(wire.PEER_WELCOME, b""))
                 elif kind == wire.PEER_PING:
-                    self.send(wire.blob(wire.PEER_PONG, wire.number(1, body[1][0])), tag)
+                    self.send(wire.blob(wire.PEER_PONG, wire.number(1, body.get(1, [0])[0])), tag)
                 else:
                     self.take(tag, kind, body)
         except ConnectionResetError:
