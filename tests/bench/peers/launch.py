@@ -11,7 +11,7 @@ import threading
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 DAEMON = ["daemon/tcad", "drivers/peach2/board/tca-peach2", "tools/tca-cluster", "tools/tcactl"]
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 MPI_NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 MPI_PAIRS = (("openmpi", None), ("mpich", None), ("openmpi", "ucx"))  # on one node
