@@ -8,6 +8,7 @@
 #include "client/halo/halo.h"
 
 enum { NAME_BYTES = 64 /* of a plan */ };
+#define TOGETHER (UINT32_C(1) << 31) /* and a slot of the library: nobody else's number */
 
 struct builder {
     struct tca_halo *halo;
@@ -165,6 +166,8 @@ static int build_plan(const struct builder *b, uint32_t buffer, uint32_t neighbo
 
     snprintf(name, sizeof(name), "%.48s:%u", args.name ? args.name : "halo", to->rank);
     args.name = name;
+    if (!args.together)
+        args.together = TOGETHER + b->halo->slot + buffer;
     int r = tca_plan_new(b->halo->session, &args, plan);
 
     if (r >= 0)
@@ -176,18 +179,35 @@ static int build_plan(const struct builder *b, uint32_t buffer, uint32_t neighbo
                                      &to->data[buffer]);
 }
 
+/* Neighbours, those that are sent most first: large puts divide the rails among them, and short ones fill the gaps. */
+static void sort_by_bytes(const struct tca_halo *halo, uint32_t ret_order[HALO_NEIGHBOURS_MAX])
+{
+    uint64_t bytes[HALO_NEIGHBOURS_MAX] = {0};
+
+    for (uint32_t f = 0; f < halo->face_count; f++)
+        bytes[halo->neighbour_of[f]] += halo->faces[f].sent_bytes;
+    for (uint32_t n = 0; n < halo->neighbour_count; n++) {
+        uint32_t at = n;
+        for (; at > 0 && bytes[ret_order[at - 1]] < bytes[n]; at--)
+            ret_order[at] = ret_order[at - 1];
+        ret_order[at] = n;
+    }
+}
+
 static int build_plans(const struct builder *b)
 {
     struct tca_halo *halo = b->halo;
+    uint32_t order[HALO_NEIGHBOURS_MAX];
 
     if (halo->neighbour_count > HALO_NEIGHBOURS_MAX)
         return error_set(-EINVAL,
                          "rank %u has %u neighbours: at most %d are possible: exchange in fewer "
                          "diagonal directions",
                          b->me, halo->neighbour_count, HALO_NEIGHBOURS_MAX);
+    sort_by_bytes(halo, order);
     for (uint32_t buffer = 0; buffer < halo->buffers; buffer++)
         for (uint32_t n = 0; n < halo->neighbour_count; n++) {
-            int r = build_plan(b, buffer, n);
+            int r = build_plan(b, buffer, order[n]);
             if (r < 0)
                 return r;
         }

@@ -32,7 +32,9 @@ extern "C" {
  *
  * Neighbours in diagonal directions receive their edges and corners directly, at the same time as
  * the faces, so that an exchange takes one latency and depends on the direct neighbours only. All
- * data for one neighbour is one plan, on the rail and in the seat with the lowest predicted cost.
+ * data for one neighbour is one plan, on the rail and in the seat with the lowest predicted cost;
+ * where several rails lead to neighbours on other nodes, the plans divide these so that the whole
+ * exchange ends as early as possible (`together` of struct tca_plan_args).
  * The plans are started in rounds: in each round a rank exchanges with one neighbour only, so that
  * no board receives from two at once.
  *
@@ -79,9 +81,9 @@ struct tca_halo_args {
     uint32_t diagonals;
     const struct tca_halo_array *arrays; /* need not remain valid */
     uint32_t array_count;                /* 1 to TCA_HALO_ARRAYS */
-    /* For the plans: rail, seat, channel, flags, and the first 48 bytes of their names ("halo"), to
-     * which the neighbour's rank is added. To overlap computation within a node, request
-     * TCA_SEAT_DAEMON. */
+    /* For the plans: rail, seat, channel, flags, `together` (0: those of this exchange), and the
+     * first 48 bytes of their names ("halo"), to which the neighbour's rank is added. To overlap
+     * computation within a node, request TCA_SEAT_DAEMON. */
     struct tca_plan_args plan;
 };
 

@@ -540,6 +540,12 @@ struct tca_plan_args {
     uint32_t channel;
     uint32_t flags;
     const char *rail_name; /* instead of `rail`: a rail or a driver of this node; NULL: not used */
+    /* Not 0: this process starts the plans with this number together, as those of a halo exchange.
+     * Where several rails lead to other nodes, the cost model then has all of them end as early as
+     * possible: a commit chooses the rail over which the plan's data would arrive first, behind
+     * what the plans committed before put there. Commit those with the most data first. Numbers
+     * from 2^31 are the library's. */
+    uint32_t together;
 };
 
 /* Creates a plan. A plan without steps can be committed, started and waited for, and does nothing,

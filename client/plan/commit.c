@@ -112,6 +112,7 @@ static int draft_init(struct draft *draft, const struct tca_plan *plan)
     tca__plan_commit__init(&draft->commit);
     draft->commit.name = (char *)plan->name;
     draft->commit.channel = plan->channel;
+    draft->commit.together = plan->together;
     draft->commit.rail = (char *)plan->rail;
     draft->commit.way = (uint32_t)plan->session->settings.way;
     draft->commit.prefer = plan->flags & TCA_PLAN_PREFER;

@@ -75,6 +75,7 @@ int tca_plan_new(struct tca *session, const struct tca_plan_args *args, struct t
     plan->state = PLAN_BUILDING;
     plan->flags = args->flags;
     plan->channel = args->channel;
+    plan->together = args->together;
     strcpy(plan->rail, rail_of(args));
     if (session->settings.rail[0] && (!plan->rail[0] || plan->flags & TCA_PLAN_PREFER)) {
         strcpy(plan->rail, session->settings.rail); /* TCA_RAIL is a requirement */

@@ -150,7 +150,7 @@ struct tca_plan {
     struct tca_plan *previous;
     char name[NAME_MAX_BYTES];
     char why[160]; /* text for `broken` */
-    uint32_t channel;
+    uint32_t channel, together;
     char rail[RAIL_NAME_MAX_BYTES]; /* a rail or a driver; "": any */
     enum tca_seat seat;
     struct step *steps;

@@ -290,13 +290,13 @@ static json_t *explain_candidate(const struct plan *plan, uint32_t chain,
 {
     uint32_t blocks = 0, ns = 0;
     find_trial(plan, chain, candidate, &blocks, &ns);
-    return json_pack("{s:s, s:s, s:s, s:o, s:i, s:b, s:b, s:s, s:I, s:o}", "rail",
-                     rail_name(plan->tcad, candidate->rail), "driver",
-                     rail_driver(plan->tcad, candidate->rail), "seat", seat_name(candidate->seat),
-                     "predicted_ns", predicted(candidate->predicted_ns), "hops",
-                     (int)candidate->hops, "possible", candidate->possible, "chosen",
-                     candidate->chosen, "why", candidate->why, "blocks", (json_int_t)blocks, "ns",
-                     blocks > 0 ? json_integer((json_int_t)ns) : json_null());
+    return json_pack(
+        "{s:s, s:s, s:s, s:o, s:I, s:i, s:b, s:b, s:s, s:I, s:o}", "rail",
+        rail_name(plan->tcad, candidate->rail), "driver", rail_driver(plan->tcad, candidate->rail),
+        "seat", seat_name(candidate->seat), "predicted_ns", predicted(candidate->predicted_ns),
+        "behind_ns", (json_int_t)candidate->behind_ns, "hops", (int)candidate->hops, "possible",
+        candidate->possible, "chosen", candidate->chosen, "why", candidate->why, "blocks",
+        (json_int_t)blocks, "ns", blocks > 0 ? json_integer((json_int_t)ns) : json_null());
 }
 
 static json_t *explain_chain(const struct plan *plan, uint32_t index)

@@ -187,8 +187,9 @@ struct plan_candidate {
     enum seat seat;
     uint64_t predicted_ns; /* UINT64_MAX: unknown */
     bool possible, chosen;
-    unsigned hops;   /* cables crossed; 0: the rail has none */
-    const char *why; /* static, or in the table of rails */
+    uint64_t behind_ns; /* of plans that start together with this one, on this rail */
+    unsigned hops;      /* cables crossed; 0: the rail has none */
+    const char *why;    /* static, or in the table of rails */
 };
 
 struct plan_step {
@@ -246,6 +247,7 @@ struct plan {
     char error_text[512]; /* owned by the thread that set it, until nothing is pending */
     char name[NAME_MAX_BYTES];
     uint32_t channel;
+    uint32_t together; /* of its session, plans with this number are started together; 0: alone */
     unsigned wanted_rails;    /* demanded: one of these, one bit per rail; 0: any */
     unsigned preferred_rails; /* to other nodes: used if possible, whatever the cost */
     enum seat wanted_seat;

@@ -51,7 +51,7 @@ static bool plan_fits(const struct plan *plan, const struct plan *former)
 {
     if (former->session != plan->session || former->state != PLAN_READY || former->pending > 0 ||
         former->error < 0 || former->wanted_rails != plan->wanted_rails ||
-        plan_has_dead_link(former))
+        former->together != plan->together || plan_has_dead_link(former))
         return false;
     for (uint32_t i = 0; i < plan->ask_count; i++)
         if (!unit_fits(plan, former, &plan->asks[i]))

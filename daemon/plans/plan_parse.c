@@ -130,6 +130,7 @@ static int begin(struct plan *plan, const Tca__PlanCommit *commit)
         return r;
     session_take_name(plan->name, commit->name);
     plan->channel = commit->channel;
+    plan->together = commit->together;
     *(commit->prefer ? &plan->preferred_rails : &plan->wanted_rails) = rails;
     plan->wanted_seat = commit->seat;
     plan->wanted_copy_mode = commit->way;

@@ -159,7 +159,7 @@ static struct nearness_choice choice_of(const struct plan *plan, unsigned rail,
     };
 }
 
-/* Compares two possible routes. A calibrated one is better than one that is not; of two that are not,
+/* Compares two possible routes by when the chain would end. A calibrated one is better than one that is not; of two that are not,
  * the earlier one is. Of two rails of one driver, the one near the process is. */
 static bool is_better(const struct plan *plan, const struct plan_chain *chain, unsigned rail,
                       uint64_t predicted_ns, unsigned than, uint64_t than_ns)
@@ -176,6 +176,12 @@ static bool is_better(const struct plan *plan, const struct plan_chain *chain, u
     return predicted_ns < than_ns;
 }
 
+/* When the chain ends, from the start of all plans that start together with it. */
+static uint64_t end_of(uint64_t predicted_ns, uint64_t behind_ns)
+{
+    return predicted_ns == UINT64_MAX ? UINT64_MAX : predicted_ns + behind_ns;
+}
+
 /* The best rail in the chain's seat. */
 static unsigned best_rail(const struct plan *plan, const struct plan_chain *chain, bool whole)
 {
@@ -186,7 +192,7 @@ static unsigned best_rail(const struct plan *plan, const struct plan_chain *chai
     for (unsigned i = 0; route_at(plan->tcad, i, &route); i++) {
         if (route.seat != chain->seat || why_not(plan, chain, route, whole))
             continue;
-        uint64_t ns = predict(plan, chain, route);
+        uint64_t ns = end_of(predict(plan, chain, route), plan_behind_ns(plan, chain, route.rail));
         if (!any || is_better(plan, chain, route.rail, ns, best, best_ns)) {
             best = route.rail;
             best_ns = ns;
@@ -240,6 +246,19 @@ static unsigned hops_of(const struct plan *plan, const struct plan_chain *chain,
     return most;
 }
 
+/* Whether another rail would be faster if this plan started alone. */
+static bool gives_way(const struct plan_chain *chain, const struct plan_candidate *best)
+{
+    for (uint32_t i = 0; i < chain->candidate_count; i++) {
+        const struct plan_candidate *other = &chain->candidates[i];
+        if (other->possible && other->predicted_ns < best->predicted_ns &&
+            end_of(other->predicted_ns, other->behind_ns) >
+                end_of(best->predicted_ns, best->behind_ns))
+            return true;
+    }
+    return false;
+}
+
 static const char *why_best(const struct plan *plan, const struct plan_chain *chain,
                             const struct plan_candidate *best)
 {
@@ -249,6 +268,8 @@ static const char *why_best(const struct plan *plan, const struct plan_chain *ch
         return chain->found ? "fastest by trial" : "being tried";
     if (is_preferred(plan, chain, best->rail))
         return "preferred by the program";
+    if (gives_way(chain, best))
+        return "ends first, behind what starts together with it";
     if (plan->wanted_rails || plan->wanted_seat)
         return "requested";
     return best->predicted_ns == UINT64_MAX ? "the first possible one; nothing was calibrated"
@@ -264,6 +285,10 @@ static const char *why_other(const struct plan_chain *chain, const struct plan_c
                             : "another rail is being tried";
     if (!candidate->possible || candidate->predicted_ns == UINT64_MAX)
         return "";
+    if (candidate->predicted_ns < best->predicted_ns &&
+        end_of(candidate->predicted_ns, candidate->behind_ns) >
+            end_of(best->predicted_ns, best->behind_ns))
+        return "lower predicted cost, but ends later, behind what starts together with it";
     return candidate->predicted_ns < best->predicted_ns
                ? "lower predicted cost, but another rail is preferred or nearer"
                : "higher predicted cost";
@@ -301,12 +326,14 @@ int plan_route(struct plan *plan, struct plan_chain *chain)
             .seat = route.seat,
             .predicted_ns = predict(plan, chain, route),
             .possible = !why,
+            .behind_ns = plan_behind_ns(plan, chain, route.rail),
             .hops = hops_of(plan, chain, route.rail),
         };
         candidate->why = why ? why : candidate->predicted_ns == UINT64_MAX ? "not calibrated" : "";
         if (candidate->possible &&
-            (!best || is_better(plan, chain, candidate->rail, candidate->predicted_ns, best->rail,
-                                best->predicted_ns)))
+            (!best || is_better(plan, chain, candidate->rail,
+                                end_of(candidate->predicted_ns, candidate->behind_ns), best->rail,
+                                end_of(best->predicted_ns, best->behind_ns))))
             best = candidate;
     }
     if (!best)

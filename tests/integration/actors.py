@@ -113,10 +113,10 @@ class Actor:
         return self.ask(" ".join(str(word) for word in ("handle", region, *part)))[0]
 
     def plan(self, *steps, name="plan", rail="any", seat="any", channel=0, timed=False, landed=False, prefer=False, repeat=False,
-             timeout=-2):
+             timeout=-2, together=0):
         """Makes and commits a plan. Its steps are commands without the plan's number, as in "notify 1 0"."""
-        flag = " timed" if timed else " landed" if landed else " prefer" if prefer else " repeat" if repeat else ""
-        number = int(self.ask(f"plan {name} {rail} {seat} {channel}{flag}")[0])
+        flag = " timed" if timed else " landed" if landed else " prefer" if prefer else " repeat" if repeat else " -"
+        number = int(self.ask(f"plan {name} {rail} {seat} {channel}{flag} {together}")[0])
         try:
             for step in steps:
                 verb, *words = step.split(" ")

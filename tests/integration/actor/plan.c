@@ -20,13 +20,15 @@ static uint32_t flags_of(const char *name)
                                          : 0;
 }
 
-/* plan NAME RAIL SEAT CHANNEL [timed|landed|prefer|repeat]: ok PLAN */
+/* plan NAME RAIL SEAT CHANNEL [timed|landed|prefer|repeat|- [TOGETHER]]: ok PLAN */
 static int new_plan(struct actor *actor, const struct words *words)
 {
     struct tca_plan_args args = {.name = word(words, 1),
                                  .seat = seat_of(word(words, 3)),
                                  .channel = (uint32_t)word_number(words, 4),
-                                 .flags = flags_of(words->count > 5 ? word(words, 5) : "")};
+                                 .flags = flags_of(words->count > 5 ? word(words, 5) : ""),
+                                 .together =
+                                     words->count > 6 ? (uint32_t)word_number(words, 6) : 0};
     if (strcmp(word(words, 2), "any") != 0)
         args.rail_name = word(words, 2);
     if (actor->plan_count == PLANS_MAX)
