@@ -17,10 +17,20 @@ enum { REGION = 1 << 20, PAGE = 4096 };
 
 static uint8_t *gone;
 
+/* As a process does that shortens the file of its memory. */
+static void take_away(void)
+{
+    const int fd = memfd_create("empty", MFD_CLOEXEC);
+    cr_assert(fd >= 0);
+    cr_assert_eq(mmap(gone, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0), gone);
+    close(fd);
+}
+
 /* As tcad's guard: what was taken away is replaced when somebody touches it. */
 static void replace(int signal)
 {
-    if (mprotect(gone, PAGE, PROT_READ | PROT_WRITE) < 0)
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    if (mmap(gone, PAGE, PROT_READ | PROT_WRITE, flags, -1, 0) != gone)
         _exit(1);
 }
 
@@ -71,8 +81,8 @@ static void check(const struct shape *shape, bool of_source)
     run(&sender, &receiver, put);
     const uint16_t port = port_of(peer);
     gone = (of_source ? sender : receiver).memory + 8 * PAGE;
-    signal(SIGSEGV, replace);
-    cr_assert(mprotect(gone, PAGE, PROT_NONE) == 0);
+    signal(SIGBUS, replace);
+    take_away();
     run(&sender, &receiver, put);
     replace(0);
     if (!of_source)
