@@ -33,6 +33,15 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static void befor
 __attribute__((section(".preinit_array"),
                used)) static void (*const entry)(void) = before_constructors;
 
+#ifdef __SANITIZE_ADDRESS__
+/* Its handler of SIGSEGV stays, too. */
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "handle_segv=2";
+}
+#endif
+
 void signals_take_back(void)
 {
     for (size_t i = 0; i < COUNT(taken); i++)

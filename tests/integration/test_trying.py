@@ -90,7 +90,7 @@ class Trying(harness.Case):
         stream = harness.Stream(*pair, shape="2000x24x48", target_shape="48000", ack_seat="daemon")
         self.assertEqual(stream.run(1), 1)
         self.assertEqual(pair[0].receipt(stream.plan)["trying"], 1)
-        self.slow_down(cluster, pair, slow, rails=(slow, fast))
+        self.slow_down(cluster, pair, slow, 2_000_000, rails=(slow, fast))
         self.assertEqual(self.settles(stream), fast)
         tried = self.candidates(cluster[0])
         self.assertEqual(tried[fast]["why"], "fastest by trial")
