@@ -2,8 +2,6 @@
 
 #include <signal.h>
 #include <stddef.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
