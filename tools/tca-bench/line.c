@@ -59,19 +59,26 @@ int cpu_pin(int cpu)
     return sched_setaffinity(0, sizeof(set), &set) < 0 ? -errno : 0;
 }
 
-struct line {
-    _Alignas(128) _Atomic uint64_t turn; /* even: the first thread's, odd: the second's */
-    _Alignas(128) int cpu;               /* of the second thread */
+/* What one of the two threads writes and the other reads. */
+struct way {
+    _Alignas(128) _Atomic uint64_t turn;
+    _Alignas(128) _Atomic uint64_t data;
+};
+
+struct side {
+    struct way *in, *out; /* the same one: the threads share a line */
+    bool data;
+    int cpu;
 };
 
 /* The acquire of each side pairs with the other side's release. Returns false if the other side has
  * stopped. Yields only after many spins, when the other side apparently has no processor. */
-static bool pass(struct line *line, uint64_t turn)
+static bool pass(const struct side *side, uint64_t turn)
 {
     uint64_t seen;
 
     for (unsigned spins = 1;; spins++) {
-        seen = atomic_load_explicit(&line->turn, memory_order_acquire);
+        seen = atomic_load_explicit(&side->in->turn, memory_order_acquire);
         if (seen == turn || seen == STOP)
             break;
         if (spins % 16384 == 0)
@@ -79,46 +86,74 @@ static bool pass(struct line *line, uint64_t turn)
     }
     if (seen == STOP)
         return false;
-    atomic_store_explicit(&line->turn, turn + 1, memory_order_release);
+    if (side->data) {
+        uint64_t data = atomic_load_explicit(&side->in->data, memory_order_relaxed);
+        atomic_store_explicit(&side->out->data, data + 1, memory_order_relaxed);
+    }
+    atomic_store_explicit(&side->out->turn, turn + 1, memory_order_release);
     return true;
 }
 
 static void *answer(void *argument)
 {
-    struct line *line = argument;
+    const struct side *side = argument;
 
-    cpu_pin(line->cpu);
-    for (uint64_t turn = 1; pass(line, turn); turn += 2)
+    cpu_pin(side->cpu);
+    for (uint64_t turn = 1; pass(side, turn); turn += 2)
         ;
     return NULL;
 }
 
-double line_ns(const struct cpus *wanted)
+/* `here` is this thread's side, `there` that of a second thread. */
+static double measure(const struct side *here, struct side *there)
 {
-    struct cpus cpus = wanted->cpu[0] < 0 ? cpus_default() : *wanted;
-    struct line line = {.cpu = cpus.cpu[1]};
     uint64_t samples[BATCHES];
     uint64_t turn = 0;
     int batches = 0;
     cpu_set_t before;
     pthread_t thread;
 
-    if (cpus.cpu[0] == cpus.cpu[1] || sched_getaffinity(0, sizeof(before), &before) < 0)
+    if (here->cpu == there->cpu || sched_getaffinity(0, sizeof(before), &before) < 0)
         return 0;
-    if (pthread_create(&thread, NULL, answer, &line) != 0)
+    if (pthread_create(&thread, NULL, answer, there) != 0)
         return 0;
-    cpu_pin(cpus.cpu[0]);
+    cpu_pin(here->cpu);
     for (uint64_t begin_ns = now_ns(), start_ns = begin_ns;
          batches < BATCHES && start_ns - begin_ns < ENOUGH; start_ns = now_ns()) {
         for (int round = 0; round < ROUNDS; round++, turn += 2)
-            pass(&line, turn);
+            pass(here, turn);
         samples[batches++] = now_ns() - start_ns;
     }
     /* the second thread has stored its last turn and waits */
-    while (atomic_load_explicit(&line.turn, memory_order_acquire) != turn)
+    while (atomic_load_explicit(&here->in->turn, memory_order_acquire) != turn)
         ;
-    atomic_store_explicit(&line.turn, STOP, memory_order_release);
+    atomic_store_explicit(&here->out->turn, STOP, memory_order_release);
     pthread_join(thread, NULL);
     sched_setaffinity(0, sizeof(before), &before);
     return (double)median_of(samples, (uint64_t)batches) / (2 * ROUNDS);
+}
+
+static struct cpus cpus_or_default(const struct cpus *wanted)
+{
+    return wanted->cpu[0] < 0 ? cpus_default() : *wanted;
+}
+
+double line_ns(const struct cpus *wanted)
+{
+    const struct cpus cpus = cpus_or_default(wanted);
+    struct way line = {0};
+    const struct side here = {.in = &line, .out = &line, .cpu = cpus.cpu[0]};
+    struct side there = {.in = &line, .out = &line, .cpu = cpus.cpu[1]};
+
+    return measure(&here, &there);
+}
+
+double stores_ns(const struct cpus *wanted)
+{
+    const struct cpus cpus = cpus_or_default(wanted);
+    struct way ways[2] = {0};
+    const struct side here = {.in = &ways[1], .out = &ways[0], .data = true, .cpu = cpus.cpu[0]};
+    struct side there = {.in = &ways[0], .out = &ways[1], .data = true, .cpu = cpus.cpu[1]};
+
+    return measure(&here, &there);
 }

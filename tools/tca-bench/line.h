@@ -19,3 +19,11 @@ int cpu_pin(int cpu);
  * two processors. Takes about two milliseconds.
  */
 double line_ns(const struct cpus *cpus);
+
+/*
+ * The same for two lines in each direction: eight bytes of data in one, and a flag in another that
+ * the receiver waits for before it reads the data. A put into the receiver's memory with a
+ * notification cannot be faster. On some processors a single line takes less than half as long,
+ * because the thread that writes it has just received it.
+ */
+double stores_ns(const struct cpus *cpus);

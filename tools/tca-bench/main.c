@@ -198,6 +198,10 @@ int main(int argc, char **argv)
         printf("%.1f\n", line_ns(&options.cpus));
         return 0;
     }
+    if (options.stores) {
+        printf("%.1f\n", stores_ns(&options.cpus));
+        return 0;
+    }
     if (launched())
         return be_a_rank(&options);
     return launch(argv, options.rail_name && strncmp(options.rail_name, "peach2", 6) == 0);

@@ -23,6 +23,7 @@ static void usage(FILE *out)
         "  -c, --cpus A,B      processors of rank 0 and rank 1, or none (the first two)\n"
         "  -j, --json FILE     append the rows to FILE, one JSON object per line\n"
         "      --line          measure only the cache line between the two processors, in ns\n"
+        "      --stores        measure only 8 bytes and a flag by bare stores, in ns\n"
         "  -h, --help          print this text\n"
         "  -V, --version       print the version\n",
         out);
@@ -125,6 +126,9 @@ static int parse_one(int option, char *text, struct options *options)
     case 'j':
         options->json = text;
         return 0;
+    case 'S':
+        options->stores = true;
+        return 0;
     default:
         options->line = true;
         return 0;
@@ -173,12 +177,19 @@ static int check_sizes(const struct options *options)
 int options_parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {
-        {"bench", required_argument, NULL, 'b'},  {"sizes", required_argument, NULL, 's'},
-        {"rail", required_argument, NULL, 'r'},   {"seat", required_argument, NULL, 'e'},
-        {"layout", required_argument, NULL, 'l'}, {"seconds", required_argument, NULL, 't'},
-        {"cpus", required_argument, NULL, 'c'},   {"json", required_argument, NULL, 'j'},
-        {"line", no_argument, NULL, 'L'},         {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0},
+        {"bench", required_argument, NULL, 'b'},
+        {"sizes", required_argument, NULL, 's'},
+        {"rail", required_argument, NULL, 'r'},
+        {"seat", required_argument, NULL, 'e'},
+        {"layout", required_argument, NULL, 'l'},
+        {"seconds", required_argument, NULL, 't'},
+        {"cpus", required_argument, NULL, 'c'},
+        {"json", required_argument, NULL, 'j'},
+        {"line", no_argument, NULL, 'L'},
+        {"stores", no_argument, NULL, 'S'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {NULL, 0, NULL, 0},
     };
     int option;
 

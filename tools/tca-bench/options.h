@@ -22,6 +22,7 @@ struct options {
     struct cpus cpus;
     const char *json;
     bool line;
+    bool stores;
 };
 
 /* 0; 1: only help or version was requested; or -EINVAL after an error message. */

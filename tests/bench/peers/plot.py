@@ -14,7 +14,7 @@ def series(rows, place):
     for row in rows:
         if row["work"] == f"{place}: one way":
             found.setdefault("tcad", {})[row["bytes"]] = row["ours"]
-            if row["peer"] != "cache line":
+            if row["peer"] not in ("cache line", "bare stores"):
                 found.setdefault(row["peer"], {})[row["bytes"]] = row["theirs"]
     return {name: sorted(points.items()) for name, points in found.items()}
 

@@ -103,11 +103,13 @@ class Ours:
     def jobs(self):
         return self.all_jobs
 
-    def line_rows(self, job, line_ns):
-        """The processors themselves: the bound of the smallest message."""
-        if job[:2] == (NODE, "pingpong") and job[3] == "contiguous":
-            return [(f"{NODE}: one way", 8, line_ns / 1e3, "us")]
-        return []
+    def bounds(self, job, line_ns):
+        """The processors themselves, which bound the smallest message: by name, a cache line that both write, and bare stores of
+        data and of a flag."""
+        if job[:2] != (NODE, "pingpong") or job[3] != "contiguous":
+            return {}
+        stores_ns = float(run([self.bench, "--stores"]))
+        return {name: [(f"{NODE}: one way", 8, ns / 1e3, "us")] for name, ns in (("cache line", line_ns), ("bare stores", stores_ns))}
 
     def run(self, job):
         place, bench, what, layout = job
