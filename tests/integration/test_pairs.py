@@ -33,6 +33,8 @@ class OverARail:
     """What is the same over each rail."""
 
     rail, securities = "tcp", ("plain", "tls")
+    full_bytes = 16 << 20  # more than sockets hold
+    sleeps = 200
 
     @property
     def client(self):
@@ -162,9 +164,9 @@ class OverARail:
                    for number, (seat, ack, shape) in enumerate((("client", "client", "8"), ("client", "daemon", "65536"),
                                                                 ("daemon", "client", "700000")))]
         for stream in streams:
-            stream.begin(200)
+            stream.begin(self.sleeps)
         for stream in streams:
-            self.assertEqual(stream.finish(), 200)
+            self.assertEqual(stream.finish(), self.sleeps)
 
     @staticmethod
     def samples(node, name):
@@ -237,8 +239,8 @@ class OverARail:
             cluster.kill_actors(actors)
 
     def test_full_both_ways(self):
-        """Puts that are longer than sockets hold, both ways at once."""
-        size = 16 << 20
+        """Puts that are longer than what the rail takes at a time, both ways at once."""
+        size = self.full_bytes
         for security in self.securities:
             with self.subTest(security=security):
                 actors = self.pair(security).group([0, 1])
@@ -306,9 +308,10 @@ class OverARail:
         """The start waits for it, and the data arrives once."""
         cluster = self.pair()
         sender, receiver = cluster.group([0, 1])
-        source = sender.alloc(8 << 20)
-        target = receiver.alloc(8 << 20)
-        plan = sender.plan(f"put {source} 0 {8 << 20} {receiver.handle(target)} 0 {8 << 20}", "notify 1 0", rail=self.rail, seat="client")
+        size = self.full_bytes // 2
+        source = sender.alloc(size)
+        target = receiver.alloc(size)
+        plan = sender.plan(f"put {source} 0 {size} {receiver.handle(target)} 0 {size}", "notify 1 0", rail=self.rail, seat="client")
         receiver.process.send_signal(signal.SIGSTOP)
         sender.ask(f"start {plan}")
         with self.refused("-ETIMEDOUT", "has not copied its part"):
