@@ -35,19 +35,8 @@ static struct hca_piece *piece_at(struct hca_peer *peer, uint64_t number)
     return &peer->pieces[number % HCA_WINDOW];
 }
 
-/* Its put fails, or its memory was freed: the piece is counted all the same. */
-static void retract(struct hca_peer *peer, uint64_t number)
-{
-    struct hca_piece *piece = piece_at(peer, number);
-    struct hca_put *put = piece->writes;
-    piece->writes = NULL;
-    piece->immediate = false;
-    hca_send_instead(peer, number);
-    put->base.error = put->base.error < 0 ? put->base.error : -ESTALE;
-    window_put_check(&put->base);
-}
-
-/* The device reads nothing more. */
+/* The device reads nothing more. A put whose piece has writes waits until it is known whether the
+ * other end has received them. */
 static void forget_signals(struct hca_peer *peer)
 {
     while (peer->signals_done != peer->signals_made) {
@@ -55,15 +44,10 @@ static void forget_signals(struct hca_peer *peer)
         if (!signal.put)
             continue;
         signal.put->base.pending--;
-        if (signal.put->base.error == 0)
-            continue;
-        if (signal.piece >= peer->window.counted && piece_at(peer, signal.piece)->writes)
-            retract(peer, signal.piece);
-        else
+        if (signal.piece < peer->window.counted || !piece_at(peer, signal.piece)->writes)
             window_put_check(&signal.put->base);
     }
     peer->reported = peer->posted;
-    peer->quiet = 0;
 }
 
 void hca_again_pause(struct hca_peer *peer)
@@ -72,7 +56,6 @@ void hca_again_pause(struct hca_peer *peer)
     peer->answered = peer->listens = false;
     pthread_mutex_unlock(&peer->hca->lock);
     peer->paused = true;
-    peer->looked = false;
     forget_signals(peer);
     for (struct hca_put *put = peer->writes; put; put = put->next)
         if (put->base.op && !put->base.made && put->writes)
@@ -109,6 +92,18 @@ void hca_again_resume(struct hca_peer *peer, uint64_t counted)
     peer->mark = counted_both_ways(peer);
     peer->again = counted;
     peer->rewriting = false;
+}
+
+/* Its put fails, or its memory was freed: the piece is counted all the same. */
+static void retract(struct hca_peer *peer, uint64_t number)
+{
+    struct hca_piece *piece = piece_at(peer, number);
+    struct hca_put *put = piece->writes;
+    piece->writes = NULL;
+    piece->immediate = false;
+    hca_send_instead(peer, number);
+    put->base.error = put->base.error < 0 ? put->base.error : -ESTALE;
+    window_put_check(&put->base);
 }
 
 /* 1: all of them have been sent. */

@@ -1,35 +1,7 @@
 /* The hca driver in processes: queue pairs that fail and are replaced. Needs a device: tests/vm/run. */
-#include "tests/unit/drivers/hca_pair.h"
+#include "tests/unit/drivers/hca_breaks.h"
 
-static unsigned broken;
-
-static void peer_broken(void *context, struct driver_peer *peer, int error)
-{
-    cr_assert(error == -ENETDOWN);
-    broken++;
-}
-
-static void setup_again(void)
-{
-    setup();
-    broken = 0;
-    sender.driver->events.peer_broken = receiver.driver->events.peer_broken =
-        stranger.driver->events.peer_broken = peer_broken;
-}
-
-TestSuite(hca_again, .init = setup_again, .fini = teardown, .timeout = 240);
-
-static void stop(struct driver_peer *peer)
-{
-    hca_peer_stop((struct hca_peer *)peer);
-}
-
-/* Until one end has noticed. */
-static void wait_until_broken(const struct pair *pair)
-{
-    cr_assert(pump_until(pair->from, &receiver, &broken, 1));
-    broken = 0;
-}
+TestSuite(hca_again, .init = setup_breaks, .fini = teardown, .timeout = 240);
 
 static void stop_ends(const struct pair *pair, unsigned turn)
 {
@@ -45,10 +17,7 @@ Test(hca_again, once)
     enum { TURNS = 40 };
     uint32_t random = 1;
     struct pair pair;
-    pair_open(&pair, &sender, PAIR, 1);
-    join(&pair);
-    land(&pair, 1);
-    run(&pair, 1);
+    pair_ready(&pair);
     for (unsigned turn = 0; turn < TURNS; turn++) {
         fill(sender.memory, REGION, turn);
         memset(receiver.memory, STALE, REGION);
@@ -75,10 +44,7 @@ Test(hca_again, counts_retries)
 {
     uint32_t retries = 0;
     struct pair pair;
-    pair_open(&pair, &sender, PAIR, 1);
-    join(&pair);
-    land(&pair, 1);
-    run(&pair, 1);
+    pair_ready(&pair);
     for (unsigned i = 0; i < KINDS; i++)
         retries += pair.ops[i].op.retries;
     cr_assert(retries == 0);
@@ -98,10 +64,7 @@ Test(hca_again, counts_retries)
 Test(hca_again, given_up)
 {
     struct pair pair;
-    pair_open(&pair, &sender, PAIR, 1);
-    join(&pair);
-    land(&pair, 1);
-    run(&pair, 1);
+    pair_ready(&pair);
     stop(pair.back); /* so that nothing arrives */
     start(&pair);
     stop(pair.peer);
@@ -122,15 +85,13 @@ Test(hca_again, given_up)
 Test(hca_again, ends_while_paused)
 {
     struct pair pair;
-    pair_open(&pair, &sender, PAIR, 1);
-    join(&pair);
-    land(&pair, 1);
-    run(&pair, 1);
+    pair_ready(&pair);
     stop(pair.back);
     start(&pair);
     stop(pair.peer);
     wait_until_broken(&pair);
-    pump_rounds(&sender, &receiver, 100);
+    while (((struct hca_driver *)sender.driver)->look_ns > 0) /* has nothing to look for */
+        pump_rounds(&sender, &receiver, 100);
     for (unsigned i = 1; i < KINDS; i++)
         cr_assert(pair.ops[i].done == 0, "kind %u", i);
     sender.driver->ops->peer_fail(sender.driver, pair.peer, -EOWNERDEAD);
@@ -145,10 +106,7 @@ Test(hca_again, ends_while_paused)
 Test(hca_again, freed_while_paused)
 {
     struct pair pair;
-    pair_open(&pair, &sender, PAIR, 1);
-    join(&pair);
-    land(&pair, 1);
-    run(&pair, 1);
+    pair_ready(&pair);
     stop(pair.back);
     start(&pair);
     stop(pair.peer);
@@ -202,6 +160,49 @@ Test(hca_again, wrong_counts)
         cr_assert(join_with_count(&pair, which == 0 ? 1 : -5) == -EPROTO);
         pair_close(&pair);
     }
+}
+
+/* The other end's device has acknowledged a write that the other end then denies. */
+Test(hca_again, denied)
+{
+    struct pair pair;
+    pair_ready(&pair);
+    start_kind(&pair, 1);
+    while (!pair.ops[1].done)
+        pump_rounds(&sender, NULL, 1);
+    stop(pair.peer);
+    cr_assert(pump_until(&sender, NULL, &broken, 1));
+    cr_assert(join_with_count(&pair, -1) == -EPROTO);
+    pair_close(&pair);
+}
+
+/* The end that waits for the first message is replaced before one has come. */
+Test(hca_again, before_a_message)
+{
+    for (uint32_t end = 0; end < 2; end++) {
+        struct pair pair;
+        pair_open(&pair, &sender, PAIR + end, 1 + end * KINDS);
+        join(&pair);
+        stop(end == 0 ? pair.peer : pair.back);
+        wait_until_broken(&pair);
+        join(&pair);
+        land(&pair, 1 + end * KINDS);
+        run(&pair, end);
+        pair_close(&pair);
+    }
+}
+
+/* A process that does not keep to the rules gets no other queue pair. */
+Test(hca_again, garbage)
+{
+    struct pair pair;
+    uint8_t offer[OFFER_MAX_BYTES];
+    pair_ready(&pair);
+    cr_assert(hca_send_notice(peer_of(pair.peer), (enum hca_kind)99, NULL, 0, NULL) == 0);
+    cr_assert(pump_until(&sender, &receiver, &receiver.downs, 1));
+    cr_assert(receiver.down_error == -ENETDOWN);
+    cr_assert(tca_hca_seat.offer(receiver.driver, pair.back, false, offer) < 0);
+    pair_close(&pair);
 }
 
 /* Memory of one peer is released while another one is stopped. */
