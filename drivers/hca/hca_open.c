@@ -121,7 +121,9 @@ int hca_new(const struct rnic_port *port, const struct driver_config *config, in
     hca->epoll_fd = hca->freed_fd = hca->look_fd = -1;
     hca->freed_last = &hca->freed;
     hca->recalling_last = &hca->recalling;
+    hca->unused_last = &hca->unused;
     pthread_mutex_init(&hca->lock, NULL);
+    pthread_cond_init(&hca->unused_any, NULL);
     hca->address = address_of(hca, port);
     int r = open_queues(hca, (int)lesser((uint64_t)port->device.max_cqe, (uint64_t)cq_entries));
     if (r == 0 &&
@@ -146,6 +148,8 @@ int hca_open(const struct driver_config *config, const struct driver_events *eve
     if (r < 0)
         return r;
     r = hca_domain_new(hca, &hca->domain);
+    if (r == 0)
+        r = hca_unpin_init(hca);
     if (r < 0) {
         hca_close(&hca->driver);
         return r;
@@ -165,6 +169,7 @@ void hca_close(struct driver *driver)
         hca_peer_free(peer);
     }
     hca_recall_deinit(hca);
+    hca_unpin_deinit(hca);
     hca_alive_deinit(hca);
     landings_deinit(&hca->landings);
     if (hca->cq)
@@ -175,6 +180,7 @@ void hca_close(struct driver *driver)
     if (hca->epoll_fd >= 0)
         close(hca->epoll_fd);
     ibv_close_device(hca->context);
+    pthread_cond_destroy(&hca->unused_any);
     pthread_mutex_destroy(&hca->lock);
     free(hca);
 }

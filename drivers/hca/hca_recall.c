@@ -134,7 +134,7 @@ static int free_recalled(struct hca_driver *hca)
             continue;
         }
         *link = region->next;
-        hca_region_free(hca, region);
+        hca_unpin(hca, region);
         freed++;
     }
     hca->recalling_last = link;

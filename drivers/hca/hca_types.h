@@ -217,6 +217,12 @@ struct hca_driver {
     uint64_t regions;             /* made */
     struct hca_region *freed;     /* to be recalled, in order */
     struct hca_region **freed_last;
+    bool unpins; /* has a thread for that: hca_unpin.c */
+    bool unpinner_ends;
+    pthread_t unpinner;
+    pthread_cond_t unused_any;
+    struct hca_region *unused; /* recalled, to be deregistered, in order */
+    struct hca_region **unused_last;
 };
 
 static inline struct hca_driver *hca_of(struct driver *driver)

@@ -25,6 +25,7 @@ static struct side sides[2];
 static struct driver_peer *peers[2];
 static struct layout *layouts[SIZES];
 static unsigned gone;
+static pid_t last_gone_in; /* thread */
 
 /* With blocks, each is a write of its own: long ones do not fit into the send queue. */
 static struct layout *layout_of(uint64_t bytes, bool blocks)
@@ -65,9 +66,11 @@ struct memory {
     size_t bytes;
 };
 
+/* In any thread. */
 static void count_gone(void *context)
 {
-    (*(unsigned *)context)++;
+    last_gone_in = gettid();
+    __atomic_fetch_add((unsigned *)context, 1, __ATOMIC_RELEASE);
 }
 
 static void memory_new(struct memory *memory, size_t bytes)
@@ -194,5 +197,6 @@ Test(hca_freed, the_dead_do_not_answer)
     cr_assert(gone == 0, "released before the peer has stopped");
     sides[1].driver->ops->peer_fail(sides[1].driver, peers[1], -EHOSTDOWN);
     cr_assert(pump_until(&sides[1], &none, &gone, 1));
+    cr_assert(last_gone_in != gettid(), "the thread that serves all peers has unpinned it");
     sides[0].driver->ops->put_release(sides[0].driver, put);
 }
