@@ -272,6 +272,7 @@ void tcad_shut_down(struct tcad *tcad)
     tcad->shutting_down = true;
     tcad->draining = true;
     server_drop_clients(tcad->server);
+    peers_cancel(tcad->peers); /* or sessions would wait for other nodes */
     if (loop_timer_new(tcad->loop, tick, tcad, &timer) < 0) {
         loop_stop(tcad->loop);
         return;
@@ -297,6 +298,7 @@ void tcad_deinit(struct tcad *tcad)
     tcad->worker = worker_free(tcad->worker);
     links_end(tcad->links); /* ends a calibration that waits for a neighbour */
     worker_free(tcad->calibrator);
+    peers_cancel(tcad->peers); /* those who wait for replies are still there */
     server_free(tcad->server); /* after the workers, which reply to its clients */
     links_free(tcad->links);
     engine_free(tcad->engine); /* also runs the calls that it and the worker have posted */

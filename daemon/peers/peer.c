@@ -213,7 +213,8 @@ struct peers *peers_free(struct peers *peers)
     listener_free(peers->listener);
     while (peers->ungreeted)
         connection_free(peers->ungreeted);
-    peer_requests_free(peers);
+    peers_cancel(peers);
+    table_deinit(&peers->requests);
     while (peers->first) {
         struct peer *peer = peers->first;
         peers->first = peer->next;

@@ -50,7 +50,11 @@ struct peers_events {
  * text: the error. */
 int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers_events *events,
               char *text, size_t text_bytes, struct peers **ret_peers);
+/* Cancels what is pending, so what replied() needs must still exist. */
 struct peers *peers_free(struct peers *peers);
+/* The daemon ends: all pending requests, including replies of this node that were not delivered yet, fail
+ * with -ECANCELED, from within this call. NULL is a no-op. */
+void peers_cancel(struct peers *peers);
 /* The daemon ends: informs the others, and accepts no more connections. */
 void peers_leave(struct peers *peers);
 /* Whether all messages have been sent, so that the loop may stop. */
@@ -58,7 +62,7 @@ bool peers_have_left(const struct peers *peers);
 
 /* Sends a request to a node. If it is this node, events.asked() is called from the loop. replied()
  * is called exactly once, never from within this call; its errors include -EHOSTDOWN (the node is
- * or goes down), -ETIMEDOUT and -EINVAL (not in the cluster file). */
+ * or goes down), -ETIMEDOUT, -ECANCELED (peers_cancel()) and -EINVAL (not in the cluster file). */
 void peers_request(struct peers *peers, uint32_t node, const Tca__Message *request,
                    uint64_t timeout_ns, peer_replied *replied, void *context);
 /* Sends a message without a reply, if there is a connection. */

@@ -290,7 +290,6 @@ void peer_requests_send(struct peer *peer);
 void peer_requests_fail(struct peer *peer, int error, const char *text);
 /* Fails overdue requests. */
 void peer_requests_deliver_local(void *context);
-void peer_requests_free(struct peers *peers);
 
 /* ---- peer_resolve.c ---- */
 /* Looks up peer->address and port. 1: done, the address was numeric; 0: calls peer_resolved()

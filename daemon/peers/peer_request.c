@@ -353,13 +353,18 @@ void peer_requests_fail(struct peer *peer, int error, const char *text)
         finish(peer->peers, failed.first, error, NULL, text);
 }
 
-static void free_one(void *context, void *request)
+static void take(void *context, void *request)
 {
-    request_free(context, request);
+    list_remove(request);
+    list_append(context, request);
 }
 
-void peer_requests_free(struct peers *peers)
+void peers_cancel(struct peers *peers)
 {
-    table_each(&peers->requests, free_one, peers);
-    table_deinit(&peers->requests);
+    struct peer_request_list all;
+    peer_request_list_init(&all);
+    if (peers)
+        table_each(&peers->requests, take, &all);
+    while (all.first)
+        finish(peers, all.first, -ECANCELED, NULL, "tcad is ending");
 }

@@ -13,7 +13,6 @@
 #include "daemon/rails/link.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
-#include "proto/list.h"
 
 #define DIAL_NS UINT64_C(2000000000)
 
@@ -44,7 +43,6 @@ static struct pair *dialling_pair(struct tcad *tcad, uint64_t id, uint64_t conne
 
 /* Another node was asked whether it is up. */
 struct pair_doubt {
-    struct pair_doubt *next, **link;
     struct tcad *tcad;
     uint64_t id, connection;
 };
@@ -55,17 +53,7 @@ static void doubt_ends(void *context, int status, const Tca__Message *reply, con
     struct pair *pair = dialling_pair(doubt->tcad, doubt->id, doubt->connection);
     if (pair && status != -EHOSTDOWN) /* else pairs_node_gone() follows */
         pair_give_up(pair, -ENETDOWN);
-    LIST_REMOVE(doubt, next, link);
     free(doubt);
-}
-
-void pair_doubts_free(struct pairs *pairs)
-{
-    while (pairs->doubts) {
-        struct pair_doubt *doubt = pairs->doubts;
-        LIST_REMOVE(doubt, next, link);
-        free(doubt);
-    }
 }
 
 /* A node that has just died refuses connections before its end is noticed. So the pair is kept until
@@ -81,7 +69,6 @@ static void ask_for_life(struct pair *pair)
         return;
     }
     *doubt = (struct pair_doubt){.tcad = tcad, .id = pair->id, .connection = pair->connection};
-    LIST_ADD(&tcad->pairs->doubts, doubt, next, link);
     peers_request(tcad->peers, pair->node, &message, tcad->conf->control.request_timeout_ns,
                   doubt_ends, doubt);
 }

@@ -130,7 +130,6 @@ struct pairs *pairs_free(struct pairs *pairs)
     if (!pairs)
         return NULL;
     table_each(&pairs->ids, drop_one, NULL);
-    pair_doubts_free(pairs);
     table_deinit(&pairs->ids);
     landings_deinit(&pairs->places);
     free(pairs);

@@ -3,13 +3,10 @@
 
 #include "daemon/plans/pairs.h"
 
-struct pair_doubt;
-
 struct pairs {
     struct table ids;
     struct landings places;   /* of bindings, by the number of their landing */
     uint32_t last_generation; /* of all of them */
-    struct pair_doubt *doubts;
 };
 
 int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pair, char *text,
@@ -29,8 +26,6 @@ void pair_hand_over(struct pair *pair, int fd, bool encrypts);
 /* Makes the connection, whose end it hands over, in the worker, or has the process make it. If that
  * fails, the pair ends. -ENETDOWN, -ENOMEM. */
 int pair_dial(struct pair *pair);
-/* When nobody replies any more. */
-void pair_doubts_free(struct pairs *pairs);
 /* It is not to be waited for any more. */
 void pair_forget(struct pair *pair);
 /* To its process; fd -1: without a descriptor; offer: NULL, or of the other process. */

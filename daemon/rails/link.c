@@ -188,8 +188,6 @@ struct links *links_free(struct links *links)
     if (!links)
         return NULL;
     links_end(links);
-    while (links->asked)
-        link_asked_end(links->asked);
     links->over = true;
     if (!links->ending)
         free(links);

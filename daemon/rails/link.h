@@ -72,8 +72,7 @@ struct link {
     struct driver_peer *made; /* the worker's, like `status` and `own`, while it works */
     int status;
     struct offer own, other;
-    uint32_t reply_tag;               /* of the other node's PeerOffer to reply to; 0: none */
-    struct link *next_asked, **asked; /* in links->asked: its own PeerOffer has no reply yet */
+    uint32_t reply_tag; /* of the other node's PeerOffer to reply to; 0: none */
 };
 
 /* Called when a connected link fails because the other node has replaced its end (not if its node

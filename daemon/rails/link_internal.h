@@ -8,7 +8,6 @@ struct links {
     link_lost *lost;
     struct link *first;
     struct link *ending; /* links whose peers are being disconnected */
-    struct link *asked;  /* links whose offers have no reply yet */
     uint64_t last_generation;
     bool over; /* links_free() was called; freed with the last ending link */
 };
@@ -34,5 +33,3 @@ void link_answer(struct link *link);
 void link_ask(struct link *link);
 /* Replies to the other node's offer, if it has made one. */
 void link_reply(struct link *link, int status, const char *text);
-/* The other node's reply will not come. */
-void link_asked_end(struct link *link);

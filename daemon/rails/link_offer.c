@@ -14,7 +14,6 @@
 #include "daemon/rails/link_internal.h"
 #include "daemon/rails/rails.h"
 #include "daemon/tcad.h"
-#include "proto/list.h"
 
 /* Takes an offer of another node, if it is within the limits. */
 static bool take_offer(uint64_t generation, ProtobufCBinaryData data, struct offer *ret_offer)
@@ -27,12 +26,6 @@ static bool take_offer(uint64_t generation, ProtobufCBinaryData data, struct off
 }
 
 /* ---- this node's offer, and the reply to it ---- */
-
-void link_asked_end(struct link *link)
-{
-    LIST_REMOVE(link, next_asked, asked);
-    link_unref(link);
-}
 
 static void end_for(struct link *link, int error, const char *text)
 {
@@ -71,7 +64,7 @@ static void replied(void *context, int status, const Tca__Message *reply, const 
         else
             take_reply(link, reply);
     }
-    link_asked_end(link);
+    link_unref(link);
 }
 
 void link_ask(struct link *link)
@@ -86,7 +79,6 @@ void link_ask(struct link *link)
 
     link_move(link, LINK_OFFERED);
     link->refs++;
-    LIST_ADD(&links->asked, link, next_asked, asked);
     peers_request(links->tcad->peers, link->node, &message,
                   links->tcad->conf->control.request_timeout_ns, replied, link);
 }

@@ -100,5 +100,21 @@ class Reload(harness.Case):
         self.assertLessEqual(ages[1], after - before)
 
 
+class Ends(harness.Case):
+    def test_a_ping_is_under_way(self):
+        """Its asker is told, and tcad leaks nothing (the address sanitizer's build checks that)."""
+        cluster = self.cluster(2)
+        node = cluster[0]
+        self.assertTrue(node.ping(cluster[1]))
+        before = node.fds()
+        cluster[1].pause()
+        with subprocess.Popen([harness.program("tcactl"), "ping", "node1"], env={**os.environ, "TCA_SOCKET": node.socket},
+                              stderr=subprocess.PIPE, text=True) as ping:
+            harness.until(lambda: node.fds() > before, "tcad has accepted it")
+            self.assertIsNone(node.end())
+            self.assertIn("ended during the request", ping.communicate(timeout=harness.DEADLINE_S)[1])
+        self.assertEqual(ping.returncode, 1)
+
+
 if __name__ == "__main__":
     harness.main()

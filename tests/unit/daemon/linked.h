@@ -315,6 +315,10 @@ static inline void teardown(void)
     while (work()) /* as tcad does first */
         ;
     for (unsigned i = 0; i < NODES; i++)
+        links_end(nodes[i].links);
+    for (unsigned i = 0; i < NODES; i++)
+        time_out(i);
+    for (unsigned i = 0; i < NODES; i++)
         links_free(nodes[i].links);
     cr_assert_eq(peers_alive, 0);
     for (unsigned i = 0; i < NODES; i++)

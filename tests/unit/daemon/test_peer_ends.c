@@ -40,6 +40,42 @@ Test(peer_ends, questions_end_when_the_node_ends)
     cr_assert_eq(a->incarnation_seen, 5555);
 }
 
+static struct reply local, unsent;
+
+static void take_and_ask_again(void *context, int status, const Tca__Message *answer,
+                               const char *text)
+{
+    reply_take(&other, status, answer, text);
+    ask(context, 1, "again", LONG, &reply);
+}
+
+/* Whoever waits for a reply gets an error, wherever the request is, and may ask again. */
+Test(peer_ends, questions_end_when_the_own_node_ends)
+{
+    struct node *a = node_new(0), *b = node_new(1);
+    Tca__PeerPing ping = TCA__PEER_PING__INIT;
+    const Tca__Message message = MESSAGE_OF(PEER_PING, peer_ping, &ping);
+    expect_answer(a, 1, "hello");
+    a->hold = b->hold = true;
+    reply = other = local = unsent = (struct reply){0};
+    ask(a, 1, "never", LONG, &reply);
+    ask(a, 0, "own", LONG, &local);
+    run_until(b_was_asked);
+    ask(a, 2, "connecting", LONG, &unsent);
+    peers_request(a->tcad.peers, 0, &message, LONG, take_and_ask_again, a); /* not delivered yet */
+
+    peers_cancel(a->tcad.peers);
+    const struct reply *const all[] = {&reply, &local, &unsent, &other};
+    for (unsigned i = 0; i < 4; i++) {
+        cr_assert_eq(all[i]->count, 1, "%u", i);
+        cr_assert_eq(all[i]->status, -ECANCELED, "%u: %s", i, all[i]->text);
+        contains(all[i]->text, "tcad is ending");
+    }
+    node_free(a);
+    cr_assert_eq(reply.count, 2, "the one that was made meanwhile ends with the peers");
+    cr_assert_eq(reply.status, -ECANCELED);
+}
+
 /* A node in a process of its own, which can be stopped. */
 static pid_t spawn_node(unsigned id)
 {
