@@ -283,15 +283,19 @@ void peers_tell(struct peers *peers, uint32_t node, const Tca__Message *message)
 
 /* ---- replies ---- */
 
-/* Releases bindings that arrived after the time-out of their request; otherwise the other node would
- * keep them until the requesting session ends. */
+/* Releases bindings that arrived after the time-out of their request, and the pairs that they name;
+ * otherwise the other node would keep them until the requesting session ends, and wait for connections. */
 static void give_back(struct peers *peers, uint32_t node, const Tca__PeerBound *bound)
 {
-    uint64_t bindings[BIND_PUTS_MAX];
+    uint64_t bindings[BIND_PUTS_MAX], pairs[BIND_PUTS_MAX];
     Tca__PeerUnbind unbind = TCA__PEER_UNBIND__INIT;
     for (size_t i = 0; i < bound->n_puts && i < BIND_PUTS_MAX; i++)
         bindings[unbind.n_bindings++] = bound->puts[i]->binding;
+    for (size_t i = 0; i < unbind.n_bindings; i++)
+        if (bound->puts[i]->pair != 0)
+            pairs[unbind.n_untaken_pairs++] = bound->puts[i]->pair;
     unbind.bindings = bindings;
+    unbind.untaken_pairs = pairs;
     const Tca__Message message = MESSAGE_OF(PEER_UNBIND, peer_unbind, &unbind);
     if (unbind.n_bindings > 0)
         peers_tell(peers, node, &message);

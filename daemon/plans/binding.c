@@ -35,6 +35,25 @@ struct binding *binding_find(struct tcad *tcad, uint64_t id)
     return table_find(&tcad->bindings->ids, id);
 }
 
+struct search {
+    uint64_t pair;
+    bool found;
+};
+
+static void match_pair(void *context, void *owner)
+{
+    struct search *search = context;
+    const struct binding *binding = owner;
+    search->found |= binding->pair == search->pair && !binding->ended;
+}
+
+bool bindings_need_pair(const struct tcad *tcad, uint64_t pair)
+{
+    struct search search = {.pair = pair};
+    table_each(&tcad->bindings->ids, match_pair, &search);
+    return search.found;
+}
+
 /* ---- the objects that they depend on ---- */
 
 static struct subject_key of_region(const struct region *region)

@@ -351,4 +351,6 @@ void bindings_unbind(struct tcad *tcad, uint32_t node, const Tca__PeerUnbind *un
         if (binding && binding->node == node && !binding->making)
             binding_end(binding);
     }
+    for (size_t i = 0; i < unbind->n_untaken_pairs; i++)
+        pair_untaken(tcad, node, unbind->untaken_pairs[i]);
 }

@@ -231,6 +231,14 @@ void pair_untold(struct tcad *tcad, uint64_t id)
         pair_end(pair, -ENETDOWN);
 }
 
+void pair_untaken(struct tcad *tcad, uint32_t node, uint64_t connection)
+{
+    struct pair *pair = pair_of_connection(tcad, connection);
+    if (pair && pair->node == node && pair->expected && pair->turn == 0 &&
+        !bindings_need_pair(tcad, pair->id))
+        pair_give_up(pair, -ENETDOWN);
+}
+
 void pairs_connected(struct tcad *tcad, uint64_t connection, int fd, bool encrypts)
 {
     struct pair *pair = pair_of_connection(tcad, connection);

@@ -73,6 +73,9 @@ int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct ses
               unsigned rail, struct pair **ret_pair, char *text, size_t text_bytes);
 /* A request for it has failed: ends the pair if it is expected in vain. */
 void pair_untold(struct tcad *tcad, uint64_t id);
+/* The other node has not taken a reply that named it: ends the pair if it is expected for the first time and no
+ * other reply names it. */
+void pair_untaken(struct tcad *tcad, uint32_t node, uint64_t connection);
 /* Whether the kernel encrypts what this node's process sends. */
 bool pair_by_kernel(const struct pair *pair);
 /* The process that a binding to a pair is for; NULL: it has ended. */

@@ -506,6 +506,34 @@ class Pairs(OverARail, harness.Case):
         with self.refused("-ENETDOWN", "only over rails of the drivers tcp and hca"):
             stream.sender.plan(f"put {stream.source} 0 8 {stream.receiver.handle(stream.target)} 0 8", seat="client")
 
+    def test_too_late(self):
+        """A reply that comes after the time-out of its request is given back, with the pair that it names, which nobody dials,
+        unless another plan needs it."""
+        cluster = self.pair()
+        low, high = cluster.group([0, 1])
+        source, target = high.alloc(4096), low.alloc(4096)
+        put = f"put {source} 0 8 {low.handle(target)} 0 8"
+        with ThreadPoolExecutor(1) as pool:
+            for needed in (False, True):
+                cluster[0].pause()
+                with self.refused("-ETIMEDOUT", "node0 (id 0) has not answered in time"):
+                    high.plan(put, rail="tcp", seat="client", timeout=200)
+                if needed:
+                    plan = pool.submit(high.plan, put, rail="tcp", seat="client")
+                    until(lambda: cluster[1].counts()[2] == 1, "node0 is asked again")
+                cluster[1].pause()
+                cluster[0].resume()
+                until(lambda: self.pairs_of(cluster[0]) == [1], "it makes a pair")
+                cluster[1].resume()
+                if not needed:
+                    until(lambda: self.pairs_of(cluster[0]) == [0], "the pair is given back")
+            high.ask(f"start {plan.result()}")
+            low.tell("notified_wait 1 0 1000")  # it looks
+            high.ask(f"wait {plan.result()} -1")
+        self.assertEqual([self.pairs_of(node) for node in cluster.nodes], [[1], [1]])
+        with self.refused("-ETIMEDOUT"):
+            low.answer()
+
     def test_refused_beside_what_is_possible(self):
         """The node that refuses a request does not wait for a connection that the other one was not told of."""
         cluster = self.pair()
