@@ -3,13 +3,13 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/core/session.h"
 #include "client/core/wisdom.h"
 #include "client/plan/plan.h"
 #include "client/plan/trial.h"
 #include "drivers/shm/ways.h"
+#include "tests/unit/client/own_clock.h"
 
 enum {
     NEAR_NS = 40,
@@ -18,7 +18,6 @@ enum {
     MOVED_REVIEWS = 3, /* as in trial.c */
 };
 
-static uint64_t now_ns;
 static uint32_t distance_ns;
 static struct copy_mode mode, twin_mode;
 static struct tca session;
@@ -27,15 +26,6 @@ static struct unit unit, twin_unit;
 static struct step step;
 static struct tca_plan plan, twin; /* which puts the same */
 static struct tca_layout *layout;
-
-int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
-{
-    (void)clock;
-    *time = (struct timespec){.tv_sec = (time_t)(now_ns / 1000000000),
-                              .tv_nsec = (long)(now_ns % 1000000000)};
-    return 0;
-}
 
 void __wrap_lane_probe(struct lane *lane);
 void __wrap_lane_probe(struct lane *lane)

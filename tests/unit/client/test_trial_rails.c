@@ -3,14 +3,14 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/core/session.h"
 #include "client/core/wisdom.h"
 #include "client/layout/layout.h"
 #include "client/plan/plan.h"
 #include "client/plan/trial_rails.h"
-#include "proto/siphash.h"
+#include "tests/unit/client/own_clock.h"
+#include "tests/unit/client/own_hashes.h"
 
 enum {
     SHM = 1,
@@ -35,7 +35,6 @@ struct tcad {
 };
 
 static struct tcad tcad;
-static uint64_t now_ns;
 static uint64_t start_ns[RAILS + 1], flush_ns[RAILS + 1]; /* of a start; of all data, per start */
 static uint64_t disturbance_ns;                           /* of every seventh start */
 static struct tca session;
@@ -44,26 +43,6 @@ static struct tca_plan plan, others[3];
 static struct tca_layout *layout;
 static struct trial_rails_known known;
 static unsigned started, unflushed;
-
-int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
-{
-    (void)clock;
-    *time = (struct timespec){.tv_sec = (time_t)(now_ns / 1000000000),
-                              .tv_nsec = (long)(now_ns % 1000000000)};
-    return 0;
-}
-
-static unsigned hashes;
-void __real_siphash_128(const uint64_t key[2], const void *data, size_t bytes,
-                        uint64_t ret_hash[2]);
-void __wrap_siphash_128(const uint64_t key[2], const void *data, size_t bytes,
-                        uint64_t ret_hash[2]);
-void __wrap_siphash_128(const uint64_t key[2], const void *data, size_t bytes, uint64_t ret_hash[2])
-{
-    hashes++;
-    __real_siphash_128(key, data, bytes, ret_hash);
-}
 
 static void move_chains(void)
 {

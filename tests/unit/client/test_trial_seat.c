@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/core/session.h"
 #include "client/core/wisdom.h"
@@ -13,7 +12,8 @@
 #include "client/plan/plan.h"
 #include "client/plan/trial_seat.h"
 #include "proto/handle.h"
-#include "proto/siphash.h"
+#include "tests/unit/client/own_clock.h"
+#include "tests/unit/client/own_hashes.h"
 
 enum {
     SHM = 1,
@@ -26,7 +26,6 @@ static struct tca session;
 static struct step steps[2];
 static struct tca_plan plan, other;
 static struct tca_layout *layout;
-static uint64_t now_ns;
 static uint64_t start_ns[SEAT_COUNT], flush_ns[SEAT_COUNT];
 static bool deaf;        /* tcad: messages cannot be sent */
 static bool never_lands; /* what is put */
@@ -36,26 +35,6 @@ static uint32_t turn;
 static bool joined, refuses;
 static unsigned run[SEAT_COUNT], unlanded[SEAT_COUNT]; /* starts */
 static bool held;
-
-int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
-{
-    (void)clock;
-    *time = (struct timespec){.tv_sec = (time_t)(now_ns / 1000000000),
-                              .tv_nsec = (long)(now_ns % 1000000000)};
-    return 0;
-}
-
-static unsigned hashes;
-void __real_siphash_128(const uint64_t key[2], const void *data, size_t bytes,
-                        uint64_t ret_hash[2]);
-void __wrap_siphash_128(const uint64_t key[2], const void *data, size_t bytes,
-                        uint64_t ret_hash[2]);
-void __wrap_siphash_128(const uint64_t key[2], const void *data, size_t bytes, uint64_t ret_hash[2])
-{
-    hashes++;
-    __real_siphash_128(key, data, bytes, ret_hash);
-}
 
 bool __wrap_control_tell(const struct control *control, const Tca__Message *message);
 bool __wrap_control_tell(const struct control *control, const Tca__Message *message)
@@ -194,6 +173,26 @@ static void prepare(struct tca_plan *a_plan)
         (struct tca_plan){.session = &session, .steps = steps, .step_count = 1, .chain_count = 1};
 }
 
+/* As if nothing had been tried before. */
+static void begin_with_faster(enum seat fast)
+{
+    prepare(&plan);
+    joined = false;
+    memset(asked, 0, sizeof asked);
+    session.wisdom->count = session.wisdom->added = 0;
+    start_ns[fast] = 20000;
+    start_ns[fast == SEAT_CLIENT ? SEAT_DAEMON : SEAT_CLIENT] = 30000;
+    begin();
+}
+
+/* Starts until so many have run in tcad's seat. */
+static void begin_until_tcad_has_run(unsigned count)
+{
+    begin();
+    for (unsigned i = 0; i < STARTS_MAX && run[SEAT_DAEMON] < count; i++)
+        start();
+}
+
 static void setup(void)
 {
     struct handle handle = {.node = 1};
@@ -227,11 +226,7 @@ TestSuite(trial_seat, .init = setup, .fini = teardown);
 Test(trial_seat, the_faster_one_stays)
 {
     for (enum seat fast = SEAT_CLIENT; fast <= SEAT_DAEMON; fast++) {
-        prepare(&plan);
-        session.wisdom->count = session.wisdom->added = 0;
-        start_ns[fast] = 20000;
-        start_ns[fast == SEAT_CLIENT ? SEAT_DAEMON : SEAT_CLIENT] = 30000;
-        begin();
+        begin_with_faster(fast);
         settle();
         cr_assert_eq(seat_now(), fast);
         cr_assert(found);
@@ -241,8 +236,6 @@ Test(trial_seat, the_faster_one_stays)
         cr_assert_eq(plan.paired, fast == SEAT_CLIENT);
         cr_assert_eq(plan.client_count + plan.daemon_count, 1);
         cr_assert_eq(known(TCA_SEAT_ANY), fast);
-        joined = false;
-        memset(asked, 0, sizeof asked);
         trial_seat_end(&plan);
     }
 }
@@ -311,9 +304,7 @@ Test(trial_seat, tcad_cannot)
 
 Test(trial_seat, tcad_loses_the_rail)
 {
-    begin();
-    for (unsigned i = 0; i < STARTS_MAX && run[SEAT_DAEMON] < 3; i++)
-        start();
+    begin_until_tcad_has_run(3);
     moved(SEAT_CLIENT);
     start();
     cr_assert_eq(run[SEAT_DAEMON], 3);
@@ -339,9 +330,7 @@ Test(trial_seat, tcad_loses_the_rail_after_the_trial)
 
 Test(trial_seat, the_connection_ends_while_tcad_puts)
 {
-    begin();
-    for (unsigned i = 0; i < STARTS_MAX && run[SEAT_DAEMON] < 3; i++)
-        start();
+    begin_until_tcad_has_run(3);
     const unsigned before = run[SEAT_CLIENT];
     cr_assert_not(trial_seat_goes_on(&plan, -EOWNERDEAD), "tcad cannot put there either");
     cr_assert(trial_seat_goes_on(&plan, -ENETDOWN));
@@ -358,15 +347,10 @@ Test(trial_seat, the_connection_ends_while_tcad_puts)
 Test(trial_seat, the_connection_ends_after_the_trial)
 {
     for (enum seat fast = SEAT_CLIENT; fast <= SEAT_DAEMON; fast++) {
-        prepare(&plan);
-        session.wisdom->count = session.wisdom->added = 0;
-        start_ns[fast] = 20000;
-        start_ns[fast == SEAT_CLIENT ? SEAT_DAEMON : SEAT_CLIENT] = 30000;
-        begin();
+        begin_with_faster(fast);
         cr_assert_not(trial_seat_goes_on(&plan, -ENETDOWN), "not before the trial");
         settle();
         cr_assert_eq(trial_seat_goes_on(&plan, -ENETDOWN), fast == SEAT_DAEMON);
-        joined = false;
         trial_seat_end(&plan);
     }
 }
@@ -392,9 +376,7 @@ Test(trial_seat, data_that_never_arrives)
 
 Test(trial_seat, late_once_is_not_given_up)
 {
-    begin();
-    for (unsigned i = 0; i < STARTS_MAX && run[SEAT_DAEMON] == 0; i++)
-        start();
+    begin_until_tcad_has_run(1);
     never_lands = true;
     while (!held)
         start();
@@ -405,9 +387,7 @@ Test(trial_seat, late_once_is_not_given_up)
 
 Test(trial_seat, a_failed_start_is_not_held)
 {
-    begin();
-    for (unsigned i = 0; i < STARTS_MAX && run[SEAT_DAEMON] < 3; i++)
-        start();
+    begin_until_tcad_has_run(3);
     plan.status = -ENETDOWN;
     for (unsigned i = 0; i < 40; i++) {
         start();
