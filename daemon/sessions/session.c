@@ -17,6 +17,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/sessions/client.h"
 #include "daemon/sessions/descriptors.h"
+#include "daemon/sessions/process.h"
 #include "daemon/sessions/region.h"
 #include "daemon/tcad.h"
 #include "proto/list.h"
@@ -192,6 +193,28 @@ static uint64_t bytes_of_session(const struct tcad *tcad, uint32_t sources)
            2 * PLANS_PER_SESSION_MAX * sizeof(struct plan *);
 }
 
+/* Others write to memory that the process attaches by this id. Where /proc does not show the process, as to the
+ * system's tcad, which has no privileges, its word counts: writers of its own user look for the region's name
+ * before they write, and cannot write to processes of other users. */
+static void take_process(struct session *session, const struct client *client,
+                         const Tca__Hello *hello)
+{
+    static struct log_limit lies;
+    session->pid = client->pid;
+    if (hello->pid_namespace == 0)
+        return;
+    if (process_check(client->pid, hello->pid, hello->pid_namespace) != -ESRCH) {
+        session->own_pid = hello->pid;
+        session->pid_namespace = hello->pid_namespace;
+        return;
+    }
+    log_limited(&lies, LOG_LEVEL_WARNING, client_fields(client).text,
+                "client pid %d uid %u: says that it is process %" PRIu32
+                " of PID namespace %" PRIu64
+                ", which is not what /proc shows: other processes do not write to its memory",
+                client->pid, client->uid, hello->pid, hello->pid_namespace);
+}
+
 struct session *session_new(struct tcad *tcad, struct client *client, uint32_t tag,
                             const Tca__Hello *hello)
 {
@@ -219,9 +242,7 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
     session->tcad = tcad;
     session->id = ++tcad->next_session;
     session->since_ns = clock_now_ns();
-    session->pid = client->pid;
-    session->own_pid = hello->pid;
-    session->pid_namespace = hello->pid_namespace;
+    take_process(session, client, hello);
     session->uid = client->uid;
     session_take_name(session->name, hello->name);
     session->client = client;

@@ -35,7 +35,7 @@ struct session {
     uint64_t id;
     uint64_t since_ns;
     pid_t pid;              /* here; 0: its PID namespace is not within tcad's */
-    uint32_t own_pid;       /* as the process sees itself */
+    uint32_t own_pid;       /* as the process sees itself; 0: /proc contradicts it */
     uint64_t pid_namespace; /* 0: unknown */
     uid_t uid;
     char name[NAME_MAX_BYTES];

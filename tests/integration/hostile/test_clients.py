@@ -266,6 +266,27 @@ class Clients(HostileCase):
                     client.close()
         self.assertIn("impossible index in a bounce ring", cluster[0].log_text())
 
+    def test_another_process(self):
+        """A process that says it is another one, or in another PID namespace: nobody writes by that to memory that it has attached."""
+        cluster = self.cluster()
+        own, namespace = os.getpid(), os.stat("/proc/self/ns/pid").st_ino
+        with self.undisturbed(cluster):
+            with self.open(cluster[0], pid=own, pid_namespace=namespace) as writer:
+                source = writer.alloc(4096)[0]
+                for pid, where in ((own, namespace), (1, namespace), (own + 1, namespace), (0xffffffff, namespace), (own, namespace + 1), (own, 0)):
+                    with self.subTest(pid=pid, where=where), self.open(cluster[0], pid=pid, pid_namespace=where) as owner:
+                        handle = owner.ask(wire.region_alloc(8192, flags=1, address=0x10000))[1][4][0]
+                        put = wire.commit([wire.put(source, handle, wire.contiguous(8), wire.contiguous(8))], seat=1)
+                        if (pid, where) == (own, namespace):
+                            committed = wire.fields(writer.ask(put)[1][2][0])
+                            self.assertEqual(wire.fields(committed[4][0])[15], [own])
+                            continue
+                        with self.fails("-ENETDOWN", "in another PID namespace"):
+                            writer.ask(put)
+        said = [line for line in cluster[0].log_text().splitlines() if "not what /proc shows" in line]
+        self.assertIn(f"client pid {own} ", said[0])
+        self.assertIn(f"process 1 of PID namespace {namespace}", said[0])
+
     def test_busy_neighbour(self):
         """A client that keeps the engine busy, with plans of the maximal number of steps."""
         cluster = self.cluster()

@@ -100,8 +100,9 @@ def fields(data):
 
 # ---- messages
 
-def hello(version=VERSION, admin=False, name="hostile", group_size=1):
-    return blob(HELLO, number(1, version) + (number(2, 1) if admin else b"") + blob(3, name) + number(4, group_size))
+def hello(version=VERSION, admin=False, name="hostile", group_size=1, pid=0, pid_namespace=0):
+    return blob(HELLO, number(1, version) + (number(2, 1) if admin else b"") + blob(3, name) + number(4, group_size) + number(5, pid) +
+                number(6, pid_namespace))
 
 
 def admin(verb, argument=""):
