@@ -40,7 +40,8 @@
  *   -ENODATA          no receipt yet: no start has completed
  *   -EMSGSIZE         more bytes than a call or the receiver accepts
  *   -ENAMETOOLONG     a name or the path of a socket is too long
- *   -EPERM            the socket or file belongs to another user
+ *   -EPERM            the socket or file belongs to another user; memory that another process has
+ *                     attached cannot be written from here
  *   -EFBIG            tcad may not make files of this size (LimitFSIZE=)
  *   -ENETUNREACH      the rail that was requested never leads to this node
  *   -EADDRNOTAVAIL    no address left on the board's bus: free regions, or wait for those just freed
@@ -188,8 +189,9 @@ TCA_API int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_reg
  * Puts by processes of this node in the client's seat: where the kernel lets processes of one user
  * write into each other (process_vm_writev: Yama's ptrace_scope 0, or CAP_SYS_PTRACE), the data
  * arrives at once; otherwise, and from another PID namespace (container), it arrives while this
- * process waits for notifications from them. A process of another group in another PID namespace
- * cannot put here in the client's seat: its plans take the daemon's, or fail with -ENETDOWN.
+ * process waits for notifications from them: from one of its group, in a plan that notifies only this
+ * process after the put. In another PID namespace, other plans take the daemon's seat, or fail with
+ * -ENETDOWN if the client's was requested; where only Yama forbids it, their starts fail with -EPERM.
  *
  * Puts in the daemon's seat or by other nodes: tcad cannot access this memory. At the first commit
  * of such a plan it allocates a staging buffer of the same size, which counts against the user's

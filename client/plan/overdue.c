@@ -72,6 +72,17 @@ static enum driver_id entry_driver(const struct tca_plan *plan)
     return plan->entry.rail <= rails->count ? rails->at[plan->entry.rail].driver : DRIVER_NONE;
 }
 
+/* Of puts into attached memory whose owner does not take part in the copying. */
+static const char *remedy_of(int status)
+{
+    return status == -EPERM ? ": the kernel does not let this process write to memory that another "
+                              "one has attached "
+                              "(kernel.yama.ptrace_scope, or another PID namespace); let tcad put "
+                              "(TCA_SEAT_DAEMON), "
+                              "or notify that process only, in a plan with fewer puts to it"
+                            : "";
+}
+
 /* Prefers the reason why the plan is broken to its start's status, because a rail that fails first
  * reports a less specific error. */
 int plan_failure(const struct tca_plan *plan)
@@ -79,10 +90,11 @@ int plan_failure(const struct tca_plan *plan)
     char fault[256] = "", name[PLAN_TEXT_BYTES];
     if (plan->daemon_count > 0 && !plan->lossy)
         driver_fault_text(entry_driver(plan), plan->entry.fault, fault, sizeof(fault));
-    return error_set(
-        plan->broken ? plan->broken : plan->last_status, "start %llu of %s failed: %s%s%s",
-        (unsigned long long)plan->last_starts, plan_text(plan, name),
-        plan->broken ? plan->why : tca_strerror(plan->last_status), fault[0] ? ": " : "", fault);
+    return error_set(plan->broken ? plan->broken : plan->last_status,
+                     "start %llu of %s failed: %s%s%s%s", (unsigned long long)plan->last_starts,
+                     plan_text(plan, name),
+                     plan->broken ? plan->why : tca_strerror(plan->last_status),
+                     fault[0] ? ": " : "", fault, plan->broken ? "" : remedy_of(plan->last_status));
 }
 
 /* ---- notifications ---- */

@@ -6,13 +6,42 @@
 #include "daemon/sessions/session.h"
 #include "drivers/shm/ways.h"
 
+/* The receivers that a chain notifies from some step on. */
+struct notified {
+    enum { NOTIFIED_NOBODY, NOTIFIED_ONE, NOTIFIED_SEVERAL } who;
+    uint64_t session; /* that session */
+};
+
+static struct notified add_notified(struct notified notified, const struct plan_unit *unit)
+{
+    if (!unit->notify || notified.who == NOTIFIED_SEVERAL)
+        return notified;
+    if (notified.who == NOTIFIED_ONE && notified.session != unit->notify_session)
+        return (struct notified){.who = NOTIFIED_SEVERAL};
+    return (struct notified){NOTIFIED_ONE, unit->notify_session};
+}
+
+/* A notified process may rely on the data, and only the receiver itself can take part in the copying before it does. */
+void plan_mark_notified(struct plan *plan, const struct plan_chain *chain)
+{
+    struct notified notified = {.who = NOTIFIED_NOBODY};
+    for (uint32_t i = chain->step_count; i-- > 0;) {
+        if (chain->steps[i].is_wait)
+            continue;
+        struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        notified = add_notified(notified, unit);
+        unit->only_owner_notified = notified.who == NOTIFIED_ONE && notified.session == unit->owner;
+    }
+}
+
 /* Attached memory cannot be mapped by the sender: the receiver copies, also when it is notified later. It must be in
- * the sender's group. */
+ * the sender's group, and the only one to be notified. */
 static bool must_share(const struct plan *plan, const struct plan_unit *unit)
 {
     const struct session *from = plan->session, *to = session_find(plan->tcad, unit->owner);
-    return unit->region->attached && to && to != from && to->uid == from->uid && from->joined &&
-           to->joined && strcmp(to->group, from->group) == 0;
+    return unit->region->attached && unit->only_owner_notified && to && to != from &&
+           to->uid == from->uid && from->joined && to->joined &&
+           strcmp(to->group, from->group) == 0;
 }
 
 /* By the process id that each of them knows. */

@@ -114,7 +114,9 @@ int plan_order_rest(struct plan *plan);
 /* plan_connect.c: connects the links of the chosen rails, then registers the sources with these rails (plan_commit.c). */
 void plan_connect(struct plan *plan);
 void plan_register(struct plan *plan);
-/* plan_copy_mode.c: the copy mode of a put of a client-seat chain that lets its receiver copy. */
+/* plan_copy_mode.c: marks the puts of which the rest of the chain notifies only the receiver (plan_route.c). */
+void plan_mark_notified(struct plan *plan, const struct plan_chain *chain);
+/* The copy mode of a put of a client-seat chain. */
 enum way plan_copy_mode(const struct plan *plan, const struct plan_unit *unit);
 /* The id by which the plan's process can write to attached memory of this one; 0: it cannot. */
 uint32_t plan_pid_of(const struct plan *plan, const struct session *owner);

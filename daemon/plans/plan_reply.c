@@ -88,35 +88,6 @@ static void make_room(struct plan_reply *reply)
         send_early(reply);
 }
 
-/* The receivers that a chain notifies from some step on. */
-struct notified {
-    enum { NOTIFIED_NOBODY, NOTIFIED_ONE, NOTIFIED_SEVERAL } who;
-    uint64_t session; /* that session */
-};
-
-static struct notified add_notified(struct notified notified, const struct plan_unit *unit)
-{
-    if (!unit->notify || notified.who == NOTIFIED_SEVERAL)
-        return notified;
-    if (notified.who == NOTIFIED_ONE && notified.session != unit->notify_session)
-        return (struct notified){.who = NOTIFIED_SEVERAL};
-    return (struct notified){NOTIFIED_ONE, unit->notify_session};
-}
-
-/* Marks the puts of which the rest of the chain notifies only the receiver. A notified process may
- * rely on the data, and only the receiver itself can take part in the copying before it does. */
-static void mark_notified(struct plan *plan, const struct plan_chain *chain)
-{
-    struct notified notified = {.who = NOTIFIED_NOBODY};
-    for (uint32_t i = chain->step_count; i-- > 0;) {
-        if (chain->steps[i].is_wait)
-            continue;
-        struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        notified = add_notified(notified, unit);
-        unit->only_owner_notified = notified.who == NOTIFIED_ONE && notified.session == unit->owner;
-    }
-}
-
 static void map_segment(const struct session *session, Tca__Mapping *mapping,
                         struct plan_reply *reply)
 {
@@ -219,8 +190,6 @@ static void begin_chain(struct plan_reply *reply)
     committed->predicted_ns = chain->predicted_ns;
     committed->rails = chain->rails;
     committed->mappings = &reply->mappings[reply->count];
-    if (chain->seat == SEAT_CLIENT)
-        mark_notified(plan, chain);
 }
 
 /* Returns true when the chain is complete; false: the slice is over, or the client has to read first. */

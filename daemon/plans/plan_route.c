@@ -98,7 +98,8 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
         if (route.seat == SEAT_CLIENT && chain->unshared && unit->attached)
             return "remote completion in attached memory needs the daemon's seat";
         if (route.seat == SEAT_CLIENT && plan_out_of_reach(plan, unit))
-            return "the target was attached by a process in another PID namespace (container)";
+            return "the target was attached by a process in another PID namespace (container), "
+                   "which copies only if it is of the same group, and only it is notified";
         if (route.seat == SEAT_DAEMON && unit->rails && !(unit->rails & (1u << rail)))
             return "the target's node does not have it";
         if (!whole && unit->lost & ~unit->back & (1u << rail))
@@ -317,6 +318,7 @@ int plan_route(struct plan *plan, struct plan_chain *chain)
 {
     struct plan_candidate *best = NULL;
     chain->candidate_count = 0;
+    plan_mark_notified(plan, chain);
     struct route route;
     for (unsigned i = 0; route_at(plan->tcad, i, &route); i++) {
         struct plan_candidate *candidate = &chain->candidates[chain->candidate_count++];

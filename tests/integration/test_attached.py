@@ -158,11 +158,50 @@ class Containers(harness.Case):
 
         self.each(check, groups=("left 0 1", "right 0 1"))
 
-    def arrived(self, receiver, target):
+    def test_without_the_receiver(self):
+        """Plans that do not notify only the receiver, so that it does not copy."""
+        def check(sender, receiver, same):
+            source, target = sender.alloc(8192), receiver.attach(8192)
+            put = f"put {source} 0 8000 {receiver.handle(target)} 0 8000"
+            for seed, notified in enumerate(((), ("notify 0 7",), ("notify 1 7", "notify 0 7"))):
+                plan = sender.plan(put, *notified)
+                sender.ask(f"fill {source} 0 8000 {seed}")
+                sender.ask(f"start {plan}")
+                until(lambda seed=seed: self.arrived(receiver, target, seed), "the data is there")
+                sender.ask(f"wait {plan} -2")
+                self.assertEqual(sender.receipt(plan)["seat"], "client" if same else "daemon")
+                if not same:
+                    with self.refused("-ENETDOWN", "in another PID namespace", "only it is notified"):
+                        sender.plan(put, *notified, seat="client")
+
+        self.each(check)
+
+    def test_more_puts_than_a_lane_takes(self):
+        """4095 at a time can be shared. The sender cannot write the others itself, and learns what to do."""
+        def check(sender, receiver, same):
+            source, target = sender.alloc(8192), receiver.attach(8192)
+            handle = receiver.handle(target)
+            plan = sender.plan(*(f"put {source} {i} 1 {handle} {i} 1" for i in range(4100)), "notify 1 7", seat="client")
+            sender.ask(f"fill {source} 0 8000 3")
+            sender.ask(f"start {plan}")
+            receiver.tell("notified_wait 0 7 1000")
+            if same:
+                sender.ask(f"wait {plan} -2")
+                receiver.answer()
+                receiver.ask(f"check {target} 0 4100 3")
+                return
+            with self.refused("-EPERM", "TCA_SEAT_DAEMON", "another PID namespace"):
+                sender.ask(f"wait {plan} -2")
+            with self.refused("-ETIMEDOUT"):
+                receiver.answer()
+
+        self.each(check)
+
+    def arrived(self, receiver, target, seed=3):
         with self.refused("-ETIMEDOUT"):  # it looks for requests of its tcad
             receiver.ask("notified_wait 0 0 1")
         try:
-            receiver.ask(f"check {target} 0 8000 3")
+            receiver.ask(f"check {target} 0 8000 {seed}")
         except Failed:
             return False
         return True
