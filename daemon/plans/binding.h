@@ -121,6 +121,9 @@ bool bindings_need_pair(const struct tcad *tcad, uint64_t pair);
  * one that is not known yet. */
 void binding_link(struct binding *binding);
 void binding_unmake(struct binding *binding);
+/* binding_register.c: whether there is something for the worker to do before landings are made, and that. */
+bool binding_needs_worker(const struct binding *binding);
+void binding_register(struct binding *binding);
 /* binding_copied.c: the binding is released. */
 void binding_answer_requests(struct binding *binding);
 

@@ -8,7 +8,6 @@
 
 #include "daemon/base/worker.h"
 #include "daemon/plans/binding.h"
-#include "daemon/plans/compile.h"
 #include "daemon/plans/pairs.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
@@ -37,56 +36,11 @@ struct making {
 
 /* ---- on the worker ---- */
 
-/* Whether the rail needs the part of the region that the handle names. */
-static bool needs_part(const struct binding *binding, unsigned rail)
-{
-    return binding->rails & 1u << rail && binding->part_bytes > 0 &&
-           binding->part_bytes < binding->region->bytes &&
-           engine_driver(binding->tcad->engine, rail)->ops->region_part;
-}
-
-static int register_with(struct binding *binding, unsigned rail)
-{
-    int r = region_register(binding->region, rail);
-    if (r < 0 || !needs_part(binding, rail))
-        return r;
-    struct driver *driver = engine_driver(binding->tcad->engine, rail);
-    return driver->ops->region_part(driver, binding->region->on[rail], binding->part_offset_bytes,
-                                    binding->part_bytes);
-}
-
-static void register_one(struct binding *binding)
-{
-    for (unsigned rail = 1; binding->region && rail <= binding->tcad->rails->last; rail++) {
-        if (!(binding->rails & (1u << rail)))
-            continue;
-        int r = register_with(binding, rail);
-        if (r < 0) {
-            binding->rails &= ~(1u << rail);
-            binding->error = r;
-        }
-    }
-}
-
-/* landing_new() compiles what is missing. */
-static void compile_one(struct binding *binding)
-{
-    const struct driver_landing_args args = {.layout = binding->layout};
-    for (unsigned rail = 1; rail <= binding->tcad->rails->last; rail++) {
-        const struct driver *driver = engine_driver(binding->tcad->engine, rail);
-        if ((binding->rails & (1u << rail)) && driver->ops->landing_compile)
-            driver->ops->landing_compile(&args, &binding_landing(binding, rail)->program);
-    }
-}
-
 static void register_work(void *context)
 {
     const struct making *making = context;
-    for (size_t i = 0; i < making->count; i++) {
-        register_one(making->bindings[i]);
-        if (layout_is_long(making->bindings[i]->layout))
-            compile_one(making->bindings[i]);
-    }
+    for (size_t i = 0; i < making->count; i++)
+        binding_register(making->bindings[i]);
 }
 
 /* ---- on the engine ---- */
@@ -280,18 +234,11 @@ static void not_registered(void *context)
     loop_post_own(making->tcad->loop, &making->call.post, land_done, making);
 }
 
-/* Whether there is something for the worker to do. */
 static bool needs_worker(const struct making *making)
 {
-    for (size_t i = 0; i < making->count; i++) {
-        const struct binding *binding = making->bindings[i];
-        if (binding->region &&
-            ((binding->rails & ~binding->region->registered) || layout_is_long(binding->layout)))
+    for (size_t i = 0; i < making->count; i++)
+        if (binding_needs_worker(making->bindings[i]))
             return true;
-        for (unsigned rail = 1; binding->region && rail <= making->tcad->rails->last; rail++)
-            if (needs_part(binding, rail))
-                return true;
-    }
     return false;
 }
 
