@@ -254,16 +254,15 @@ struct session *pair_receiver(const struct binding *binding)
     return binding->region ? binding->region->session : binding->notify;
 }
 
-static void send_landing(const struct binding *binding)
+static void send_landing(const struct binding *binding, const struct pair *pair)
 {
     struct session *session = pair_receiver(binding);
-    const struct pair *pair = pair_find(binding->tcad, binding->pair);
     Tca__Event event = TCA__EVENT__INIT;
     Tca__PairLanding landing = TCA__PAIR_LANDING__INIT;
     if (!session)
         return;
     landing.pair = binding->pair;
-    landing.rail = pair ? pair->rail : RAIL_NONE;
+    landing.rail = pair->rail;
     landing.index = binding->place;
     landing.generation = binding->generation;
     if (binding->region) {
@@ -285,13 +284,16 @@ static void send_landing(const struct binding *binding)
 int pair_land(struct binding *binding)
 {
     struct pairs *pairs = binding->tcad->pairs;
+    const struct pair *pair = pair_find(binding->tcad, binding->pair);
     uint32_t unused;
+    if (!pair) /* given up since it was asked for: the other node has refused it */
+        return -ENETDOWN;
     int r = landings_add(&pairs->places, binding, &binding->place, &unused);
     if (r < 0)
         return r;
     binding->generation = ++pairs->last_generation;
     binding->placed = true;
-    send_landing(binding);
+    send_landing(binding, pair);
     return 0;
 }
 

@@ -80,7 +80,7 @@ void pair_untaken(struct tcad *tcad, uint32_t node, uint64_t connection);
 bool pair_by_kernel(const struct pair *pair);
 /* The process that a binding to a pair is for; NULL: it has ended. */
 struct session *pair_receiver(const struct binding *binding);
-/* Informs the process where puts over its pair land; and of the end of a landing. -ENOSPC,
+/* Informs the process where puts over its pair land; and of the end of a landing. -ENETDOWN: the pair has ended; -ENOSPC,
  * -ENOMEM. */
 int pair_land(struct binding *binding);
 void pair_unland(struct binding *binding);

@@ -375,6 +375,22 @@ class Pairs(OverARail, harness.Case):
                 for node in cluster.nodes:
                     self.assertEqual([session["pairs"] for session in node.tcactl("sessions")["sessions"]], [1])
 
+    def test_many_puts_at_the_limit(self):
+        """More than one message can bind, when the first one is answered by giving up the connection."""
+        cluster = self.cluster(2, options={"rails.enable": "shm tcp", "rails.tcp_security": "plain", "limits.pairs_per_session": "1"})
+        sender, receiver, other = cluster.group([0, 1, 1])
+        first, *_ = sender.put_plan(other, "64", seat="client")
+        sender.run(first, -1)
+        source, target = sender.alloc(1 << 20), receiver.alloc(1 << 20)
+        handle = receiver.handle(target)
+        for _ in range(harness.rounds(3)):
+            plan = sender.plan(*(f"put {source} {at} 256 {handle} {at} 256" for at in range(0, 1 << 20, 512)), "notify 1 0")
+            receiver.alloc(64)  # it goes on after the events
+            sender.run(plan, -1)
+            receiver.ask("notified_wait 0 0 -1")
+            self.assertEqual(sender.receipt(plan)["seat"], "daemon")
+            sender.ask(f"freeplan {plan}")
+
     def put_until_lost(self, sender, plan):
         with self.refused("-ENETDOWN"):
             until(lambda: not sender.ask(f"start {plan}") or not sender.ask(f"wait {plan} -1"), "it fails")
