@@ -93,6 +93,11 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
             trial_seat_moved(plan, event);
         }
         break;
+    case TCA__EVENT__KIND__PLAN_PAIRED:
+        plan = plan_of(session, event->plan);
+        if (plan)
+            trial_seat_paired(plan, event->committed);
+        break;
     case TCA__EVENT__KIND__SHARE:
         if (event->share)
             lane_share(session, event->share, frame);

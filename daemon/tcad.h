@@ -105,6 +105,7 @@ struct tcad {
     uint64_t rebound;   /* number of moves of plans from a failed rail to another */
     uint64_t returned;  /* number of moves back */
     uint64_t tried;     /* number of moves that clients asked for, which tried rails */
+    uint64_t risen;     /* number of plans that got the pairs for which they waited */
     uint64_t inherited; /* number of commits that took over the bindings of a released plan */
     struct plans_watched plans_watched;
     struct waiting_alloc *allocs; /* region_wait.c */

@@ -165,7 +165,7 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
     return 0;
 }
 
-int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed)
+static int bind_chains(struct tca_plan *plan, const Tca__PlanCommitted *committed)
 {
     struct chain_steps steps = {0};
     plan->units = calloc(plan->step_count + 1, sizeof(*plan->units)); /* as in commit.c */
@@ -183,8 +183,30 @@ int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed)
             shm_put_defer(plan->units[i].put, true);
     standby_leave(plan->session->standby);
     free(steps.list);
+    return r;
+}
+
+int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed)
+{
+    int r = bind_chains(plan, committed);
     if (r < 0)
         plan_unbind(plan);
+    return r;
+}
+
+int plan_bind_pairs(struct tca_plan *plan, const Tca__PlanCommitted *committed)
+{
+    int r = 0;
+    for (size_t i = 0; i < committed->n_chains && r == 0; i++)
+        for (size_t k = 0; k < committed->chains[i]->n_mappings && r == 0; k++)
+            r = committed->chains[i]->mappings[k]->pair ? 0 : -EPROTO;
+    if (r < 0)
+        return r;
+    plan_drop_chains(plan);
+    r = bind_chains(plan, committed);
+    if (r < 0)
+        plan_drop_chains(plan);
+    plan->client_count = 0; /* until it takes its seat */
     return r;
 }
 
@@ -210,7 +232,7 @@ static void unuse_processes(struct tca_plan *plan)
     }
 }
 
-void plan_unbind(struct tca_plan *plan)
+void plan_drop_chains(struct tca_plan *plan)
 {
     struct tca *session = plan->session;
     standby_enter(session->standby);
@@ -226,8 +248,6 @@ void plan_unbind(struct tca_plan *plan)
             mapping_unuse(session, unit->region);
     }
     trial_end(plan); /* uses their lanes */
-    trial_rails_end(plan);
-    trial_seat_end(plan);
     unuse_processes(plan);
     free(plan->chains);
     free(plan->units);
@@ -237,4 +257,11 @@ void plan_unbind(struct tca_plan *plan)
     plan->client_bytes = plan->client_descriptors = 0;
     plan->first_put = NULL;
     standby_leave(session->standby);
+}
+
+void plan_unbind(struct tca_plan *plan)
+{
+    trial_rails_end(plan);
+    trial_seat_end(plan);
+    plan_drop_chains(plan);
 }

@@ -191,6 +191,10 @@ void plan_add_step(struct tca_plan *plan);
 /* Creates the client-seat chains from the reply to a commit. Undone by plan_unbind(). */
 int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed);
 void plan_unbind(struct tca_plan *plan);
+/* The same of a plan that is committed, all of whose chains tcad runs: makes those that it could run itself over pairs.
+ * Undone by plan_drop_chains(). */
+int plan_bind_pairs(struct tca_plan *plan, const Tca__PlanCommitted *committed);
+void plan_drop_chains(struct tca_plan *plan);
 /* Frees the process, with its lane and the segment that it uses, if it has ended and no plan uses it. */
 void plan_drop_process(struct tca *session, struct process *process);
 

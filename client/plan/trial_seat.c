@@ -13,46 +13,13 @@
 #include "client/plan/trial.h"
 #include "client/plan/trial_lines.h"
 #include "client/plan/trial_rails.h"
+#include "client/plan/trial_seat_internal.h"
 #include "client/plan/tune.h"
 #include "proto/handle.h"
 
 enum {
     FIRST_STARTS = 32, /* a plan that is started less often is not worth a second binding */
     LATE_MAX = 16,     /* consecutive holds: sockets may hold some megabytes */
-};
-
-/* Candidates of the trial. */
-enum {
-    HERE,
-    TCAD,
-    CANDIDATES,
-};
-
-struct seat_trial {
-    enum plan_pace pace; /* in the client's seat, without trials */
-    enum {
-        SEAT_WAITS, /* has not begun, */
-        SEAT_JOINS, /* or tcad binds the chains */
-        SEAT_RUNS,  /* starts are counted */
-        SEAT_ENDS,  /* the block is over: the start that runs will be held */
-        SEAT_HOLDS, /* it is */
-        SEAT_OVER,
-    } state;
-    bool begun;           /* it has turned PLAN_TRIES on */
-    enum seat seat, next; /* of the last start, and of the next one */
-    bool arrived;         /* SEAT_HOLDS, in tcad's seat */
-    uint64_t flush_ns;
-    int lost; /* a connection has ended with this: the client's seat is none any more */
-    /* of the last request to tcad, and whether it could not be sent */
-    enum seat asked;
-    bool found, unsent;
-    uint32_t turn;
-    uint32_t starts, late;
-    uint64_t ended_ns, held_ns; /* the block; SEAT_HOLDS since */
-    uint32_t rails[CANDIDATES]; /* tcad's is known once it has bound the chains */
-    bool keyed;                 /* the key was made */
-    uint64_t key[2];
-    struct tune tune;
 };
 
 /* ---- beginning of a commit ---- */
@@ -67,9 +34,9 @@ static bool leads_to_another_node(const struct tca_plan *plan)
     return false;
 }
 
-static bool may_try(const struct tca_plan *plan, enum tca_seat seat)
+static bool may_move(const struct tca_plan *plan, enum tca_seat seat)
 {
-    return seat == TCA_SEAT_ANY && plan->session->settings.tune != TUNE_OFF && !plan->parts &&
+    return seat == TCA_SEAT_ANY && !plan->parts &&
            !(plan->flags & (TCA_PLAN_REPEAT | TCA_PLAN_PREFER)) && leads_to_another_node(plan);
 }
 
@@ -101,12 +68,13 @@ static const struct wisdom_entry *look_up(const struct tca_plan *plan)
 
 bool trial_seat_known(struct tca_plan *plan, enum tca_seat seat, enum seat *ret_found)
 {
+    const bool tunes = plan->session->settings.tune != TUNE_OFF;
     trial_seat_end(plan); /* of an earlier commit that has failed */
     *ret_found = SEAT_NONE;
-    if (!may_try(plan, seat) || !trial_wisdom(plan->session) ||
+    if (!may_move(plan, seat) || (tunes && !trial_wisdom(plan->session)) ||
         !(plan->seat_trial = calloc(1, sizeof *plan->seat_trial)))
         return false;
-    const struct wisdom_entry *entry = look_up(plan);
+    const struct wisdom_entry *entry = tunes ? look_up(plan) : NULL;
     *ret_found = entry ? (enum seat)entry->seat : SEAT_NONE;
     return true;
 }
@@ -150,7 +118,7 @@ static void show(const struct tca_plan *plan)
 
 /* ---- requests ---- */
 
-static void tell(struct tca_plan *plan)
+void seat_trial_tell(struct tca_plan *plan)
 {
     struct seat_trial *trial = plan->seat_trial;
     Tca__PlanTry body = TCA__PLAN_TRY__INIT;
@@ -158,22 +126,23 @@ static void tell(struct tca_plan *plan)
     body.seat = trial->asked;
     body.found = trial->found;
     body.turn = trial->turn;
+    body.below = trial->below;
     trial->unsent =
         !control_tell(&plan->session->control, &(Tca__Message)REQUEST(PLAN_TRY, plan_try, &body));
 }
 
-static void ask(struct tca_plan *plan, enum seat seat, bool found)
+void seat_trial_ask(struct tca_plan *plan, enum seat seat, bool found)
 {
     struct seat_trial *trial = plan->seat_trial;
     trial->asked = seat;
     trial->found = found;
     trial->turn++;
-    tell(plan);
+    seat_trial_tell(plan);
 }
 
 /* ---- trying ---- */
 
-static void set_tries(struct tca_plan *plan, bool on)
+void seat_trial_set_tries(struct tca_plan *plan, bool on)
 {
     const struct seat_trial *trial = plan->seat_trial;
     plan->pace = on ? PACE_MEASURED : trial->seat == SEAT_DAEMON ? PACE_SUBMITS : trial->pace;
@@ -200,7 +169,7 @@ static void end(struct tca_plan *plan, bool found)
         note(plan);
         show(plan);
     }
-    ask(plan, trial->next, found);
+    seat_trial_ask(plan, trial->next, found);
 }
 
 static void begin_trial(struct tca_plan *plan)
@@ -220,17 +189,17 @@ void trial_seat_start(struct tca_plan *plan)
     if (trial->next != trial->seat) /* the receipt of the last start is not asked for any more */
         take_seat(plan, trial->next);
     if (trial->unsent)
-        tell(plan);
+        seat_trial_tell(plan);
     switch (trial->state) {
     case SEAT_WAITS:
         if (++trial->starts <= FIRST_STARTS || !trials_take_turn(plan, now_ns))
             return;
         trial->state = SEAT_JOINS;
-        ask(plan, SEAT_DAEMON, false);
+        seat_trial_ask(plan, SEAT_DAEMON, false);
         return;
     case SEAT_RUNS:
     case SEAT_ENDS: /* the last start has failed */
-        if (!trials_take_turn(plan, now_ns))
+        if (trial->rises || !trials_take_turn(plan, now_ns))
             return;
         trial->state = tune_over(&trial->tune) ? SEAT_ENDS : SEAT_RUNS;
         if (trial->state == SEAT_RUNS)
@@ -240,9 +209,10 @@ void trial_seat_start(struct tca_plan *plan)
         return;
     case SEAT_OVER:
         if (!trial->unsent)
-            set_tries(plan, false);
+            seat_trial_set_tries(plan, false);
         return;
     default:
+        trial_rise_start(plan);
         return;
     }
 }
@@ -256,7 +226,7 @@ bool trial_seat_holds(struct tca_plan *plan)
     trial->arrived = false;
     trial->held_ns = clock_now_ns();
     if (trial->seat == SEAT_DAEMON)
-        ask(plan, SEAT_DAEMON, false);
+        seat_trial_ask(plan, SEAT_DAEMON, false);
     else
         pairs_flush(plan);
     return true;
@@ -277,10 +247,14 @@ bool trial_seat_arrived(struct tca_plan *plan)
     if (trial->state != SEAT_HOLDS)
         return true;
     if (trial->unsent)
-        tell(plan);
+        seat_trial_tell(plan);
     if (trial->seat == SEAT_DAEMON ? !trial->arrived : !pairs_flushed(plan))
         return false;
     trial->late = 0;
+    if (trial->rises) {
+        trial_rise_arrived(plan);
+        return true;
+    }
     tune_end(&trial->tune, trial->ended_ns,
              trial->seat == SEAT_DAEMON ? trial->flush_ns : clock_now_ns() - trial->held_ns);
     next_block(plan);
@@ -293,7 +267,11 @@ void trial_seat_late(struct tca_plan *plan)
     if (trial->state != SEAT_HOLDS)
         return;
     trial->state = SEAT_ENDS;
-    if (++trial->late == LATE_MAX)
+    if (++trial->late < LATE_MAX)
+        return;
+    if (trial->rises) /* it stays where it is until tcad has waited for a while */
+        trial->state = SEAT_FELL;
+    else
         end(plan, false);
 }
 
@@ -304,14 +282,23 @@ static bool is_direct(const struct tca_plan *plan)
     return plan->chain_count > 0 && plan->client_count == plan->chain_count && plan->paired;
 }
 
+bool seat_trial_is_needless(const struct tca_plan *plan)
+{
+    const struct wisdom_entry *entry;
+    return plan->session->settings.tune != TUNE_ON ||
+           ((entry = look_up(plan)) && entry->seat == SEAT_CLIENT);
+}
+
 void trial_seat_begin(struct tca_plan *plan, const Tca__PlanCommitted *committed)
 {
     struct seat_trial *trial = plan->seat_trial;
     if (!trial)
         return;
-    const struct wisdom_entry *entry;
-    if (!committed->seats || !is_direct(plan) || plan->session->settings.tune == TUNE_FROZEN ||
-        ((entry = look_up(plan)) && entry->seat == SEAT_CLIENT)) {
+    if (committed->rises && plan->chain_count > 0 && plan->daemon_count == plan->chain_count) {
+        trial_rise_begin(plan);
+        return;
+    }
+    if (!committed->seats || !is_direct(plan) || seat_trial_is_needless(plan)) {
         trial_seat_end(plan);
         return;
     }
@@ -319,7 +306,7 @@ void trial_seat_begin(struct tca_plan *plan, const Tca__PlanCommitted *committed
     trial->begun = true;
     trial->seat = trial->next = SEAT_CLIENT;
     trial->rails[HERE] = plan->first_rail;
-    set_tries(plan, true);
+    seat_trial_set_tries(plan, true);
 }
 
 static bool is_sound(const struct tca_plan *plan, const Tca__Event *event)
@@ -332,11 +319,13 @@ static bool is_sound(const struct tca_plan *plan, const Tca__Event *event)
 static void lose_seat(struct tca_plan *plan)
 {
     struct seat_trial *trial = plan->seat_trial;
+    if (trial_rise_parted(plan))
+        return;
     trial->state = SEAT_OVER;
     if (trial->seat == SEAT_CLIENT && trial->next == SEAT_CLIENT)
         return;
     trial->next = SEAT_CLIENT;
-    set_tries(plan, true); /* until the next start */
+    seat_trial_set_tries(plan, true); /* until the next start */
     if (trial->lost)
         plan_break(plan, trial->lost, "tcad lost the rail to its receiver, and so did the process");
 }
@@ -350,8 +339,10 @@ bool trial_seat_goes_on(struct tca_plan *plan, int error)
         return false;
     trial->next = SEAT_DAEMON;
     trial->lost = error;
-    if (trial->state != SEAT_OVER)
-        end(plan, false);
+    if (trial->state == SEAT_OVER || trial->state == SEAT_FELL)
+        return true;
+    trial->state = SEAT_FELL;
+    seat_trial_ask(plan, SEAT_DAEMON, false);
     return true;
 }
 
@@ -378,7 +369,7 @@ void trial_seat_end(struct tca_plan *plan)
     if (!plan->seat_trial)
         return;
     if (plan->seat_trial->begun) {
-        set_tries(plan, false);
+        seat_trial_set_tries(plan, false);
         trial_lines_hide(plan);
     }
     free(plan->seat_trial);

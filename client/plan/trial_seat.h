@@ -10,6 +10,10 @@
  *
  * Only plans for which any seat will do, all of whose chains this process runs over pairs; and only if the data of a start
  * is predicted to take as long as its way to tcad and back at least.
+ *
+ * Plans of which tcad runs all chains because there could be no pair, or because the pair has ended meanwhile, wait for one
+ * (daemon/plans/plan_rise.c). When there is, the chains are bound in both seats, and the plan moves up as in a trial. tcad
+ * then releases them, and the trial may begin. Plans that a trial has settled in tcad's seat stay there.
  */
 #pragma once
 
@@ -39,6 +43,8 @@ bool trial_seat_arrived(struct tca_plan *plan);
 void trial_seat_late(struct tca_plan *plan);
 /* The event PLAN_MOVED. */
 void trial_seat_moved(struct tca_plan *plan, const Tca__Event *event);
+/* The event PLAN_PAIRED. */
+void trial_seat_paired(struct tca_plan *plan, const Tca__PlanCommitted *committed);
 /* A connection that the plan can put over has ended with this error: whether it goes on in tcad's seat, where all its starts
  * run from now on. */
 bool trial_seat_goes_on(struct tca_plan *plan, int error);

@@ -260,6 +260,9 @@ json_t *inspect_stats(struct tcad *tcad)
         (double)tcad->returned);
     one(families, "tcad_plans_tried", "counter", "",
         "Moves of plans that find their rail by trial.", (double)tcad->tried);
+    one(families, "tcad_plans_risen", "counter", "",
+        "Plans in tcad's seat for which there was a connection between the processes later.",
+        (double)tcad->risen);
     one(families, "tcad_plans_inherited", "counter", "",
         "Commits that took over what a released plan had prepared at other nodes.",
         (double)tcad->inherited);

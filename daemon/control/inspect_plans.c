@@ -306,12 +306,12 @@ static json_t *explain_chain(const struct plan *plan, uint32_t index)
     for (uint32_t i = 0; i < chain->candidate_count; i++)
         json_array_append_new(candidates, explain_candidate(plan, index, &chain->candidates[i]));
     const unsigned wanted = plan->state < PLAN_READY ? chain->rail : chain->wanted_rail;
-    return json_pack("{s:I, s:s?, s:s?, s:s?, s:s?, s:I, s:o, s:o, s:o}", "index",
-                     (json_int_t)index, "rail", rail_name(plan->tcad, chain->rail), "driver",
-                     rail_driver(plan->tcad, chain->rail), "wanted_rail",
-                     rail_name(plan->tcad, wanted), "seat", seat_name(chain->seat), "bytes",
-                     (json_int_t)chain->bytes, "predicted_ns", predicted(chain->predicted_ns),
-                     "steps", steps, "candidates", candidates);
+    return json_pack(
+        "{s:I, s:s?, s:s?, s:s?, s:s?, s:s?, s:I, s:o, s:o, s:o}", "index", (json_int_t)index,
+        "rail", rail_name(plan->tcad, chain->rail), "driver", rail_driver(plan->tcad, chain->rail),
+        "wanted_rail", rail_name(plan->tcad, wanted), "seat", seat_name(chain->seat), "wanted_seat",
+        seat_name(plan_wanted_seat(plan, chain)), "bytes", (json_int_t)chain->bytes, "predicted_ns",
+        predicted(chain->predicted_ns), "steps", steps, "candidates", candidates);
 }
 
 const struct plan *inspect_find_plan(struct tcad *tcad, uid_t viewer, const char *id,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/plans/binding.h"
+#include "daemon/plans/plan.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
@@ -100,6 +101,7 @@ int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pai
     *pair = *values;
     pair->tcad = tcad;
     table_add(&tcad->pairs->ids, &pair->entry, pair->id, pair);
+    plans_pairs_changed(tcad, pair->session);
     *ret_pair = pair;
     return 0;
 }
@@ -113,16 +115,20 @@ void pair_forget(struct pair *pair)
     pair->expected = false;
 }
 
-void pair_drop(struct pair *pair)
+static void drop_one(void *context, void *owner)
 {
+    struct pair *pair = owner;
     pair_forget(pair);
     table_remove(&pair->tcad->pairs->ids, &pair->entry);
     free(pair);
 }
 
-static void drop_one(void *context, void *owner)
+void pair_drop(struct pair *pair)
 {
-    pair_drop(owner);
+    struct tcad *tcad = pair->tcad;
+    const uint64_t session = pair->session;
+    drop_one(NULL, pair);
+    plans_pairs_changed(tcad, session);
 }
 
 struct pairs *pairs_free(struct pairs *pairs)
@@ -157,6 +163,11 @@ struct pair *pair_with(const struct tcad *tcad, uint64_t session, uint32_t node,
     struct search search = {.wanted = {.session = session, .node = node, .other = other}};
     table_each(&tcad->pairs->ids, match_processes, &search);
     return search.found;
+}
+
+bool pairs_exist(const struct tcad *tcad, uint64_t session, uint32_t node, uint64_t other)
+{
+    return pair_with(tcad, session, node, other) != NULL;
 }
 
 static void match_connection(void *context, void *owner)

@@ -51,6 +51,8 @@ int pairs_new(struct tcad *tcad, struct pairs **ret_pairs);
 /* NULL is a no-op. Returns NULL. */
 struct pairs *pairs_free(struct pairs *pairs);
 
+/* Whether these two processes have one. */
+bool pairs_exist(const struct tcad *tcad, uint64_t session, uint32_t node, uint64_t other);
 /* Of a session of this node. */
 unsigned pairs_count(const struct tcad *tcad, uint64_t session);
 /* The connections of all processes of this node to processes of another, over one rail. */

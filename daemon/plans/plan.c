@@ -176,6 +176,8 @@ void plan_break(struct plan *plan, int error, const char *text)
         engine_plan_lose(plan->session->engine, &plan->run, error);
     if (plan->state >= PLAN_BREAKING)
         return;
+    if ((plan->joining || plan->rising) && !plan->doomed)
+        plan->error = 0; /* of an attempt to bind it in both seats */
     plan->doomed = true;
     plan_fail(plan, error, "plan %" PRIu32 " (%s): %s", plan->id,
               plan->name[0] ? plan->name : "unnamed", text);

@@ -6,6 +6,7 @@
  *   move     PAUSING or RESTING -> MOVE_FLUSHING -> MOVE_STRIPPING -> MOVE_REGISTERING -> MOVE_PREPARING -> READY
  *   join     READY -> MOVE_BINDING -> MOVE_REGISTERING -> MOVE_PREPARING -> READY
  *   part     RESTING -> MOVE_FLUSHING -> MOVE_STRIPPING -> MOVE_UNBINDING -> READY
+ *   rise     READY -> MOVE_BINDING -> MOVE_MAPPING -> READY
  *   break    BREAKING -> BREAK_FLUSHING -> BREAK_STRIPPING -> BROKEN
  *   release  LEAVING -> LEAVE_FLUSHING -> LEAVE_STRIPPING -> GONE
  *
@@ -25,7 +26,9 @@
  *   ..FLUSHING   the plan's puts complete remotely
  *   ..STRIPPING  puts and chains are released (engine): of a move, those of the chains that move; otherwise all, and
  *                with them what they were bound to
- *   MOVE_BINDING the client, which puts by itself, tries whether tcad is faster: binds the chains for tcad, too
+ *   MOVE_BINDING the client, which puts by itself, tries whether tcad is faster: binds the chains for tcad, too; or it
+ *                could not put by itself, and may be able to now: binds them for it, too, while the engine takes starts
+ *   MOVE_MAPPING collects what the client needs for them (plan_rise.c)
  *   MOVE_UNBINDING  it has found that tcad is not, or tcad cannot run them (any longer): the engine forgets the plan, and
  *                what the chains were bound to for tcad is released (plan_seat.c)
  *   BREAKING     an object that the plan needs is gone: starts fail with `error`; one that runs goes on, unless one of
@@ -86,6 +89,7 @@ enum plan_state {
     PLAN_MOVE_PREPARING,
     PLAN_MOVE_BINDING,
     PLAN_MOVE_UNBINDING,
+    PLAN_MOVE_MAPPING,
     PLAN_BREAKING, /* from here on it has `error` and takes no starts */
     PLAN_BREAK_FLUSHING,
     PLAN_BREAK_STRIPPING,
@@ -260,7 +264,13 @@ struct plan {
     bool both;            /* a direct plan: its chains are bound for tcad, too (plan_seat.c), */
     bool joining;         /* or being bound, */
     bool parting;         /* or being released */
-    bool doomed;          /* `error` is of the plan, not of an attempt to bind it in both seats */
+    bool below;           /* in tcad's seat for want of pairs: plan_rise.c, */
+    bool rising;          /* and being bound over them, */
+    bool moves_up;        /* or bound, until its client has moved up */
+    uint64_t rise_ns, rise_interval_ns; /* not before; after a failure */
+    uint64_t rise_starts;               /* at the last attempt */
+    char below_why[256];                /* owned by the loop's thread */
+    bool doomed; /* `error` is of the plan, not of an attempt to bind it in both seats */
     uint32_t try_turn,
         tried_turn;     /* PlanTry.turn of the last request, and of the last one carried out */
     bool inherits;      /* bindings over which another plan may have put: plan_inherit.c */
@@ -323,6 +333,8 @@ void plans_release_all(struct session *session);
 
 /* The name of its state, as tcactl shows it: also of a plan that will be released with others soon. */
 const char *plan_state_shown(const struct plan *plan);
+/* The seat that it would have if the processes had a connection. */
+enum seat plan_wanted_seat(const struct plan *plan, const struct plan_chain *chain);
 /* The number of starts, from the engine or, in the client's seat, from the client, which can write any value. */
 uint64_t plan_starts(const struct plan *plan);
 /* The number of starts that failed in the engine. */
@@ -346,5 +358,7 @@ void plans_link_gone(struct tcad *tcad, uint32_t node, unsigned rail, int error)
 void plans_puts_lost(struct tcad *tcad, const struct link *link, uint64_t flow, uint32_t count);
 /* The list of the members of the session's group is known. */
 void plans_members_known(struct session *session);
-/* tcad ends: no plan waits for a lost rail any more. */
+/* A pair of the session was made or has ended: plans that wait for one may get it. */
+void plans_pairs_changed(struct tcad *tcad, uint64_t session);
+/* tcad ends: no plan waits for a lost rail, or a pair, any more. */
 void plans_watch_end(struct tcad *tcad);

@@ -161,7 +161,7 @@ static void take_bound(struct request *request, const Tca__PeerBound *bound)
             plan_fail_unit(plan, unit, -EPROTO,
                            "its node has bound it to none of the rails of this node");
         parts_check_target(plan, unit);
-        if (!plan->joining) /* else it does already */
+        if (!plan->joining && !plan->rising) /* else it does already */
             plan_use_owner(plan, unit);
     }
     if (bound->failure || bound->n_puts != request->count)
@@ -239,7 +239,7 @@ static int ask_peer(struct request *request)
                                  .session = plan->session->id, .group = plan->session->group,
                                  .rank = plan->session->rank, .rails = key_list);
     for (unsigned rail = 1; rail <= plan->tcad->rails->last; rail++) {
-        if (!links_possible(plan->tcad, rail, node) || (direct && rail != direct->rail) ||
+        if (!links_possible(plan->tcad, rail, node) || (direct && rail != direct->pair_rail) ||
             (plan->wanted_rails && !(plan->wanted_rails & 1u << rail)))
             continue;
         request->rails[bind.n_rails] = (uint8_t)rail;

@@ -128,12 +128,17 @@ void plan_do_ready(struct plan *plan, enum plan_state from)
 {
     if (from < PLAN_READY)
         plan_reply(plan);
+    else if (plan->rising)
+        plan_end_rise(plan);
     else if (plan_attached(plan) && !plan->joining) /* else it is open, or the client's alone */
         engine_call(plan->tcad->engine, &plan->resume_call, resume_work, NULL, plan);
-    plan->joining = plan->parting = false;
+    const bool moved = from >= PLAN_READY && !plan->rising;
+    plan->joining = plan->parting = plan->rising = false;
     plan_watch(plan);
-    if (from >= PLAN_READY)
+    if (moved)
         plan_tell_moved(plan);
+    else if (plan->below || plan->moves_up)
+        plan_explain_seats(plan);
 }
 
 /* ---- NEW ---- */

@@ -109,14 +109,21 @@ static bool has_other_rail(const struct plan *plan, unsigned than, uint32_t node
     return false;
 }
 
-bool plan_prefers_direct(struct plan *plan, struct plan_chain *chain)
+unsigned plan_pair_rail(const struct plan *plan, const struct plan_chain *chain)
 {
     const struct plan_unit *first = first_unit(plan, chain);
     if (plan->wanted_seat || plan->found_seat == SEAT_DAEMON || plan->repeat ||
         needs_tcad(plan, chain, first->node))
-        return false;
+        return 0;
     const unsigned rail = pairs_rail(plan->tcad, first->node, plan->wanted_rails);
-    if (!rail || !pairs_can(plan->session, rail) || has_other_rail(plan, rail, first->node))
+    return rail && pairs_can(plan->session, rail) && !has_other_rail(plan, rail, first->node) ? rail
+                                                                                              : 0;
+}
+
+bool plan_prefers_direct(struct plan *plan, struct plan_chain *chain)
+{
+    const unsigned rail = plan_pair_rail(plan, chain);
+    if (!rail)
         return false;
     choose(chain, rail, "the processes have a connection of their own");
     plan->may_fall_back = true;
@@ -135,6 +142,7 @@ bool plan_falls_back(const struct plan *plan)
 void plan_do_fall_back(struct plan *plan)
 {
     plan->may_fall_back = false;
+    plan_note_below(plan);
     plan->error = 0;
     plan_unbind_direct(plan);
     plan->ask_count = plan->asked = 0;
@@ -156,7 +164,7 @@ int plan_take_direct(struct plan *plan, struct plan_unit *unit, const Tca__Bound
     char text[256];
     struct pair *pair;
     struct plan_chain *chain = &plan->chains[unit->chain];
-    int r = pair_to(plan->tcad, plan->session, unit->node, chain->rail, bound, &pair, text,
+    int r = pair_to(plan->tcad, plan->session, unit->node, chain->pair_rail, bound, &pair, text,
                     sizeof text);
     if (r < 0)
         return plan_fail_unit(plan, unit, r, text);

@@ -75,6 +75,8 @@ int plan_take_direct(struct plan *plan, struct plan_unit *unit, const Tca__Bound
 /* Chooses a pair without being asked to, where that is better. Such a plan that could not be bound falls back to the
  * daemon's seat, in the state FALLING_BACK. */
 bool plan_prefers_direct(struct plan *plan, struct plan_chain *chain);
+/* The rail of the pair that it would choose; 0: tcad puts. */
+unsigned plan_pair_rail(const struct plan *plan, const struct plan_chain *chain);
 bool plan_falls_back(const struct plan *plan);
 void plan_do_fall_back(struct plan *plan);
 /* plan_seat.c: chains whose client puts by itself, and that tcad can run, too. Whether the client may try that. */
@@ -91,6 +93,17 @@ void plan_begin_parting(struct plan *plan);
 void plan_do_part(struct plan *plan);
 /* For tcactl plan explain. */
 void plan_explain_seats(struct plan *plan);
+/* plan_rise.c: plans in tcad's seat for want of pairs. The commit could not be bound to them; its client has lost them. */
+void plan_note_below(struct plan *plan);
+void plan_fall_below(struct plan *plan);
+/* READY: begins to bind it over pairs if that may be possible now. Whether it does. */
+bool plan_rise(struct plan *plan);
+/* MOVE_BINDING. */
+void plan_do_rise(struct plan *plan);
+/* It cannot be bound over them: it stays where it is. */
+bool plan_stays_below(const struct plan *plan);
+/* READY after that. */
+void plan_end_rise(struct plan *plan);
 /* plan_rebind.c: releases the links of a chain without prepared puts. */
 void plan_drop_links(struct plan *plan, const struct plan_chain *chain);
 /* plan_prepare.c: charges the memory that drivers hold for its puts now. */
@@ -131,7 +144,7 @@ bool plan_needs_copied(const struct plan_unit *before, const struct plan_unit *u
  * final addresses. Returns how many. */
 uint32_t plan_await_copied(struct plan *plan, const struct plan_chain *chain, uint32_t from,
                            uint32_t to, struct chain_step *ret_calls);
-/* plan_reply.c: sends the reply to the commit. */
+/* plan_reply.c: sends the reply to the commit, or PLAN_PAIRED. */
 void plan_reply(struct plan *plan);
 void plan_reply_free(struct plan *plan);
 

@@ -1,5 +1,6 @@
 /* The reply to a commit: seats, rails, and what the client must map for the chains that it runs. It is
- * collected in slices; the worker serialises a long one. */
+ * collected in slices; the worker serialises a long one. A plan that can move up to its client's seat gets
+ * the same in an event (plan_rise.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -37,6 +38,7 @@ struct plan_reply {
     uint32_t own_count;
     struct client_wait wait;
     Tca__PlanCommitted committed;
+    Tca__Event event; /* PLAN_PAIRED */
     Tca__Message message;
     int memfd; /* -1, or the packed message: */
     size_t packed_bytes;
@@ -178,6 +180,11 @@ static void map_step(struct plan_reply *reply, const struct plan_step *step)
     reply->mappings[reply->count++] = mapping;
 }
 
+static bool is_mapped(const struct plan *plan, const struct plan_chain *chain)
+{
+    return plan->rising || chain->seat == SEAT_CLIENT;
+}
+
 static void begin_chain(struct plan_reply *reply)
 {
     struct plan *plan = reply->plan;
@@ -185,8 +192,8 @@ static void begin_chain(struct plan_reply *reply)
     Tca__ChainCommitted *committed = &reply->chains[reply->chain];
     tca__chain_committed__init(committed);
     reply->chain_list[reply->chain] = committed;
-    committed->rail = chain->rail;
-    committed->seat = chain->seat;
+    committed->rail = plan->rising ? chain->pair_rail : chain->rail;
+    committed->seat = plan->rising ? SEAT_CLIENT : chain->seat;
     committed->predicted_ns = chain->predicted_ns;
     committed->rails = chain->rails;
     committed->mappings = &reply->mappings[reply->count];
@@ -199,7 +206,7 @@ static bool map_chain(struct plan_reply *reply)
     const struct plan_chain *chain = &plan->chains[reply->chain];
     if (reply->step == 0)
         begin_chain(reply);
-    for (; chain->seat == SEAT_CLIENT && reply->step < chain->step_count; reply->step++) {
+    for (; is_mapped(plan, chain) && reply->step < chain->step_count; reply->step++) {
         if (session_backlog(reply->session) > 0 ||
             (reply->step % SLICE_STEPS == SLICE_STEPS - 1 && loop_slice_over(plan->tcad->loop)))
             return false;
@@ -281,7 +288,7 @@ static uint32_t count_mappings(const struct plan *plan)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < plan->chain_count; i++)
-        count += plan->chains[i].seat == SEAT_CLIENT ? plan->chains[i].step_count : 0;
+        count += is_mapped(plan, &plan->chains[i]) ? plan->chains[i].step_count : 0;
     return count;
 }
 
@@ -295,6 +302,7 @@ static struct plan_reply *reply_new(struct plan *plan)
     *reply = (struct plan_reply){.plan = plan,
                                  .session = plan->session,
                                  .committed = TCA__PLAN_COMMITTED__INIT,
+                                 .event = TCA__EVENT__INIT,
                                  .message = TCA__MESSAGE__INIT,
                                  .memfd = -1};
     reply->chains = calloc(plan->chain_count + 1, sizeof *reply->chains);
@@ -304,8 +312,14 @@ static struct plan_reply *reply_new(struct plan *plan)
     reply->committed.plan = plan->id;
     reply->committed.n_chains = plan->chain_count;
     reply->committed.chains = reply->chain_list;
-    reply->message.body_case = TCA__MESSAGE__BODY_PLAN_COMMITTED;
-    reply->message.plan_committed = &reply->committed;
+    reply->event.kind = TCA__EVENT__KIND__PLAN_PAIRED;
+    reply->event.plan = plan->id;
+    reply->event.committed = &reply->committed;
+    if (plan->rising)
+        reply->message = (Tca__Message)MESSAGE_OF(EVENT, event, &reply->event);
+    else
+        reply->message =
+            (Tca__Message)MESSAGE_OF(PLAN_COMMITTED, plan_committed, &reply->committed);
     return reply->chains && reply->chain_list && reply->room && reply->mappings ? reply : NULL;
 }
 
@@ -317,6 +331,7 @@ void plan_do_map(struct plan *plan)
     }
     plan_note_rails(plan);
     plan->reply->committed.seats = plan_offers_seats(plan);
+    plan->reply->committed.rises = plan->below && !plan->rising;
     plan->pending++;
     loop_job_begin(plan->tcad->loop, &plan->job, map_some, plan);
 }
@@ -340,7 +355,9 @@ void plan_reply_free(struct plan *plan)
 void plan_reply(struct plan *plan)
 {
     const struct plan_reply *reply = plan->reply;
-    if (reply->memfd < 0)
+    if (plan->rising)
+        session_event_packed(plan->session, &reply->event, reply->memfd, reply->packed_bytes);
+    else if (reply->memfd < 0)
         session_answer(plan->session, plan->tag, &reply->message, reply->fds, reply->fd_count);
     else if (plan->session->client)
         client_send_memfd(plan->session->client, plan->tag, reply->memfd, reply->packed_bytes, NULL,

@@ -138,15 +138,16 @@ static bool is_away(const struct plan *plan)
 /* Whether it is still to be watched. */
 static bool try_return(struct plan *plan)
 {
+    const bool returns = plan->tcad->conf->rails.return_after_ns > 0;
     if (plan->state != PLAN_READY)
         return true;
-    const bool missing = plan_look_back(plan);
-    if (!plan_mark_moving(plan)) {
-        plan_tell_rails(plan);
-        return missing || is_away(plan);
+    const bool missing = returns && plan_look_back(plan);
+    if (returns && plan_mark_moving(plan)) {
+        plan_enter(plan, PLAN_RESTING);
+        return true;
     }
-    plan_enter(plan, PLAN_RESTING);
-    return true;
+    plan_tell_rails(plan);
+    return plan_rise(plan) || plan->below || missing || (returns && is_away(plan));
 }
 
 static void append(struct plans_watched *watched, struct plan *plan)
@@ -181,7 +182,7 @@ static bool look_at_some(void *context)
         struct plan *plan = watched->first;
         watched->left--;
         plan_watch_end(plan);
-        if (try_return(plan))
+        if (try_return(plan) && !plan->watched) /* unless it is READY again */
             append(watched, plan);
         if (loop_slice_over(tcad->loop) && watched->left > 0)
             return true;
@@ -210,7 +211,7 @@ static bool has_lost(const struct plan *plan)
     return false;
 }
 
-/* Also plans that have lost a rail that they do not want, because they may still need it. */
+/* Also plans that have lost a rail that they do not want, because they may still need it; and those that wait for pairs. */
 void plan_watch(struct plan *plan)
 {
     struct tcad *tcad = plan->tcad;
@@ -218,10 +219,12 @@ void plan_watch(struct plan *plan)
     plan_watch_end(plan);
     for (uint32_t i = 0; i < plan->chain_count; i++)
         plan->chains[i].wanted_rail = plan_wanted_rail(plan, &plan->chains[i]);
-    if (tcad->conf->rails.return_after_ns == 0 || (!is_away(plan) && !has_lost(plan)))
+    const bool returns = tcad->conf->rails.return_after_ns > 0;
+    if (!plan->below && (!returns || (!is_away(plan) && !has_lost(plan))))
         return;
     if (!watched->timer && loop_timer_new(tcad->loop, look_at_all, tcad, &watched->timer) < 0) {
-        log_warning(NULL, "no memory: plans stay on the rails that they have moved to");
+        log_warning(
+            NULL, "no memory: plans stay on the rails, and in the seats, that they have moved to");
         return;
     }
     if (!watched->first)

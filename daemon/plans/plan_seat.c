@@ -54,7 +54,12 @@ bool plan_offers_seats(const struct plan *plan)
 void plan_try_seat(struct plan *plan, const Tca__PlanTry *request)
 {
     const bool joins = request->seat == SEAT_DAEMON;
-    if (!plan_offers_seats(plan) || (!joins && (request->seat != SEAT_CLIENT || !plan->both)))
+    if (joins && request->below) {
+        plan_fall_below(plan);
+        return;
+    }
+    if ((!plan->both && !plan_offers_seats(plan)) ||
+        (!joins && (request->seat != SEAT_CLIENT || !plan->both)))
         return;
     for (uint32_t i = 0; i < plan->chain_count; i++)
         plan->chains[i].found = request->found;
@@ -77,20 +82,6 @@ void plan_do_join(struct plan *plan)
         plan_bind_rest(plan);
     else
         plan_fail(plan, -ENOMEM, "out of memory for binding %" PRIu32 " puts", plan->unit_count);
-}
-
-/* Whenever its chain has got another route, which knows only those of tcad and within the node. */
-static void add_pair(struct plan_chain *chain)
-{
-    for (uint32_t i = 0; i < chain->candidate_count; i++)
-        if (chain->candidates[i].seat == SEAT_CLIENT && chain->candidates[i].possible)
-            return;
-    chain->candidates[chain->candidate_count++] = (struct plan_candidate){
-        .rail = chain->pair_rail,
-        .seat = SEAT_CLIENT,
-        .predicted_ns = UINT64_MAX,
-        .possible = true,
-    };
 }
 
 void plan_take_seat(struct plan *plan)
@@ -154,7 +145,7 @@ static void let_go(struct plan *plan)
     for (uint32_t i = 0; i < plan->unit_count; i++)
         plan->units[i].rails = plan->units[i].lost = 0;
     plan_charge_puts(plan);
-    plan->both = false;
+    plan->both = plan->moves_up = false;
     if (plan->asked_seat == SEAT_CLIENT) {
         plan->try_asked = false;
         plan->tried_turn = plan->try_turn;
@@ -181,11 +172,30 @@ void plan_do_part(struct plan *plan)
 
 /* ---- for display ---- */
 
+/* The other candidates are those of the chain's last route, which knows only those of tcad and within the node. */
+static struct plan_candidate *pair_candidate(struct plan_chain *chain)
+{
+    for (uint32_t i = 0; i < chain->candidate_count; i++)
+        if (chain->candidates[i].seat == SEAT_CLIENT &&
+            chain->candidates[i].rail == chain->pair_rail)
+            return &chain->candidates[i];
+    struct plan_candidate *candidate = &chain->candidates[chain->candidate_count++];
+    *candidate = (struct plan_candidate){
+        .rail = chain->pair_rail,
+        .seat = SEAT_CLIENT,
+        .predicted_ns = UINT64_MAX,
+    };
+    return candidate;
+}
+
 static void explain(const struct plan *plan, const struct plan_chain *chain,
                     struct plan_candidate *candidate)
 {
     candidate->chosen = candidate->seat == chain->seat && candidate->rail == chain->rail;
-    if (chain->found)
+    if (plan->moves_up)
+        candidate->why = candidate->chosen ? "until its process has moved up"
+                                           : "the processes have a connection of their own again";
+    else if (chain->found)
         candidate->why = candidate->chosen ? "fastest by trial" : "slower by trial";
     else
         candidate->why = candidate->seat == SEAT_CLIENT
@@ -198,8 +208,12 @@ void plan_explain_seats(struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         struct plan_chain *chain = &plan->chains[i];
-        if (chain->direct)
-            add_pair(chain);
+        if (chain->direct || plan->below) {
+            struct plan_candidate *pair = pair_candidate(chain);
+            pair->possible = chain->direct;
+            pair->why =
+                chain->direct ? "the processes have a connection of their own" : plan->below_why;
+        }
         for (uint32_t k = 0; chain->direct && k < chain->candidate_count; k++)
             if (chain->candidates[k].possible)
                 explain(plan, chain, &chain->candidates[k]);

@@ -20,6 +20,7 @@ static const char *const state_names[PLAN_STATES] = {
     [PLAN_MOVE_PREPARING] = "rebinding",
     [PLAN_MOVE_BINDING] = "rebinding",
     [PLAN_MOVE_UNBINDING] = "rebinding",
+    [PLAN_MOVE_MAPPING] = "rebinding",
     [PLAN_BREAKING] = "broken",
     [PLAN_BREAK_FLUSHING] = "broken",
     [PLAN_BREAK_STRIPPING] = "broken",
@@ -48,7 +49,9 @@ static const unsigned legal[PLAN_STATES] = {
     [PLAN_MOVE_STRIPPING] = TO(MOVE_REGISTERING) | TO(MOVE_UNBINDING) | TO(BREAKING) | TO(LEAVING),
     [PLAN_MOVE_REGISTERING] = TO(MOVE_PREPARING) | TO(MOVE_STRIPPING) | TO(BREAKING) | TO(LEAVING),
     [PLAN_MOVE_PREPARING] = TO(READY) | TO(MOVE_STRIPPING) | TO(BREAKING) | TO(LEAVING),
-    [PLAN_MOVE_BINDING] = TO(MOVE_REGISTERING) | TO(MOVE_STRIPPING) | TO(BREAKING) | TO(LEAVING),
+    [PLAN_MOVE_BINDING] = TO(MOVE_REGISTERING) | TO(MOVE_MAPPING) | TO(READY) | TO(MOVE_STRIPPING) |
+                          TO(BREAKING) | TO(LEAVING),
+    [PLAN_MOVE_MAPPING] = TO(READY) | TO(BREAKING) | TO(LEAVING),
     [PLAN_MOVE_UNBINDING] = TO(READY) | TO(BREAKING) | TO(LEAVING),
     [PLAN_BREAKING] = TO(BREAK_FLUSHING) | TO(LEAVING),
     [PLAN_BREAK_FLUSHING] = TO(BREAK_STRIPPING) | TO(LEAVING),
@@ -84,6 +87,8 @@ static enum plan_state next(const struct plan *plan)
         return PLAN_FALLING_BACK;
     if (plan_survives(plan))
         return PLAN_MOVE_STRIPPING;
+    if (plan_stays_below(plan))
+        return PLAN_READY;
     if (plan->error < 0 && plan->state < PLAN_BREAKING)
         return plan->state < PLAN_READY ? PLAN_LEAVING : PLAN_BREAKING;
     switch (plan->state) {
@@ -92,11 +97,12 @@ static enum plan_state next(const struct plan *plan)
     case PLAN_REGISTERING: /* all chains may be the client's */
         return plan->run.chain_count > 0 ? PLAN_PREPARING : PLAN_MAPPING;
     case PLAN_MOVE_BINDING:
-        return PLAN_MOVE_REGISTERING;
+        return plan->rising ? PLAN_MOVE_MAPPING : PLAN_MOVE_REGISTERING;
     case PLAN_MOVE_STRIPPING:
         return plan->parting ? PLAN_MOVE_UNBINDING : PLAN_MOVE_REGISTERING;
     case PLAN_MOVE_PREPARING:
     case PLAN_MOVE_UNBINDING:
+    case PLAN_MOVE_MAPPING:
         return PLAN_READY;
     case PLAN_READY:
     case PLAN_RESTING:
@@ -133,6 +139,7 @@ static void act(struct plan *plan, enum plan_state from)
         plan_do_prepare(plan);
         return;
     case PLAN_MAPPING:
+    case PLAN_MOVE_MAPPING:
         plan_do_map(plan);
         return;
     case PLAN_READY:
@@ -155,7 +162,10 @@ static void act(struct plan *plan, enum plan_state from)
         plan_do_strip_moving(plan);
         return;
     case PLAN_MOVE_BINDING:
-        plan_do_join(plan);
+        if (plan->rising)
+            plan_do_rise(plan);
+        else
+            plan_do_join(plan);
         return;
     case PLAN_MOVE_UNBINDING:
         plan_do_part(plan);

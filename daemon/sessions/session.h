@@ -150,6 +150,9 @@ void session_fail(struct session *session, uint32_t tag, int error, const char *
     __attribute__((format(printf, 4, 5)));
 /* Sends an event. The `events` word makes the client read the socket; wakes a sleeping client. */
 void session_event(struct session *session, const Tca__Event *event);
+/* The same, packed already (memfd, not owned), unless that is negative. */
+void session_event_packed(struct session *session, const Tca__Event *event, int memfd,
+                          size_t bytes);
 void session_event_fds(struct session *session, const Tca__Event *event, const int *fds,
                        size_t fd_count);
 /* Whether no messages are queued for the client; and their number. */

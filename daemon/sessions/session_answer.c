@@ -67,6 +67,12 @@ void session_event(struct session *session, const Tca__Event *event)
     session_event_fds(session, event, NULL, 0);
 }
 
+static void announce(struct session *session)
+{
+    atomic_fetch_add_explicit(&session->segment->events, 1, memory_order_release);
+    notify_wake(session->notify);
+}
+
 void session_event_fds(struct session *session, const Tca__Event *event, const int *fds,
                        size_t fd_count)
 {
@@ -76,6 +82,16 @@ void session_event_fds(struct session *session, const Tca__Event *event, const i
         withdrawals_send(session); /* first */
     const Tca__Message message = MESSAGE_OF(EVENT, event, (Tca__Event *)event);
     client_send(session->client, 0, &message, fds, fd_count);
-    atomic_fetch_add_explicit(&session->segment->events, 1, memory_order_release);
-    notify_wake(session->notify);
+    announce(session);
+}
+
+void session_event_packed(struct session *session, const Tca__Event *event, int memfd, size_t bytes)
+{
+    if (memfd < 0) {
+        session_event(session, event);
+    } else if (session->client) {
+        withdrawals_send(session);
+        client_send_memfd(session->client, 0, memfd, bytes, NULL, 0);
+        announce(session);
+    }
 }

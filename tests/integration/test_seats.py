@@ -291,7 +291,8 @@ class Seats(harness.Case):
         until(lambda: cluster[0].tcactl("plan", plan)["chains"][0]["steps"][0]["pair"]["ended"], "both know that it is no good")
 
     def test_the_pair_is_given_up(self):
-        """A plan in tcad's seat goes on there, also if it was still trying, until the daemons lose their rail, too."""
+        """A plan in tcad's seat goes on there. If it was still trying, it moves up to the next pair; else it stays, until the daemons lose
+        their rail, too."""
         for settled in (False, True):
             with self.subTest(settled=settled):
                 cluster, pair = self.two()
@@ -306,7 +307,11 @@ class Seats(harness.Case):
                 self.gives_up_the_pair(cluster, pair)
                 self.assertEqual(stream.run(100), 100)
                 receipt = pair[0].receipt(stream.plan)
-                self.assertEqual((receipt["seat"], receipt["trying"]), ("daemon", 0))
+                if settled:
+                    self.assertEqual((receipt["seat"], receipt["trying"]), ("daemon", 0))
+                else:
+                    until(lambda s=stream: s.run(1) and pair[0].receipt(s.plan)["seat"] == "client", "it has another pair")
+                    self.assertEqual(stream.run(100), 100)
         with cut_off(cluster.nodes, "tcp"):
             until(lambda: self.is_broken(pair[0], stream.plan), "the plan breaks")
 

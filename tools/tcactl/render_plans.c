@@ -276,11 +276,15 @@ void render_plan(const json_t *doc, const struct screen *screen)
     render_collective(doc_get(doc, "collective"), screen);
     for (size_t i = 0; i < doc_count(doc, "chains"); i++) {
         const json_t *chain = doc_at(doc, "chains", i);
-        const char *rail = doc_text(chain, "rail"), *wanted = doc_text(chain, "wanted_rail");
+        const char *rail = doc_text(chain, "rail"), *wanted = doc_text(chain, "wanted_rail"),
+                   *seat = doc_text(chain, "seat"), *wanted_seat = doc_text(chain, "wanted_seat");
         screen_print(screen, "\nchain %lld: rail %s", doc_integer(chain, "index"), rail);
         if (json_object_get(chain, "wanted_rail") && strcmp(rail, wanted) != 0)
             screen_print(screen, " (away from %s)", wanted); /* and returns when it can */
-        screen_print(screen, ", seat %s; predicted %s\n", doc_text(chain, "seat"),
+        screen_print(screen, ", seat %s", seat);
+        if (json_object_get(chain, "wanted_seat") && strcmp(seat, wanted_seat) != 0)
+            screen_print(screen, " (below %s)", wanted_seat); /* and moves up when it can */
+        screen_print(screen, "; predicted %s\n",
                      units_time(doc_number(chain, "predicted_ns")).text);
         for (size_t k = 0; k < doc_count(chain, "steps"); k++) {
             fprintf(screen->to, "  %3zu  ", k);

@@ -76,7 +76,7 @@ class Tries(hostile.HostileCase):
                     for seat in SEATS:
                         for rail in RAILS if seat == 0 else (0, 2, (1 << 32) - 1):
                             client.send(wire.plan_try(plan, seat, rail, random.choice(CHAINS), random.randrange(2),
-                                                      random.getrandbits(32)))
+                                                      random.getrandbits(32), below=random.randrange(8) == 0))
                     self.hears(client)
                     self.assert_well(cluster[0])
                 self.assertLessEqual({plan for plan, _, _ in self.moves(client)}, movable)

@@ -149,8 +149,9 @@ def commit(*chains, name="plan", channel=0, rail="", seat=0, timeout_ns=0, repea
                 number(13, tries) + number(14, found_seat) + (blob(15, said) if said else b""))
 
 
-def plan_try(plan, seat=0, rail=0, chains=1, found=0, turn=0):
-    return blob(PLAN_TRY, number(1, plan) + fixed(2, chains) + number(3, rail) + number(4, found) + number(5, turn) + number(6, seat))
+def plan_try(plan, seat=0, rail=0, chains=1, found=0, turn=0, below=0):
+    return blob(PLAN_TRY, number(1, plan) + fixed(2, chains) + number(3, rail) + number(4, found) + number(5, turn) + number(6, seat)
+                + number(7, below))
 
 
 def release(plan):

@@ -30,8 +30,10 @@ static uint64_t start_ns[SEAT_COUNT], flush_ns[SEAT_COUNT];
 static bool deaf;        /* tcad: messages cannot be sent */
 static bool never_lands; /* what is put */
 static unsigned asked[SEAT_COUNT], flushes, checks;
-static bool found;
+static bool found, below;
 static uint32_t turn;
+static unsigned binds, drops; /* of chains over pairs */
+static int bind_error;
 static bool joined, refuses;
 static unsigned run[SEAT_COUNT], unlanded[SEAT_COUNT]; /* starts */
 static bool held;
@@ -46,9 +48,28 @@ bool __wrap_control_tell(const struct control *control, const Tca__Message *mess
     asked[message->plan_try->seat]++;
     turn = message->plan_try->turn;
     found = message->plan_try->found;
+    below = message->plan_try->below;
     if (message->plan_try->seat == SEAT_CLIENT)
         joined = false;
     return true;
+}
+
+int __wrap_plan_bind_pairs(struct tca_plan *of, const Tca__PlanCommitted *committed);
+int __wrap_plan_bind_pairs(struct tca_plan *of, const Tca__PlanCommitted *committed)
+{
+    (void)committed;
+    if (bind_error == 0)
+        of->made_count = of->chain_count;
+    binds++;
+    return bind_error;
+}
+
+void __wrap_plan_drop_chains(struct tca_plan *of);
+void __wrap_plan_drop_chains(struct tca_plan *of)
+{
+    cr_assert_eq(of->client_count, 0, "a start could use them");
+    of->made_count = 0;
+    drops++;
 }
 
 void __wrap_pairs_flush(struct tca_plan *of);
@@ -340,6 +361,8 @@ Test(trial_seat, the_connection_ends_while_tcad_puts)
     cr_assert_not(found);
     cr_assert_eq(run[SEAT_CLIENT], before);
     cr_assert_eq(plan.broken, 0);
+    cr_assert(below, "tcad knows that there is no pair");
+    cr_assert_eq(drops, 1);
     moved(SEAT_CLIENT);
     cr_assert_eq(plan.broken, -ENETDOWN, "then nobody can");
 }
@@ -435,8 +458,10 @@ Test(trial_seat, who_does_not_try)
         cr_assert_eq(known(seat), SEAT_NONE);
         cr_assert_null(plan.seat_trial);
     }
-    session.settings.tune = TUNE_OFF;
+    session.settings.tune = TUNE_OFF; /* it may still move up */
     known(TCA_SEAT_ANY);
+    commit_with(true);
+    cr_assert_not(tries());
     cr_assert_null(plan.seat_trial);
     session.settings.tune = TUNE_FROZEN;
     known(TCA_SEAT_ANY);
@@ -489,4 +514,173 @@ Test(trial_seat, nonsense_of_tcad)
             trial_seat_start(&plan);
         cr_assert_eq(seat_now(), SEAT_CLIENT);
     }
+}
+
+/* ---- up to a pair ---- */
+
+/* The commit has found none. */
+static void commit_below(void)
+{
+    Tca__PlanCommitted committed = TCA__PLAN_COMMITTED__INIT;
+    cr_assert_eq(known(TCA_SEAT_ANY), SEAT_NONE);
+    committed.rises = true;
+    plan.client_count = plan.made_count = 0;
+    plan.daemon_count = plan.chain_count;
+    plan.paired = false;
+    plan.first_rail = TCP;
+    plan.first_seat = SEAT_DAEMON;
+    plan.pace = PACE_SUBMITS;
+    joined = true;
+    trial_seat_begin(&plan, &committed);
+    cr_assert_not(tries());
+}
+
+static void paired(bool offers)
+{
+    Tca__ChainCommitted chain = TCA__CHAIN_COMMITTED__INIT, *chains = &chain;
+    Tca__PlanCommitted committed = TCA__PLAN_COMMITTED__INIT;
+    chain.rail = TCP;
+    chain.seat = SEAT_CLIENT;
+    committed.n_chains = 1;
+    committed.chains = &chains;
+    committed.seats = offers;
+    trial_seat_paired(&plan, &committed);
+}
+
+static void starts(unsigned count)
+{
+    while (count-- > 0)
+        start();
+}
+
+Test(trial_seat, it_moves_up)
+{
+    commit_below();
+    starts(100);
+    cr_assert_eq(run[SEAT_DAEMON], 100);
+    paired(false);
+    cr_assert(tries());
+    start();
+    cr_assert(held, "the last one before it");
+    cr_assert_eq(run[SEAT_DAEMON], 101);
+    cr_assert_eq(asked[SEAT_CLIENT], 0, "the next one could fail to be started");
+    start();
+    cr_assert_eq(run[SEAT_CLIENT], 1);
+    cr_assert_eq(asked[SEAT_CLIENT], 1);
+    cr_assert_not(found);
+    starts(10);
+    moved(SEAT_CLIENT);
+    starts(100);
+    cr_assert_not(tries());
+    cr_assert_eq(run[SEAT_CLIENT], 111);
+    cr_assert_eq(plan.pace, PACE_HERE);
+    cr_assert_eq(binds, 1);
+}
+
+Test(trial_seat, the_trial_follows)
+{
+    commit_below();
+    start_ns[SEAT_DAEMON] = 20000;
+    paired(true);
+    starts(2);
+    moved(SEAT_CLIENT);
+    settle();
+    cr_assert_eq(seat_now(), SEAT_DAEMON);
+    cr_assert(found);
+    const unsigned before = binds;
+    paired(true);
+    cr_assert_eq(binds, before, "it has settled");
+}
+
+Test(trial_seat, it_moves_up_again_and_again)
+{
+    begin();
+    for (unsigned i = 0; i < STARTS_MAX && run[SEAT_DAEMON] < 3; i++)
+        start();
+    for (unsigned i = 1; i < 10; i++) {
+        cr_assert(trial_seat_goes_on(&plan, -ENETDOWN));
+        cr_assert(trial_seat_goes_on(&plan, -ENETDOWN), "as it is told more than once");
+        paired(true);
+        cr_assert_lt(binds, i, "it still has the old chains");
+        starts(3);
+        cr_assert_eq(drops, i);
+        cr_assert(below);
+        cr_assert_not(tries());
+        paired(true);
+        cr_assert_eq(binds, i);
+        cr_assert(tries());
+        if (i % 2 == 0)
+            start(); /* the next one would run here */
+    }
+    cr_assert_eq(plan.broken, 0);
+}
+
+Test(trial_seat, tcad_loses_the_rail_before_it_moves_up)
+{
+    commit_below();
+    starts(3);
+    paired(false);
+    moved(SEAT_CLIENT);
+    starts(100);
+    cr_assert_not(tries());
+    cr_assert_eq(run[SEAT_CLIENT], 100);
+    cr_assert_eq(plan.broken, 0);
+}
+
+Test(trial_seat, chains_that_cannot_be_made)
+{
+    commit_below();
+    bind_error = -ENOMEM;
+    paired(true);
+    starts(100);
+    cr_assert_not(tries());
+    cr_assert_eq(run[SEAT_DAEMON], 100);
+    moved(SEAT_CLIENT);
+    cr_assert_neq(plan.broken, 0, "then nobody can");
+}
+
+/* A receiver that is stopped: it stays where it is. */
+Test(trial_seat, data_that_never_arrives_below)
+{
+    commit_below();
+    never_lands = true;
+    paired(true);
+    for (unsigned i = 0; i < 100; i++) {
+        start();
+        unlanded[SEAT_DAEMON] = 0;
+    }
+    cr_assert_not(tries());
+    cr_assert_eq(run[SEAT_DAEMON], 100);
+    cr_assert(below, "tcad waits, and offers it again");
+    never_lands = false;
+    paired(true);
+    starts(2);
+    cr_assert_eq(run[SEAT_CLIENT], 1);
+}
+
+Test(trial_seat, nonsense_of_tcad_below)
+{
+    Tca__ChainCommitted chain = TCA__CHAIN_COMMITTED__INIT, *chains[2] = {&chain, &chain};
+    Tca__PlanCommitted committed = TCA__PLAN_COMMITTED__INIT;
+    const uint32_t rails[] = {0, 17, TCP, TCP};
+    commit_below();
+    trial_seat_paired(&plan, NULL);
+    committed.chains = chains;
+    for (unsigned i = 0; i < 4; i++) {
+        chain.rail = rails[i];
+        chain.seat = i == 2 ? SEAT_DAEMON : SEAT_CLIENT;
+        committed.n_chains = i == 3 ? 2 : 1;
+        trial_seat_paired(&plan, &committed);
+        cr_assert_eq(binds, 0);
+    }
+    moved(SEAT_CLIENT);
+    cr_assert_neq(plan.broken, 0, "nobody can run it");
+}
+
+Test(trial_seat, it_is_to_stay_below)
+{
+    commit_below();
+    trial_seat_end(&plan);
+    paired(true);
+    cr_assert_eq(binds, 0);
 }

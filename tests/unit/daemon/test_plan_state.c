@@ -24,6 +24,8 @@ static const enum plan_state move[] = {PLAN_PAUSING,        PLAN_MOVE_FLUSHING,
 /* A plan that its client puts itself gets tcad's seat, too, and loses it. */
 static const enum plan_state join[] = {PLAN_READY, PLAN_MOVE_BINDING, PLAN_MOVE_REGISTERING,
                                        PLAN_MOVE_PREPARING, PLAN_READY};
+static const enum plan_state rise[] = {PLAN_READY, PLAN_MOVE_BINDING, PLAN_MOVE_MAPPING,
+                                       PLAN_READY};
 static const enum plan_state part[] = {PLAN_MOVE_STRIPPING, PLAN_MOVE_UNBINDING, PLAN_READY};
 static const enum plan_state end[] = {PLAN_BREAKING, PLAN_BREAK_FLUSHING, PLAN_BREAK_STRIPPING,
                                       PLAN_BROKEN};
@@ -46,7 +48,8 @@ static bool expected(enum plan_state from, enum plan_state to)
     if (from >= PLAN_STATES || to >= PLAN_STATES)
         return false;
     if (FOLLOWS(commit, from, to) || FOLLOWS(move, from, to) || FOLLOWS(join, from, to) ||
-        FOLLOWS(part, from, to) || FOLLOWS(end, from, to) || FOLLOWS(release, from, to))
+        FOLLOWS(part, from, to) || FOLLOWS(rise, from, to) || FOLLOWS(end, from, to) ||
+        FOLLOWS(release, from, to))
         return true;
     if (to == PLAN_MOVE_STRIPPING) /* tcad's seat cannot be had after all */
         return from == PLAN_MOVE_BINDING || from == PLAN_MOVE_REGISTERING ||
@@ -54,6 +57,8 @@ static bool expected(enum plan_state from, enum plan_state to)
     if (from == PLAN_REGISTERING && to == PLAN_MAPPING) /* the client runs all of it */
         return true;
     if (from == PLAN_FALLING_BACK && to == PLAN_REGISTERING)
+        return true;
+    if (from == PLAN_MOVE_BINDING && to == PLAN_READY) /* the client can have no pair yet */
         return true;
     if (from == PLAN_BINDING && to == PLAN_FALLING_BACK) /* it had better not */
         return true;
