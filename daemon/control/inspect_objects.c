@@ -61,12 +61,13 @@ json_t *inspect_session(const struct session *session)
     struct tally tally = {0};
     plans_each(session, tally_plan, &tally);
     return json_pack(
-        "{s:I, s:i, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s}", "id",
+        "{s:I, s:i, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s}", "id",
         (json_int_t)session->id, "pid", (int)session->pid, "uid", (json_int_t)session->uid, "name",
         session->name, "group", session->group, "rank", (json_int_t)session->rank, "size",
         (json_int_t)session->size, "regions", (json_int_t)session->region_count, "region_bytes",
         (json_int_t)session->region_bytes, "plans", (json_int_t)session->plan_count, "pairs",
-        (json_int_t)pairs_count(session->tcad, session->id), "starts", (json_int_t)tally.starts,
+        (json_int_t)pairs_count(session->tcad, session->id), "pair_bytes",
+        (json_int_t)pairs_bytes(session->tcad, session->id), "starts", (json_int_t)tally.starts,
         "bytes", (json_int_t)tally.bytes, "age_s",
         (double)(clock_now_ns() - session->since_ns) / 1e9, "state", state_name(session));
 }

@@ -222,11 +222,12 @@ static json_t *connection(const struct plan *plan, const struct plan_step *step)
         return json_null();
     const struct pair *pair = pair_find(plan->tcad, unit->pair);
     if (!pair)
-        return json_pack("{s:I, s:b, s:n, s:n, s:n, s:n}", "node", (json_int_t)unit->node, "ended",
-                         1, "session", "rail", "encrypted", "kernel_tls");
-    return json_pack("{s:I, s:b, s:I, s:s, s:b, s:b}", "node", (json_int_t)pair->node, "ended", 0,
-                     "session", (json_int_t)pair->other, "rail", rail_name(plan->tcad, pair->rail),
-                     "encrypted", pair->encrypts, "kernel_tls", pair_by_kernel(pair));
+        return json_pack("{s:I, s:b, s:n, s:n, s:n, s:n, s:n}", "node", (json_int_t)unit->node,
+                         "ended", 1, "session", "rail", "encrypted", "kernel_tls", "bytes");
+    return json_pack("{s:I, s:b, s:I, s:s, s:b, s:b, s:I}", "node", (json_int_t)pair->node, "ended",
+                     0, "session", (json_int_t)pair->other, "rail",
+                     rail_name(plan->tcad, pair->rail), "encrypted", pair->encrypts, "kernel_tls",
+                     pair_by_kernel(pair), "bytes", (json_int_t)pair_bytes(pair));
 }
 
 /* The rails that were considered for shares of a put; null: it cannot be divided. */

@@ -51,10 +51,13 @@ int pairs_new(struct tcad *tcad, struct pairs **ret_pairs);
 /* NULL is a no-op. Returns NULL. */
 struct pairs *pairs_free(struct pairs *pairs);
 
+/* What its connection takes in each of the two processes, at most. */
+uint64_t pair_bytes(const struct pair *pair);
 /* Whether these two processes have one. */
 bool pairs_exist(const struct tcad *tcad, uint64_t session, uint32_t node, uint64_t other);
 /* Of a session of this node. */
 unsigned pairs_count(const struct tcad *tcad, uint64_t session);
+uint64_t pairs_bytes(const struct tcad *tcad, uint64_t session); /* in its process, at most */
 /* The connections of all processes of this node to processes of another, over one rail. */
 struct pairs_to {
     unsigned plain, encrypted;

@@ -1,9 +1,16 @@
-/* Counting pairs, for limits and displays. */
+/* Counting pairs, and what they take, for limits and displays. */
 #include "daemon/plans/pairs_internal.h"
+#include "daemon/rails/rails.h"
 #include "daemon/tcad.h"
+#include "drivers/seat_bytes.h"
+
+uint64_t pair_bytes(const struct pair *pair)
+{
+    return seat_bytes(rail_at(pair->tcad, pair->rail)->driver, pair->encrypts);
+}
 
 struct count {
-    uint64_t session;
+    uint64_t session, bytes;
     unsigned count;
 };
 
@@ -11,14 +18,27 @@ static void count_one(void *context, void *owner)
 {
     struct count *count = context;
     const struct pair *pair = owner;
-    count->count += pair->session == count->session;
+    if (pair->session != count->session)
+        return;
+    count->count++;
+    count->bytes += pair_bytes(pair);
+}
+
+static struct count count_pairs(const struct tcad *tcad, uint64_t session)
+{
+    struct count count = {.session = session};
+    pairs_each(tcad, count_one, &count);
+    return count;
 }
 
 unsigned pairs_count(const struct tcad *tcad, uint64_t session)
 {
-    struct count count = {.session = session};
-    pairs_each(tcad, count_one, &count);
-    return count.count;
+    return count_pairs(tcad, session).count;
+}
+
+uint64_t pairs_bytes(const struct tcad *tcad, uint64_t session)
+{
+    return count_pairs(tcad, session).bytes;
 }
 
 struct count_to {

@@ -82,15 +82,17 @@ class OverARail:
             row, = node.plans()
             other = max(session["id"] for session in cluster[1].tcactl("sessions")["sessions"])
             steps = node.tcactl("plan", row["id"])["chains"][0]["steps"]
+            each, text = (900000, "879 KiB") if row["driver"] == "tcp" and security == "plain" else (1200000, "1.14 MiB")
             expected = {"node": 1, "ended": False, "session": other, "rail": row["rail"],
-                        "encrypted": security == "tls", "kernel_tls": security == "tls" and self.kernel_tls(node)}
+                        "encrypted": security == "tls", "kernel_tls": security == "tls" and self.kernel_tls(node), "bytes": each}
             self.assertEqual([step["pair"] for step in steps], [expected] * len(steps))
             said = "in clear" if security == "plain" else "encrypted by the kernel" if self.kernel_tls(node) else "encrypted"
             self.assertEqual(sender.receipt(plan)["encryption"], "tls" if security == "tls" else "none")
             listed, = (row["encryption"] for row in node.tcactl("nodes")["nodes"] if row["id"] == 1)
             self.assertIn({"rail": row["rail"], "seat": "client", "encryption": "tls" if security == "tls" else "none", "connections": 1},
                           listed)
-            self.assertIn(f"over a connection of the two processes to session {other} of node 1: rail {row['rail']}, {said}\n", node.tcactl_raw("plan", row["id"]).stdout)
+            self.assertIn(f"over a connection of the two processes to session {other} of node 1: rail {row['rail']}, {said}; up to {text} in each\n",
+                          node.tcactl_raw("plan", row["id"]).stdout)
             cluster.kill_actors([receiver])
             until(lambda node=node, row=row: node.tcactl("plan", row["id"])["chains"][0]["steps"][0]["pair"]["ended"], "it has ended")
             self.assertIn("which has ended\n", node.tcactl_raw("plan", row["id"]).stdout)
@@ -374,6 +376,22 @@ class Pairs(OverARail, harness.Case):
                     self.assertEqual(self.connections(actor), 1)
                 for node in cluster.nodes:
                     self.assertEqual([session["pairs"] for session in node.tcactl("sessions")["sessions"]], [1])
+
+    def test_its_memory(self):
+        for security, each in (("plain", 900000), ("tls", 1200000)):
+            with self.subTest(security=security):
+                cluster = self.pair(security)
+                sender, *receivers = cluster.group([0, 1, 1])
+                for receiver in receivers:
+                    plan, *_ = sender.put_plan(receiver, "64", seat="client", name="one")
+                    sender.run(plan, -1)
+                until(lambda c=cluster: {plan["state"] for plan in c[0].plans()} == {"ready"}, "they are there")
+                for plan in cluster[0].plans():
+                    step, = cluster[0].tcactl("plan", plan["id"])["chains"][0]["steps"]
+                    self.assertEqual(step["pair"]["bytes"], each)
+                session, = cluster[0].tcactl("sessions")["sessions"]
+                self.assertEqual((session["pairs"], session["pair_bytes"]), (2, 2 * each))
+                self.assertEqual({(other["pairs"], other["pair_bytes"]) for other in cluster[1].tcactl("sessions")["sessions"]}, {(1, each)})
 
     def test_many_puts_at_the_limit(self):
         """More than one message can bind, when the first one is answered by giving up the connection."""

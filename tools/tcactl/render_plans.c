@@ -164,6 +164,7 @@ static void pair(const json_t *pair, const struct screen *screen)
                  doc_true(pair, "kernel_tls")  ? "encrypted by the kernel"
                  : doc_true(pair, "encrypted") ? "encrypted"
                                                : "in clear");
+    screen_print(screen, "; up to %s in each", units_bytes(doc_number(pair, "bytes")).text);
 }
 
 static void step(const json_t *step, const struct screen *screen)

@@ -26,6 +26,7 @@ void render_sessions(const json_t *doc, const struct screen *screen)
         {">BYTES", "bytes", cell_bytes},
         {">AGE", "age_s", cell_age},
         {">PAIRS", "pairs", cell_integer, .sparse = true},
+        {">THEIR MEMORY", "pair_bytes", cell_bytes, .sparse = true},
         {0},
     };
     list_show(doc, "sessions", columns, screen, 0, "no sessions");

@@ -63,7 +63,7 @@ Test(render_plans, plan_explains_itself)
         "{\"id\":\"3.0\",\"name\":\"east\",\"session\":3,\"channel\":1,\"bytes\":65536,"
         "\"starts\":12,\"state\":\"ready\",\"median_ns\":29000,\"p99_ns\":80000,"
         "\"chains\":[{\"index\":0,\"rail\":\"ofi\",\"wanted_rail\":\"peach2\",\"seat\":\"daemon\","
-        "\"predicted_ns\":30500,"
+        "\"wanted_seat\":\"client\",\"predicted_ns\":30500,"
         "\"steps\":[{\"kind\":\"put\",\"bytes\":65536,\"blocks\":128,\"descriptors\":1,"
         "\"gathered\":true,\"after\":3,\"source\":{"
         "\"region\":5,\"offset\":512,\"layout\":\"128 x 512 B every "
@@ -81,7 +81,7 @@ Test(render_plans, plan_explains_itself)
         "plan 3.0 (east), session 3, channel 1: ready, 64.0 KiB per start, 12 starts\n"
         "measured in the daemon seat: median 29.0 us, p99 80.0 us\n"
         "\n"
-        "chain 0: rail ofi (away from peach2), seat daemon; predicted 30.5 us\n"
+        "chain 0: rail ofi (away from peach2), seat daemon (below client); predicted 30.5 us\n"
         "    0  put 64.0 KiB in 128 blocks, 1 descriptor, gathered and scattered\n"
         "         from region 5 at 512, 128 x 512 B every 4096\n"
         "         to   node 2 region 7 at 0, contiguous\n"
@@ -105,7 +105,8 @@ Test(render_plans, plan_shows_its_pair_and_what_it_moved)
     "\"region\":1,\"offset\":0,\"layout\":\"contiguous\"},\"target\":{\"node\":1,\"region\":2,"    \
     "\"offset\":0,\"layout\":\"contiguous\"},\"pair\":" pair "}"
 #define OPEN(encrypted)                                                                            \
-    "{\"node\":1,\"ended\":false,\"session\":5,\"rail\":\"tcp:lo\",\"encrypted\":" encrypted "}"
+    "{\"node\":1,\"ended\":false,\"session\":5,\"rail\":\"tcp:lo\",\"encrypted\":" encrypted       \
+    ",\"bytes\":900000}"
 #define ENDED "{\"node\":1,\"ended\":true,\"session\":null,\"rail\":null,\"encrypted\":null}"
     expect_render(
         render_plan,
@@ -123,7 +124,7 @@ Test(render_plans, plan_shows_its_pair_and_what_it_moved)
         "         from region 1 at 0, contiguous\n"
         "         to   node 1 region 2 at 0, contiguous\n"
         "         over a connection of the two processes to session 5 of node 1: rail tcp:lo, "
-        "encrypted\n"
+        "encrypted; up to 879 KiB in each\n"
         "    1  put 4.00 KiB in 1 block, 1 descriptor\n"
         "         at most: each start chooses the part that it moves\n"
         "         from region 1 at 0, contiguous\n"
@@ -131,7 +132,7 @@ Test(render_plans, plan_shows_its_pair_and_what_it_moved)
         "         over a connection of the two processes, which has ended\n"
         "    2  notify rank 1, slot 6\n"
         "         over a connection of the two processes to session 5 of node 1: rail tcp:lo, in "
-        "clear\n"
+        "clear; up to 879 KiB in each\n"
         "    no candidates: this chain moves no bytes\n");
 }
 
