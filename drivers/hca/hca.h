@@ -51,8 +51,8 @@ int hca_address(struct driver *driver, void *ret_address);
 int hca_describe_device(const struct driver *driver, void *ret_device);
 
 /* hca_memory.c */
-/* Consumes the domain. */
-int hca_region_make(struct hca_driver *hca, struct hca_domain *domain, bool remote,
+/* Of this part of the memory. Consumes the part's domain. */
+int hca_region_make(struct hca_driver *hca, const struct hca_part *part,
                     const struct driver_memory *memory, struct hca_region **ret_region);
 int hca_region_add(struct driver *driver, const struct driver_memory *memory,
                    struct driver_region **ret_region);

@@ -5,31 +5,44 @@
 
 #include "drivers/hca/hca.h"
 
+/* The device refuses dmabufs, or this exporter's, which its mapping need not have pages for. */
+static struct ibv_mr *register_dmabuf(const struct hca_region *region, int access)
+{
+    struct ibv_mr *mr =
+        ibv_reg_dmabuf_mr(region->domain->pd, region->dmabuf_offset_bytes, region->length_bytes,
+                          (uintptr_t)region->base, region->dmabuf, access);
+    return mr ? mr : ibv_reg_mr(region->domain->pd, region->base, region->length_bytes, access);
+}
+
 static int register_memory(struct hca_region *region)
 {
     const int access = region->remote ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
     if (!region->domain)
         return 0;
-    region->mr = ibv_reg_mr(region->domain->pd, region->base, region->length_bytes, access);
+    region->mr = region->dmabuf >= 0
+                     ? register_dmabuf(region, access)
+                     : ibv_reg_mr(region->domain->pd, region->base, region->length_bytes, access);
     return region->mr ? 0 : errno > 0 ? -errno : -ENOMEM;
 }
 
-int hca_region_make(struct hca_driver *hca, struct hca_domain *domain, bool remote,
+int hca_region_make(struct hca_driver *hca, const struct hca_part *part,
                     const struct driver_memory *memory, struct hca_region **ret_region)
 {
     struct hca_region *region = malloc(sizeof *region);
     if (region)
         *region = (struct hca_region){
-            .domain = domain,
-            .remote = remote,
-            .base = memory->base,
-            .length_bytes = memory->length_bytes,
+            .domain = part->domain,
+            .remote = part->remote,
+            .base = (uint8_t *)memory->base + part->offset_bytes,
+            .length_bytes = part->bytes,
+            .dmabuf = memory->dmabuf ? memory->fd : -1,
+            .dmabuf_offset_bytes = part->offset_bytes,
             .gone = memory->gone,
             .context = memory->context,
         };
     int r = region ? register_memory(region) : -ENOMEM;
     if (r < 0) {
-        hca_domain_give(hca, domain);
+        hca_domain_give(hca, part->domain);
         free(region);
         return r;
     }
@@ -44,8 +57,10 @@ int hca_region_add(struct driver *driver, const struct driver_memory *memory,
                    struct driver_region **ret_region)
 {
     struct hca_driver *hca = hca_of(driver);
+    const struct hca_part all = {
+        .domain = hca_domain_take(hca, hca->domain), .remote = true, .bytes = memory->length_bytes};
     struct hca_region *region;
-    int r = hca_region_make(hca, hca_domain_take(hca, hca->domain), true, memory, &region);
+    int r = hca_region_make(hca, &all, memory, &region);
     if (r == 0)
         *ret_region = (struct driver_region *)region;
     return r;

@@ -72,11 +72,11 @@ static struct hca_region *find(struct hca_region *region, const struct hca_part 
 
 static int make(struct hca_driver *hca, struct hca_region *region, const struct hca_part *wanted)
 {
-    const struct driver_memory memory = {.base = region->base + wanted->offset_bytes,
-                                         .length_bytes = wanted->bytes};
+    const struct driver_memory memory = {
+        .base = region->base, .fd = region->dmabuf, .dmabuf = region->dmabuf >= 0};
     struct hca_region *part;
-    int r =
-        hca_region_make(hca, hca_domain_take(hca, wanted->domain), wanted->remote, &memory, &part);
+    hca_domain_take(hca, wanted->domain);
+    int r = hca_region_make(hca, wanted, &memory, &part);
     if (r < 0)
         return r;
     pthread_mutex_lock(&hca->lock);

@@ -48,6 +48,8 @@ struct hca_region {
     bool remote; /* peers may write there */
     uint8_t *base;
     uint64_t length_bytes;
+    int dmabuf; /* its descriptor, or -1: */
+    uint64_t dmabuf_offset_bytes;
     void (*gone)(void *context); /* struct driver_memory */
     void *context;
     uint64_t number; /* unique in the instance */

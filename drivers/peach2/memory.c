@@ -121,6 +121,8 @@ int peach2_region_add(struct driver *driver, const struct driver_memory *memory,
                       struct driver_region **ret_region)
 {
     struct peach2 *peach2 = peach2_of(driver);
+    if (memory->dmabuf) /* the boards map sealed memfds only */
+        return -EOPNOTSUPP;
     struct region *region = malloc(sizeof(*region));
     if (!region)
         return -ENOMEM;

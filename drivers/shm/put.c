@@ -1,6 +1,7 @@
 /* Puts of the shm driver: copied immediately if short, or in pieces if other puts would have to
  * wait. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,7 +132,7 @@ void shm_put_part(struct driver *driver, struct driver_put *driver_put,
     put->source = put->base_source + (part->source_at_bytes - from);
     put->size_bytes = part->bytes;
     put->slow = put->detour =
-        put->deferred || part->bytes > ((struct shm_driver *)driver)->segment_bytes;
+        put->deferred || put->dmabuf || part->bytes > ((struct shm_driver *)driver)->segment_bytes;
 }
 
 int shm_put_prepare(struct driver *driver, const struct driver_put_args *args,
@@ -161,7 +162,9 @@ int shm_put_prepare(struct driver *driver, const struct driver_put_args *args,
         put->base_target = put->target;
         put->base_source = put->source;
     }
-    put->slow = put->detour = put->size_bytes > ((struct shm_driver *)driver)->segment_bytes;
+    put->dmabuf = blob.dmabuf || (region && region->dmabuf);
+    put->slow = put->detour =
+        put->dmabuf || put->size_bytes > ((struct shm_driver *)driver)->segment_bytes;
     r = args->parts ? choose_parts(put, args) : choose_kind(put, args);
     if (r < 0) {
         free(put);
@@ -207,6 +210,16 @@ void shm_copy(const struct shm_put *put, uint64_t position, uint64_t length)
     }
 }
 
+/* Its own stores and loads do not pass those to write-combined memory. */
+static void copy(const struct shm_put *put, uint64_t position, uint64_t length)
+{
+    if (put->dmabuf)
+        atomic_thread_fence(memory_order_seq_cst);
+    shm_copy(put, position, length);
+    if (put->dmabuf)
+        atomic_thread_fence(memory_order_seq_cst);
+}
+
 static inline void notify(struct shm_driver *shm, const struct shm_put *put)
 {
     if (put->notify)
@@ -241,7 +254,7 @@ static int copy_at_once(struct shm_driver *shm, struct shm_put *put)
         if (r < 0)
             return r;
     } else {
-        shm_copy(put, put->from_bytes, put->size_bytes);
+        copy(put, put->from_bytes, put->size_bytes);
     }
     notify(shm, put);
     return 1;
@@ -308,7 +321,7 @@ static int copy_piece(struct shm_driver *shm, struct shm_put *put)
         if (r < 0)
             return r;
     } else {
-        shm_copy(put, put->position_bytes, piece);
+        copy(put, put->position_bytes, piece);
     }
     put->position_bytes += piece;
     return piece == left;

@@ -63,6 +63,7 @@ static int shm_region_add(struct driver *driver, const struct driver_memory *mem
         return -ENOMEM;
     *region = (struct shm_region){.base = memory->base,
                                   .length_bytes = memory->length_bytes,
+                                  .dmabuf = memory->dmabuf,
                                   .gone = memory->gone,
                                   .context = memory->context};
     *ret_region = (struct driver_region *)region;
@@ -117,6 +118,7 @@ static int shm_landing_new(struct driver *driver, const struct driver_landing_ar
             return -ERANGE;
         blob.address = (uint64_t)(uintptr_t)(region->base + args->offset_bytes);
         blob.size_bytes = args->layout->size_bytes;
+        blob.dmabuf = region->dmabuf;
     }
     memcpy(ret_blob, &blob, sizeof(blob));
     *ret_blob_bytes = sizeof(blob);

@@ -21,6 +21,7 @@ struct shm_region {
     void *context;
     uint8_t *base;
     uint64_t length_bytes;
+    bool dmabuf;
 };
 
 struct shm_peer {
@@ -52,7 +53,7 @@ struct shm_blob {
     uint64_t size_bytes; /* of the layout */
     uint64_t token;
     uint32_t notify;
-    uint32_t reserved;
+    uint32_t dmabuf; /* the target's memory is of one */
 };
 static_assert(sizeof(struct shm_blob) <= LANDING_MAX_BYTES, "fits into a blob");
 
@@ -90,9 +91,11 @@ struct shm_share {
 struct shm_put {
     enum shm_kind kind;
     bool notify;
-    bool stream;                  /* with streaming stores, which bypass the caches */
-    bool detour;                  /* takes the slow path: `slow`, or shared */
-    bool slow;                    /* too long, deferred or attached */
+    bool stream; /* with streaming stores, which bypass the caches */
+    bool detour; /* takes the slow path: `slow`, or shared */
+    bool slow;   /* too long, deferred or attached, or dmabuf: */
+    bool dmabuf; /* source or target may be write-combined: loads and stores there are only ordered
+                    by fences */
     bool deferred;                /* copied by progress() only */
     struct copy_program *program; /* SHM_PROGRAM, or offered to the receiver */
     combine_kernel *combine;      /* SHM_COMBINE */
