@@ -56,15 +56,15 @@ static void expect_owed(struct tca *session)
             atomic_load_explicit(&session->segment->events, memory_order_relaxed) - 1;
 }
 
-static int request_until(struct tca *session, const Tca__Message *request,
+static int request_until(struct tca *session, const Tca__Message *request, int fd,
                          Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply)
 {
     struct control *control = &session->control;
     standby_enter(session->standby); /* this thread reads the socket now */
-    int r = control_request(control, request, expected, end_ns, ret_reply);
+    int r = control_request_fd(control, request, fd, expected, end_ns, ret_reply);
     /* a plan that is being released still has its place, its memory and the sources of its puts */
     if ((r == -EDQUOT || r == -EBUSY) && control->posted > 0 && control_settle(control, 0, end_ns))
-        r = control_request(control, request, expected, end_ns, ret_reply);
+        r = control_request_fd(control, request, fd, expected, end_ns, ret_reply);
     expect_owed(session);
     standby_leave(session->standby);
     return r;
@@ -73,7 +73,13 @@ static int request_until(struct tca *session, const Tca__Message *request,
 int session_request(struct tca *session, const Tca__Message *request,
                     Tca__Message__BodyCase expected, struct reply *ret_reply)
 {
-    return request_until(session, request, expected, clock_end(session->settings.timeout_ns),
+    return session_request_fd(session, request, -1, expected, ret_reply);
+}
+
+int session_request_fd(struct tca *session, const Tca__Message *request, int fd,
+                       Tca__Message__BodyCase expected, struct reply *ret_reply)
+{
+    return request_until(session, request, fd, expected, clock_end(session->settings.timeout_ns),
                          ret_reply);
 }
 
@@ -82,7 +88,7 @@ int session_request_timed(struct tca *session, const Tca__Message *request,
                           struct reply *ret_reply)
 {
     uint64_t end_ns = clock_end(timeout_ns);
-    return request_until(session, request, expected,
+    return request_until(session, request, -1, expected,
                          end_ns == END_NEVER ? end_ns : end_ns + GRACE_NS, ret_reply);
 }
 

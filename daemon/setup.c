@@ -126,6 +126,7 @@ static const struct session_hooks session_hooks = {
     .region_gone = plans_region_gone,
     .source_gone = plans_source_gone,
     .rails = rails_describe,
+    .rail_name = rail_name,
 };
 
 /* ---- creation ---- */

@@ -122,11 +122,12 @@ int frame_send_memfd(int socket_fd, uint32_t tag, int memfd, size_t bytes, const
 
 enum { RIGHTS_MAX = 253 }; /* descriptors that the kernel lets one message carry (SCM_MAX_FD) */
 
-/* Closes a descriptor received from outside. SO_LINGER of zero keeps close() from blocking on a
- * socket that the sender has set to linger. */
-static void close_foreign(int fd)
+/* SO_LINGER of zero keeps close() from blocking on a socket that the sender has set to linger. */
+void frame_close_foreign(int fd)
 {
     const struct linger at_once = {0};
+    if (fd < 0)
+        return;
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once,
                sizeof at_once); /* fails harmlessly on non-sockets */
     close(fd);
@@ -135,8 +136,15 @@ static void close_foreign(int fd)
 void frame_close_fds(struct frame *frame, size_t keep)
 {
     for (; frame->fd_count > keep; frame->fd_count--)
-        if (frame->fds[frame->fd_count - 1] >= 0)
-            close_foreign(frame->fds[frame->fd_count - 1]);
+        frame_close_foreign(frame->fds[frame->fd_count - 1]);
+}
+
+int frame_take_fd(struct frame *frame)
+{
+    int fd = frame->fd_count > 0 ? frame->fds[0] : -1;
+    if (frame->fd_count > 0)
+        frame->fds[0] = -1;
+    return fd;
 }
 
 struct frame *frame_free(struct frame *frame)
@@ -171,7 +179,7 @@ static ssize_t drop_message(int socket_fd)
         for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= cmsg->cmsg_len; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof fd, sizeof fd);
-            close_foreign(fd);
+            frame_close_foreign(fd);
         }
     }
     return n;
@@ -211,7 +219,7 @@ static int take_fds(struct frame *frame, struct msghdr *message)
             if (frame->fd_count < FRAME_FDS_MAX) {
                 frame->fds[frame->fd_count++] = fd;
             } else {
-                close_foreign(fd);
+                frame_close_foreign(fd);
                 r = -EPROTO;
             }
         }
@@ -270,7 +278,7 @@ int frame_load(struct frame *frame)
     if (r < 0)
         return r;
     frame->payload = frame->loaded;
-    close_foreign(frame->fds[0]);
+    frame_close_foreign(frame->fds[0]);
     frame->fd_count--;
     memmove(frame->fds, frame->fds + 1, frame->fd_count * sizeof(int));
     return 0;

@@ -97,6 +97,12 @@ void frame_discard(int socket_fd);
 /* Closes all but the first `keep` descriptors. */
 void frame_close_fds(struct frame *frame, size_t keep);
 
+/* Takes the first descriptor out of the frame. -1: it has none. */
+int frame_take_fd(struct frame *frame);
+
+/* Closes a descriptor that was received from outside. Negative: no effect. */
+void frame_close_foreign(int fd);
+
 /* Frees a frame and closes the descriptors that were not taken. NULL is a no-op. Returns NULL. */
 struct frame *frame_free(struct frame *frame);
 

@@ -35,7 +35,11 @@ enum {
     RAIL_NAME_MAX_BYTES = 32, /* names of rails and planes, with NUL */
 };
 
-enum { REGION_ATTACHED = 1 << 0 }; /* region flag: memory that the process allocated itself */
+/* Region flags. */
+enum {
+    REGION_ATTACHED = 1 << 0, /* memory that the process allocated itself */
+    REGION_DMABUF = 1 << 1,   /* memory of a dmabuf, whose descriptor comes with the request */
+};
 
 /* How the process must allocate the pages of daemon-allocated memory. */
 enum region_pages {

@@ -223,11 +223,11 @@ int control_drain(struct control *control)
     return r == -EAGAIN ? 0 : r;
 }
 
-static int send_request(struct control *control, uint32_t tag, const Tca__Message *request,
+static int send_request(struct control *control, uint32_t tag, const Tca__Message *request, int fd,
                         uint64_t end_ns)
 {
     int r;
-    while ((r = frame_send_message(control->fd, tag, &request->base, NULL, 0)) == -EAGAIN ||
+    while ((r = frame_send_message(control->fd, tag, &request->base, &fd, fd >= 0)) == -EAGAIN ||
            r == -EINTR)
         if (!clock_poll(control->fd, POLLOUT, end_ns))
             break;
@@ -283,6 +283,12 @@ static uint32_t next_tag(struct control *control)
 int control_request(struct control *control, const Tca__Message *request,
                     Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply)
 {
+    return control_request_fd(control, request, -1, expected, end_ns, ret_reply);
+}
+
+int control_request_fd(struct control *control, const Tca__Message *request, int fd,
+                       Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply)
+{
     struct reply reply;
     if (getpid() != control->pid)
         return error_set(
@@ -292,7 +298,7 @@ int control_request(struct control *control, const Tca__Message *request,
     if (control->lost)
         return set_lost_error(control);
     uint32_t tag = next_tag(control);
-    int r = send_request(control, tag, request, end_ns);
+    int r = send_request(control, tag, request, fd, end_ns);
     if (r == 0)
         r = receive_reply(control, tag, request, end_ns, &reply);
     if (r < 0)
@@ -311,7 +317,7 @@ int control_request(struct control *control, const Tca__Message *request,
 void control_send(struct control *control, const Tca__Message *message)
 {
     if (!control->lost)
-        send_request(control, next_tag(control), message, 0);
+        send_request(control, next_tag(control), message, -1, 0);
 }
 
 bool control_tell(const struct control *control, const Tca__Message *message)
@@ -335,6 +341,6 @@ bool control_settle(struct control *control, uint32_t most, uint64_t end_ns)
 void control_post(struct control *control, const Tca__Message *message, uint64_t end_ns)
 {
     if (getpid() == control->pid && control_settle(control, POSTED_MAX - 1, end_ns) &&
-        send_request(control, next_tag(control) | TAG_POSTED, message, end_ns) == 0)
+        send_request(control, next_tag(control) | TAG_POSTED, message, -1, end_ns) == 0)
         control->posted++;
 }

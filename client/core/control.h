@@ -73,6 +73,9 @@ void reply_free(struct reply *reply);
  * Failure returns its status and sets its text. ret_reply may be NULL. */
 int control_request(struct control *control, const Tca__Message *request,
                     Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply);
+/* The same with a descriptor, which must be open; -1: none. */
+int control_request_fd(struct control *control, const Tca__Message *request, int fd,
+                       Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply);
 
 /* request.c: -ETIMEDOUT, with a text that says what was asked for. */
 int control_overdue(const struct control *control, const Tca__Message *request)

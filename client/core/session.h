@@ -94,6 +94,10 @@ uint64_t session_wire_timeout(int64_t timeout_ns);
 int session_request(struct tca *session, const Tca__Message *request,
                     Tca__Message__BodyCase expected, struct reply *ret_reply);
 
+/* The same with a descriptor, which must be open; -1: none. */
+int session_request_fd(struct tca *session, const Tca__Message *request, int fd,
+                       Tca__Message__BodyCase expected, struct reply *ret_reply);
+
 /* Sends a request that contains its time-out. The daemon replies by then, with a more precise error
  * than this library could give; this library therefore waits a little longer. */
 int session_request_timed(struct tca *session, const Tca__Message *request,

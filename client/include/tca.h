@@ -204,7 +204,36 @@ TCA_API int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_reg
 TCA_API int tca_region_attach(struct tca *session, void *address, uint64_t bytes,
                               struct tca_region **ret_region);
 
-/* Frees the region; attached memory remains the caller's. Its handles become stale everywhere.
+/* Makes a region of a part of a dmabuf: memory of a GPU or another device whose driver exports it, or
+ * of udmabuf and dma-heaps. The caller may close the descriptor afterwards; the region keeps the
+ * memory. It is used like memory of tca_region_alloc(), in every seat and over every rail that takes
+ * it. The rail hca registers the dmabuf itself: adapter and device then exchange data directly. With
+ * ROCm:
+ *
+ *     hsa_amd_portable_export_dmabuf(address, bytes, &fd, &offset);
+ *     tca_region_import(session, fd, offset, bytes, &region);
+ *
+ * Offset and length are in bytes; the whole pages that contain the part must lie within the dmabuf.
+ * All of the dmabuf up to their end is mapped, and counts against the user's quota.
+ *
+ * The exporter must let processes map the dmabuf for reading and writing (-EOPNOTSUPP otherwise),
+ * because short and scattered data, puts within the node and most rails need processors to copy.
+ * NVIDIA's driver does not (cuMemGetHandleForAddressRange() of CUDA).
+ *
+ * The mapping is accessed without DMA_BUF_IOCTL_SYNC: the exporter must keep processors and device
+ * coherent, as PCI Express does on x86-64 and on Arm servers. Otherwise the program itself makes
+ * that call before a start (of a source) and after a notification (of a target). Fences are not
+ * awaited: what the device has to do with the data must be complete before the start. A program
+ * that loads from a mapping which its driver has made write-combined does so after a fence
+ * (atomic_thread_fence()).
+ *
+ * A rail whose device cannot register the memory carries no puts from or into it: the log of tcad
+ * and `tcactl plan explain` show why. -EINVAL: not a dmabuf, or the part is outside it. -EDQUOT,
+ * -ENOSPC, -ENOMEM. */
+TCA_API int tca_region_import(struct tca *session, int dmabuf, uint64_t offset_bytes,
+                              uint64_t bytes, struct tca_region **ret_region);
+
+/* Frees the region; attached memory remains the caller's, an imported dmabuf its exporter's. Its handles become stale everywhere.
  * -EBUSY while a plan of this session uses it. NULL is a no-op (0).
  *
  * The owner may free a target as soon as it has received the notification of the last put that it

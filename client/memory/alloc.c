@@ -86,9 +86,8 @@ static struct tca_region *region_find(struct tca *session, const void *address)
     if (page)
         return page->chunk->owner;
     struct tca_region *region = session->regions;
-    while (region &&
-           ((const uint8_t *)address < region->mapped.base ||
-            (uint64_t)((const uint8_t *)address - region->mapped.base) >= region->mapped.bytes))
+    while (region && ((const uint8_t *)address < region_base(region) ||
+                      (uint64_t)((const uint8_t *)address - region_base(region)) >= region->bytes))
         region = region->next;
     return region;
 }
@@ -103,7 +102,7 @@ int tca_region_of(struct tca *session, const void *address, struct tca_region **
                          "tca_alloc()",
                          address);
     *ret_region = region;
-    *ret_offset_bytes = (uint64_t)((const uint8_t *)address - region->mapped.base);
+    *ret_offset_bytes = (uint64_t)((const uint8_t *)address - region_base(region));
     return 0;
 }
 

@@ -121,7 +121,9 @@ int mapping_adopt(struct tca *session, const Tca__PlanCommitted *committed, stru
 
 static int map_region(struct tca *session, struct mapped_region *region)
 {
-    struct driver_memory memory = {.length_bytes = region->bytes, .fd = region->fd};
+    struct driver_memory memory = {.length_bytes = region->bytes,
+                                   .fd = region->fd,
+                                   .dmabuf = region->fd >= 0 && segment_is_dmabuf(region->fd)};
     int r = 0;
     if (region->attached) /* the address in its owner, not dereferenced here */
         memory.base = (void *)(uintptr_t)region->address;
@@ -137,6 +139,7 @@ static int map_region(struct tca *session, struct mapped_region *region)
         return error_static(r, "out of memory for a peer's region");
     }
     region->base = memory.base;
+    region->dmabuf = memory.dmabuf;
     if (region->fd >= 0)
         close(region->fd);
     region->fd = -1;

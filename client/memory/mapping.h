@@ -19,7 +19,9 @@ struct mapped_region {
     uint64_t bytes;
     uint64_t address; /* in its owner */
     uint8_t *base;    /* in this process; NULL: not mapped yet */
-    int fd;           /* until it is mapped, then -1 */
+    int fd;           /* until it is mapped, then -1; own: of its dmabuf, for the drivers of
+                         connections, or -1 */
+    bool dmabuf;
     bool own;         /* part of a struct tca_region */
     bool attached;    /* existing memory of its process: never mapped or unmapped; a peer's cannot
                          be accessed at `base` */

@@ -1,9 +1,11 @@
 #include "client/memory/region.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "client/core/error.h"
 #include "client/core/memory.h"
@@ -20,6 +22,8 @@ static void unmap(struct tca_region *region)
         session->shm->ops->region_remove(session->shm, region->mapped.driver_region);
     if (region->mapped.base && !region->mapped.attached)
         munmap(region->mapped.base, region->mapped.bytes);
+    if (region->mapped.dmabuf)
+        close(region->mapped.fd);
     gate_give(region->gate);
     explicit_bzero(region->secret, sizeof(region->secret));
     free(region);
@@ -52,12 +56,15 @@ static int free_at_daemon(struct tca *session, uint64_t id)
     return session_request(session, &request, TCA__MESSAGE__BODY_DONE, NULL);
 }
 
-static int request_alloc(struct tca *session, uint64_t bytes, struct reply *ret_reply)
+/* dmabuf: -1, or the region consists of its first bytes. */
+static int request_alloc(struct tca *session, uint64_t bytes, int dmabuf, struct reply *ret_reply)
 {
     Tca__RegionAlloc body = TCA__REGION_ALLOC__INIT;
     const Tca__Message request = REQUEST(REGION_ALLOC, region_alloc, &body);
     body.bytes = bytes;
-    return session_request(session, &request, TCA__MESSAGE__BODY_REGION_GRANTED, ret_reply);
+    body.flags = dmabuf >= 0 ? REGION_DMABUF : 0;
+    return session_request_fd(session, &request, dmabuf, TCA__MESSAGE__BODY_REGION_GRANTED,
+                              ret_reply);
 }
 
 static int take_handle(struct tca_region *region, const Tca__RegionGranted *granted)
@@ -88,42 +95,84 @@ static int map(struct tca_region *region, uint64_t asked_bytes, const struct rep
                                             .base = memory.base,
                                             .fd = -1,
                                             .own = true};
-    r = region_memory_make(memory.fd, memory.base, granted->bytes, granted->pages, "region");
+    region->bytes = granted->bytes;
+    memory.dmabuf = segment_is_dmabuf(memory.fd);
+    if (memory.dmabuf) {
+        region->mapped.dmabuf = true;
+        region->mapped.fd = frame_take_fd(reply->frame);
+    } else {
+        r = region_memory_make(memory.fd, memory.base, granted->bytes, granted->pages, "region");
+    }
     if (r < 0)
         return r;
     r = session->shm->ops->region_add(session->shm, &memory, &region->mapped.driver_region);
     return r < 0 ? error_static(r, "out of memory") : 0;
 }
 
-int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_region **ret_region)
+static int map_or_free(struct tca_region *region, uint64_t asked_bytes, const struct reply *reply)
+{
+    char text[512];
+    int r = map(region, asked_bytes, reply);
+    if (r == 0)
+        return 0;
+    strncpy(text, tca_error_text(), sizeof(text) - 1);
+    text[sizeof(text) - 1] = 0;
+    free_at_daemon(region->session, reply->message->region_granted->region);
+    return error_set(r, "%s", text);
+}
+
+/* A region whose memory the daemon maps: of a dmabuf, or -1: of a memfd. */
+static int make(struct tca *session, uint64_t bytes, int dmabuf, struct tca_region **ret_region)
 {
     struct reply reply;
-    if (bytes == 0)
-        return error_static(-EINVAL, "cannot allocate a region of 0 bytes: the minimum is 1");
     struct tca_region *region = calloc(1, sizeof(*region));
     if (!region)
         return error_static(-ENOMEM, "out of memory");
     region->session = session;
-    int r = request_alloc(session, bytes, &reply);
+    int r = request_alloc(session, bytes, dmabuf, &reply);
     if (r < 0) {
         free(region);
         return r;
     }
-    r = map(region, bytes, &reply);
-    if (r < 0) {
-        char text[512];
-        strncpy(text, tca_error_text(), sizeof(text) - 1);
-        text[sizeof(text) - 1] = 0;
-        free_at_daemon(session, reply.message->region_granted->region);
-        reply_free(&reply);
-        unmap(region);
-        return error_set(r, "%s", text);
-    }
+    r = map_or_free(region, bytes, &reply);
     reply_free(&reply);
+    if (r < 0) {
+        unmap(region);
+        return r;
+    }
     mapping_insert(session, &region->mapped);
     region->next = session->regions;
     session->regions = region;
     *ret_region = region;
+    return 0;
+}
+
+int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_region **ret_region)
+{
+    if (bytes == 0)
+        return error_static(-EINVAL, "cannot allocate a region of 0 bytes: the minimum is 1");
+    return make(session, bytes, -1, ret_region);
+}
+
+/* Mapped from the dmabuf's first byte on: exporters that use Linux's helpers for shared memory ignore
+ * the offset of a mapping (drm_gem_shmem_fault()). */
+int tca_region_import(struct tca *session, int dmabuf, uint64_t offset_bytes, uint64_t bytes,
+                      struct tca_region **ret_region)
+{
+    uint64_t end_bytes;
+    if (bytes == 0 || __builtin_add_overflow(offset_bytes, bytes, &end_bytes))
+        return error_set(-EINVAL,
+                         "cannot import %llu bytes from offset %llu of a dmabuf: the minimum is 1, "
+                         "and they must lie within it",
+                         (unsigned long long)bytes, (unsigned long long)offset_bytes);
+    if (dmabuf < 0 || fcntl(dmabuf, F_GETFD) < 0)
+        return error_set(-EINVAL, "descriptor %d is not open: pass that of a dmabuf", dmabuf);
+    int r = make(session, end_bytes, dmabuf, ret_region);
+    if (r < 0)
+        return r;
+    (*ret_region)->lead_bytes = offset_bytes;
+    (*ret_region)->bytes = bytes;
+    (*ret_region)->handle.offset_bytes = offset_bytes;
     return 0;
 }
 
@@ -151,6 +200,7 @@ static int request_attach(struct tca_region *region, void *address, uint64_t byt
                                             .fd = -1,
                                             .own = true,
                                             .attached = true};
+    region->bytes = bytes;
     reply_free(&reply);
     open_gate(region);
     if (r == 0)
@@ -225,12 +275,12 @@ int region_free(struct tca_region *region)
 
 void *tca_region_address(const struct tca_region *region)
 {
-    return region->mapped.base;
+    return region_base(region);
 }
 
 uint64_t tca_region_bytes(const struct tca_region *region)
 {
-    return region->mapped.bytes;
+    return region->bytes;
 }
 
 bool region_is_attached(const struct tca_region *region)
@@ -242,7 +292,7 @@ int tca_region_handle(const struct tca_region *region, uint64_t offset_bytes, ui
                       struct tca_handle *ret_handle)
 {
     struct handle handle = region->handle;
-    uint64_t bytes = region->mapped.bytes;
+    uint64_t bytes = region->bytes;
     if (offset_bytes > bytes)
         return error_set(-EINVAL, "offset %llu is outside the region's %llu bytes",
                          (unsigned long long)offset_bytes, (unsigned long long)bytes);

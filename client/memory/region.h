@@ -8,12 +8,19 @@
 struct tca_region {
     struct tca *session;
     struct mapped_region mapped;
+    uint64_t lead_bytes;        /* of a dmabuf: before what the program asked for */
+    uint64_t bytes;             /* which is so long */
     struct handle handle;       /* of the whole region */
     uint64_t secret[2];         /* signs handles of parts */
     struct attached_gate *gate; /* attached */
     bool heap;                  /* a chunk of tca_alloc() */
     struct tca_region *next;
 };
+
+static inline uint8_t *region_base(const struct tca_region *region)
+{
+    return region->mapped.base + region->lead_bytes;
+}
 
 /* As tca_region_free(), also for regions of tca_alloc(). */
 int region_free(struct tca_region *region);

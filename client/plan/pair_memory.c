@@ -9,8 +9,10 @@
 int pair_region(const struct pair_driver *via, struct mapped_region *region,
                 struct driver_region **ret_region)
 {
-    const struct driver_memory memory = {
-        .base = region->base, .length_bytes = region->bytes, .fd = -1};
+    const struct driver_memory memory = {.base = region->base,
+                                         .length_bytes = region->bytes,
+                                         .fd = region->fd,
+                                         .dmabuf = region->dmabuf};
     struct seat_region *known = region->seat_regions;
     while (known && known->via != via)
         known = known->next;

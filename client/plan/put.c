@@ -162,24 +162,25 @@ int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
         return (int)length_bytes;
     if ((r = take_layouts(put, &source, &target)) < 0)
         return r;
-    if ((r = check_fits(source->program, put->source_offset_bytes, put->source->mapped.bytes,
-                        "source")) < 0 ||
+    if ((r = check_fits(source->program, put->source_offset_bytes, put->source->bytes, "source")) <
+            0 ||
         (r = check_fits(target->program, put->target_offset_bytes, (uint64_t)length_bytes,
                         "target")) < 0) {
         tca_layout_free(source);
         tca_layout_free(target);
         return r;
     }
-    *step = (struct step){.kind = STEP_PUT,
-                          .put = {.source = put->source,
-                                  .source_offset_bytes = put->source_offset_bytes,
-                                  .source_layout = source,
-                                  .target_offset_bytes = put->target_offset_bytes,
-                                  .target_layout = target,
-                                  .combine = (enum element_operator)put->combine,
-                                  .type = (enum element_type)put->type,
-                                  .ordered = put->ordered,
-                                  .parts = put->parts != 0}};
+    *step = (struct step){
+        .kind = STEP_PUT,
+        .put = {.source = put->source,
+                .source_offset_bytes = put->source->lead_bytes + put->source_offset_bytes,
+                .source_layout = source,
+                .target_offset_bytes = put->target_offset_bytes,
+                .target_layout = target,
+                .combine = (enum element_operator)put->combine,
+                .type = (enum element_type)put->type,
+                .ordered = put->ordered,
+                .parts = put->parts != 0}};
     memcpy(step->put.handle, put->target.bytes, sizeof(step->put.handle));
     put->source->mapped.uses++;
     plan_add_step(plan);

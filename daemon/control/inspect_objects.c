@@ -281,7 +281,7 @@ json_t *inspect_stats(struct tcad *tcad)
         "missing.",
         (double)peers_refused_resumes(tcad->peers));
     one(families, "tcad_regions_cut_off", "counter", "",
-        "Mappings of regions that were dropped because a client removed their pages.",
+        "Mappings of regions that were dropped because a client or a device removed their pages.",
         (double)guard_replaced());
     one(families, "tcad_engine_starts", "counter", "", "Starts taken by the engine.",
         (double)stats.starts);

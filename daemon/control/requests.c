@@ -41,9 +41,11 @@ static void hello(struct client *client, uint32_t tag, const Tca__Hello *hello)
     client->session = session_new(client->tcad, client, tag, hello);
 }
 
-static void serve(struct client *client, uint32_t tag, const Tca__Message *message)
+static void serve(struct client *client, struct client_request *request)
 {
     struct session *session = client->session;
+    const Tca__Message *message = request->message;
+    const uint32_t tag = request->tag;
 
     if (message->body_case == TCA__MESSAGE__BODY_HELLO) {
         hello(client, tag, message->hello);
@@ -77,7 +79,7 @@ static void serve(struct client *client, uint32_t tag, const Tca__Message *messa
         session_close_request(session, tag);
         break;
     case TCA__MESSAGE__BODY_REGION_ALLOC:
-        region_alloc(session, tag, message->region_alloc);
+        region_alloc(session, tag, message->region_alloc, &request->fd);
         break;
     case TCA__MESSAGE__BODY_REGION_FREE:
         region_free_request(session, tag, message->region_free);
@@ -119,6 +121,6 @@ void request_serve(struct client *client, struct client_request *request)
         plan_commit(client->session, request);
         return;
     }
-    serve(client, request->tag, request->message);
+    serve(client, request);
     client_request_free(request);
 }

@@ -279,8 +279,10 @@ static void begin(struct tcad *tcad, struct binding *binding, const struct bindi
     binding->slot = args->slot;
     binding->charge = args->charge;
     binding->making = true;
+    const unsigned refused = args->region ? args->region->refused : 0;
+    binding->error = refused ? -EOPNOTSUPP : 0; /* if no other rail is left */
     for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
-        if ((args->rails & (1u << rail)) && engine_driver(tcad->engine, rail) &&
+        if ((args->rails & ~refused & (1u << rail)) && engine_driver(tcad->engine, rail) &&
             !engine_driver_error(tcad->engine, rail))
             binding->rails |= 1u << rail;
     aim(binding, args);

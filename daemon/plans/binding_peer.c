@@ -227,6 +227,13 @@ static int check_pair(const struct request *request, const Tca__PeerBind *bind,
                  "(TCA_SEAT_DAEMON)");
         return -EOPNOTSUPP;
     }
+    if (args->region && args->region->refused & 1u << request->pair_rail) {
+        snprintf(text, text_bytes,
+                 "the device of the rail %s cannot register the target's memory (dmabuf): only "
+                 "tcad can put there (TCA_SEAT_DAEMON)",
+                 rail_name(request->tcad, request->pair_rail));
+        return -EOPNOTSUPP;
+    }
     if (!to || (args->notify && args->notify != to)) {
         snprintf(text, text_bytes,
                  "data for one process and its notification for another: only tcad can put that "

@@ -64,6 +64,8 @@ enum way plan_copy_mode(const struct plan *plan, const struct plan_unit *unit)
         return WAY_PUSH;
     if (must_share(plan, unit))
         return WAY_RING;
+    if (unit->region->dmabuf || unit->source->dmabuf) /* only the sender minds its ordering */
+        return WAY_PUSH;
     if (plan->chains[unit->chain].unshared || unit->owner == plan->session->id ||
         unit->region->attached)
         return WAY_PUSH;

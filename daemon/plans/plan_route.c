@@ -102,6 +102,8 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
                    "which copies only if it is of the same group, and only it is notified";
         if (route.seat == SEAT_DAEMON && unit->rails && !(unit->rails & (1u << rail)))
             return "the target's node does not have it";
+        if (route.seat == SEAT_DAEMON && unit->source && unit->source->refused & 1u << rail)
+            return "its device cannot register the source's memory (dmabuf)";
         if (!whole && unit->lost & ~unit->back & (1u << rail))
             return "was lost, and has not been back for long enough (rails.return_after)";
     }

@@ -89,6 +89,8 @@ static const char *why_not(const struct plan *plan, const struct plan_unit *unit
         return "another rail was requested";
     if (!(unit->rails & 1u << rail))
         return "the target's node does not have it";
+    if (unit->source->refused & 1u << rail)
+        return "its device cannot register the source's memory (dmabuf)";
     if (unit->lost & ~unit->back & 1u << rail)
         return "was lost, and has not been back for long enough (rails.return_after)";
     if (engine_driver_error(tcad->engine, rail))

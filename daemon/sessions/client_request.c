@@ -42,6 +42,7 @@ static void destroy(void *context)
     if (request->message)
         free_message(request->message);
     frame_free(request->frame);
+    frame_close_foreign(request->fd);
     free(request);
 }
 
@@ -98,8 +99,10 @@ int client_request_new(struct client *client, struct frame *frame,
                                        .client = client,
                                        .frame = frame,
                                        .tag = frame->header.tag,
+                                       .fd = -1,
                                        .ready = ready};
     if (frame->payload) {
+        request->fd = frame_take_fd(frame);
         unpack(request);
         request->memory_bytes = 0;
         hand_over(request);

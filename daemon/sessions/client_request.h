@@ -22,6 +22,7 @@ struct client_request {
         *client;         /* until ready(); NULL: it was dropped while the worker had the request */
     struct frame *frame; /* until it is unpacked */
     uint32_t tag;
+    int fd;      /* the first descriptor that came with a short message, or -1 */
     int error;   /* -EBADMSG: the frame contains no valid message; otherwise of frame_load() */
     bool failed; /* the client has got an error reply: its user's limit forbids the message */
     Tca__Message *message;

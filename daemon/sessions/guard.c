@@ -38,7 +38,8 @@ static const char *parse_number(const char *at, uintptr_t *ret_value)
     return at;
 }
 
-/* Whether a NUL-terminated line describes a region's mapping that contains the address. */
+/* Whether a NUL-terminated line describes a region's mapping that contains the address. All dmabufs
+ * that tcad maps are regions. */
 static bool is_region(const char *line, uintptr_t address, struct range *ret_range)
 {
     struct range range;
@@ -46,7 +47,8 @@ static bool is_region(const char *line, uintptr_t address, struct range *ret_ran
     if (*line != '-')
         return false;
     line = parse_number(line + 1, &range.end);
-    if (address < range.begin || address >= range.end || !strstr(line, "/memfd:" REGION_MEMFD))
+    if (address < range.begin || address >= range.end ||
+        (!strstr(line, "/memfd:" REGION_MEMFD) && !strstr(line, "/dmabuf:")))
         return false;
     *ret_range = range;
     return true;
@@ -77,8 +79,8 @@ static bool find(uintptr_t address, struct range *ret_range)
 static void count(void)
 {
     static const char text[] =
-        "a client has removed memory of its region that tcad was using: the region has been "
-        "cut off (metric tcad_regions_cut_off)\n";
+        "a client or a device has removed memory of a region that tcad was using: the region has "
+        "been cut off (metric tcad_regions_cut_off)\n";
     const uint64_t so_far = atomic_fetch_add_explicit(&replaced, 1, memory_order_relaxed);
     if ((so_far & (so_far + 1)) == 0 && write(STDERR_FILENO, text, sizeof text - 1) < 0)
         return; /* the message is lost */

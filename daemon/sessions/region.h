@@ -2,7 +2,8 @@
  * Regions: memory of sessions that others can put into. The daemon creates the memfd, seals its
  * size, maps it (for the engine and for registration with drivers) and sends the descriptor to the
  * processes that may use it. The process that requested the region allocates its pages as soon as
- * it has the descriptor, so that they count against its memory limit and not the daemon's.
+ * it has the descriptor, so that they count against its memory limit and not the daemon's. A dmabuf
+ * from a process takes the place of the memfd (region_import.c).
  *
  * A region exists as long as its session, plans and bindings refer to it. Freeing it makes its
  * handles stale at once and ends everything that puts into it; its memory is released with the last
@@ -37,7 +38,9 @@ struct region {
     uid_t uid;
     uint64_t secret[2]; /* proto/handle.h */
     uint64_t bytes;
-    uint64_t memory_bytes; /* daemon-allocated: counts against the quota */
+    uint64_t memory_bytes; /* mapped: counts against the quota */
+    bool dmabuf;           /* imported: fd is of a dmabuf */
+    unsigned refused;      /* of a dmabuf: rails whose devices cannot register it; bit per rail */
     bool attached; /* memory of its process; fd and base are of its bounce memory, if any (bounce.h)
                     */
     bool bounce_told;      /* the process has the descriptor of the staging memory */
@@ -82,8 +85,8 @@ bool region_may_have_soon(const struct session *session, uint64_t bytes);
 void region_charge(struct region *region, uint64_t bytes);
 void region_uncharge(struct region *region); /* it is freed */
 
-/* Requests of a session. */
-void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc);
+/* Requests of a session. *fd: the descriptor that came with it, or -1; taken if it is needed. */
+void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc, int *fd);
 /* region_wait.c: defers an allocation, at most one per session, until freed memory is no longer in
  * use. Returns whether it was deferred; region_alloc_again() is then called when there is enough
  * memory, or after a time-out. */
@@ -96,6 +99,8 @@ void region_reach(struct session *session, uint32_t tag, const Tca__RegionReach 
 
 /* Any thread: creates and maps the memfd of `memory_bytes` bytes. 0 or a negative errno. */
 int region_memory_new(struct region *region);
+/* Any thread: maps `memory_bytes` bytes of its descriptor. 0 or a negative errno. */
+int region_memory_map(struct region *region);
 
 /* Frees the region for its session: makes it stale and drops the session's reference. */
 void region_end(struct region *region);
@@ -130,3 +135,14 @@ int region_new(struct session *session, uint64_t bytes, struct region **ret_regi
 int region_place(struct region *region);
 /* Adds it to the table: its handles are valid from now on. */
 void region_add(struct session *session, struct region *region);
+
+/* ---- region_request.c, for region_import.c ---- */
+
+/* Checks the session's and the user's limits for a region of so much memory, and charges its bookkeeping.
+ * False: the request was answered with an error. */
+bool region_admit(struct session *session, uint32_t tag, uint64_t bytes, struct charge *ret_charge);
+/* Answers the request with the region. */
+void region_grant(struct session *session, uint32_t tag, struct region *region);
+
+/* ---- region_import.c ---- */
+void region_import(struct session *session, uint32_t tag, uint64_t bytes, int *fd);

@@ -1,4 +1,4 @@
-/* The memory of a region: a sealed memfd, whose pages its process allocates. */
+/* The memory of a region: a sealed memfd, whose pages its process allocates, or a dmabuf. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -40,6 +40,12 @@ static void *map_aligned(int fd, uint64_t bytes)
     return base;
 }
 
+int region_memory_map(struct region *region)
+{
+    region->base = map_aligned(region->fd, region->memory_bytes);
+    return region->base ? 0 : -errno;
+}
+
 /* Accesses no page: a page counts against the memory limit of the first process to access it, which
  * must be the one that requested the region (client/memory/region_memory.c). */
 int region_memory_new(struct region *region)
@@ -54,9 +60,9 @@ int region_memory_new(struct region *region)
     if (region->fd < 0 || ftruncate(region->fd, (off_t)region->memory_bytes) < 0 ||
         fcntl(region->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         return -errno;
-    region->base = map_aligned(region->fd, region->memory_bytes);
-    if (!region->base)
-        return -errno;
+    int r = region_memory_map(region);
+    if (r < 0)
+        return r;
     if (region->pages == REGION_PAGES_TRY_HUGE) /* maps existing huge pages as such */
         madvise(region->base, region->memory_bytes, MADV_HUGEPAGE);
     return 0;
@@ -92,13 +98,14 @@ int region_register(struct region *region, unsigned rail)
     if (region->on[rail])
         return 0;
     int r = region->attached && !region->base ? make_bounce_memory(region) : 0;
-    if (r == 0 && !region->attached && !is_made(region))
+    if (r == 0 && !region->attached && !region->dmabuf && !is_made(region))
         r = -EFAULT;
     if (r < 0)
         return r;
     struct driver_memory memory = {.base = region->base,
                                    .length_bytes = region->bytes,
                                    .fd = region->fd,
+                                   .dmabuf = region->dmabuf,
                                    .gone = region_rail_lets_go,
                                    .context = region};
     return driver->ops->region_add(driver, &memory, &region->on[rail]);
@@ -110,6 +117,8 @@ const char *region_register_text(int error)
     case -EFAULT:
         return "the pages of the region's memory are missing: the process that requested it must "
                "access all of them first";
+    case -EOPNOTSUPP:
+        return "its device cannot register this memory (dmabuf): request another rail";
     case -EADDRNOTAVAIL:
         return "the board has used up its bus addresses (512 GiB, each of which it uses once): "
                "request another rail, or restart tcad";

@@ -8,7 +8,7 @@
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 
-static void grant(struct session *session, uint32_t tag, struct region *region)
+void region_grant(struct session *session, uint32_t tag, struct region *region)
 {
     struct handle handle = {
         .node = region->tcad->node,
@@ -82,7 +82,7 @@ static void attach(struct session *session, uint32_t tag, const Tca__RegionAlloc
     region->gate_address = alloc->gate_address;
     region->attached = true;
     region_add(session, region);
-    grant(session, tag, region);
+    region_grant(session, tag, region);
 }
 
 /* Creates a region with an address and memory. */
@@ -133,19 +133,23 @@ static void allocate(struct session *session, uint32_t tag, const Tca__RegionAll
         region_alloc_again(session, tag, bytes);
 }
 
+bool region_admit(struct session *session, uint32_t tag, uint64_t bytes, struct charge *ret_charge)
+{
+    char text[400];
+    if (!has_place(session, tag))
+        return false;
+    if (!region_may_have(session, bytes, text, sizeof text)) {
+        session_fail(session, tag, -EDQUOT, "region of %" PRIu64 " bytes: %s", bytes, text);
+        return false;
+    }
+    return may_know(session, tag, ret_charge);
+}
+
 void region_alloc_again(struct session *session, uint32_t tag, uint64_t bytes)
 {
     struct region *region;
-    char text[400];
-
-    if (!has_place(session, tag))
-        return;
-    if (!region_may_have(session, bytes, text, sizeof text)) {
-        session_fail(session, tag, -EDQUOT, "region of %" PRIu64 " bytes: %s", bytes, text);
-        return;
-    }
     struct charge charge = {0};
-    if (!may_know(session, tag, &charge))
+    if (!region_admit(session, tag, bytes, &charge))
         return;
     int r = make(session, bytes, &region);
     if (r < 0) {
@@ -157,13 +161,15 @@ void region_alloc_again(struct session *session, uint32_t tag, uint64_t bytes)
     region->charge = charge;
     region_add(session, region);
     region_charge(region, bytes);
-    grant(session, tag, region);
+    region_grant(session, tag, region);
 }
 
-void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc)
+void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc, int *fd)
 {
     if (alloc->flags == REGION_ATTACHED)
         attach(session, tag, alloc);
+    else if (alloc->flags == REGION_DMABUF)
+        region_import(session, tag, alloc->bytes, fd);
     else
         allocate(session, tag, alloc);
 }

@@ -66,6 +66,7 @@ struct session {
     struct region *regions; /* list, region->next_of_session */
     uint32_t region_count;
     bool alloc_waits;     /* region_wait.c */
+    bool imports;         /* region_import.c */
     bool bounces;         /* engine_bounces_new() was called */
     uint32_t last_bounce; /* id */
     struct withdrawals withdrawals;
@@ -101,6 +102,7 @@ struct session {
 struct session_hooks {
     /* for the Welcome: the rails by index, from 1; how many */
     unsigned (*rails)(const struct tcad *tcad, Tca__Rail ret_rails[static RAILS_MAX]);
+    const char *(*rail_name)(const struct tcad *tcad, unsigned rail);
     uint64_t (*bytes)(uint32_t sources);     /* memory they need for a session of this size */
     void (*joined)(struct session *session); /* all members of its group are known */
     void (*ending)(struct session *session); /* release its plans: session_plan_gone() for each */

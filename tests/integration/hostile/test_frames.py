@@ -79,6 +79,37 @@ class Frames(HostileCase):
             client.close()
         os.close(null)
 
+    def test_descriptors_that_are_no_dmabufs(self):
+        """Whatever they are called, and whatever comes with them; guest/hca-dmabuf has real ones."""
+        cluster = self.cluster()
+        ends = socket.socketpair()
+        memfds = [os.memfd_create(name) for name in ("dmabuf:", "/dmabuf:\nexp_name:\tvgem\nsize:\t65536")]
+        for fd in memfds:
+            os.ftruncate(fd, 65536)
+        fds = [*memfds, *os.pipe(), ends[0].fileno(), os.open("/", os.O_RDONLY), os.open("/proc/self/fdinfo/0", os.O_RDONLY),
+               os.eventfd(1), os.open("/dev/null", os.O_RDWR), os.open("/etc/passwd", os.O_RDONLY | os.O_PATH)]
+        with self.undisturbed(cluster):
+            client = self.open(cluster[0])
+            for count in (1, 2, 16):
+                for fd in fds:
+                    with self.fails("-EINVAL", "not a dmabuf"):
+                        client.ask(wire.region_alloc(4096, wire.DMABUF), [fd] * count)
+            with self.fails("-EINVAL", "not a dmabuf"):
+                client.ask(wire.region_alloc(4096, wire.DMABUF))
+            long = wire.region_alloc(4096, wire.DMABUF) + wire.number(1000, 1) * 30000  # in a memfd of its own
+            for own in ([], fds):
+                with self.fails("-EINVAL", "not a dmabuf"):
+                    client.ask(long, own)
+            for flags in (wire.DMABUF | 1, 4, 0xffffffff):
+                with self.fails("-EINVAL"):
+                    client.ask(wire.region_alloc(4096, flags), [memfds[0]])
+            client.close()
+        for fd in fds:
+            if fd != ends[0].fileno():
+                os.close(fd)
+        for end in ends:
+            end.close()
+
     def test_sockets_that_linger(self):
         """Closing a socket with unsent data may take as long as its owner likes: not in the daemon's loop."""
         cluster = self.cluster()

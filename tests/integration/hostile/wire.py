@@ -113,6 +113,9 @@ def region_alloc(size, flags=0, address=0):
     return blob(REGION_ALLOC, number(1, size) + number(2, flags) + number(3, address))
 
 
+DMABUF = 2  # REGION_DMABUF
+
+
 def region_reach(handle):
     return blob(REGION_REACH, blob(1, handle))
 

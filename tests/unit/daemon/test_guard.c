@@ -45,6 +45,17 @@ Test(guard, cuts_a_region_off)
     }
 }
 
+/* Like those of a device that is unplugged, by the name that /proc/self/maps has for them. */
+Test(guard, cuts_a_dmabuf_off)
+{
+    volatile char *base;
+    cr_assert_eq(guard_install(), 0);
+    close(vanishing("/dmabuf:", &base));
+    base[5 * PAGE] = 7;
+    cr_assert_eq(base[5 * PAGE], 7);
+    cr_assert_eq(guard_replaced(), 1);
+}
+
 static volatile char *shared;
 static pthread_barrier_t all;
 
