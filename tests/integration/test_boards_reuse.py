@@ -91,7 +91,7 @@ class Reused(Boards):
         self.check()
 
     def test_the_sending_daemon_is_stopped(self):
-        *senders, receiver = self.nodes.group([0] * SENDERS + [1])
+        *senders, receiver = self.nodes.group([0] * SENDERS + [1], TCA_TIMEOUT="1000s")  # longer than their daemon is stopped
         for _ in range(harness.rounds(3)):
             target, plans = self.put(senders, receiver)
             self.nodes[0].pause()
