@@ -14,6 +14,7 @@ if [[ -e /opt/tcad-vm/environment ]]; then
     mkdir -m 1777 /tmp/sanitizer
     . /opt/tcad-vm/environment
 fi
+mount --bind /dev/null /proc/kallsyms # libfabric would read all of it at the start of each program
 ulimit -l unlimited
 ldconfig
 ip link set lo up
