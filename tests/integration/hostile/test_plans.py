@@ -172,7 +172,7 @@ class Plans(HostileCase):
             for region in (0, 99, 1 << 63):
                 with self.fails("-EINVAL", f"region {region} does not belong to session"):
                     self.client.ask(wire.blob(wire.REGION_FREE, wire.number(1, region)))
-            for size, flags in ((0, 0), (1 << 63, 0), ((1 << 64) - 1, 0), (4096, 2), (4096, 3)):
+            for size, flags in ((0, 0), (1 << 63, 0), ((1 << 64) - 1, 0), (4096, 3), (4096, 4)):
                 with self.fails("-EINVAL", f"region of {size} bytes", "memory.reserved"):
                     self.client.ask(wire.region_alloc(size, flags))
             # memory that cannot be attached: its address and the key's address are fields 3 and 4
