@@ -233,8 +233,8 @@ TCA_API int tca_region_attach(struct tca *session, void *address, uint64_t bytes
 TCA_API int tca_region_import(struct tca *session, int dmabuf, uint64_t offset_bytes,
                               uint64_t bytes, struct tca_region **ret_region);
 
-/* Frees the region; attached memory remains the caller's, an imported dmabuf its exporter's. Its handles become stale everywhere.
- * -EBUSY while a plan of this session uses it. NULL is a no-op (0).
+/* Frees the region; attached memory remains the caller's, an imported dmabuf its exporter's. Its
+ * handles become stale everywhere. -EBUSY while a plan of this session uses it. NULL is a no-op (0).
  *
  * The owner may free a target as soon as it has received the notification of the last put that it
  * expects there. Plans that put into it can no longer be started (-ESTALE): those of this node when
