@@ -45,5 +45,8 @@ enum {
     TCP_HOT_ROUNDS = 2000, /* a source is read without waiting for its event so often after data */
     TCP_HOT_MAX = 4,       /* so many sources; with more, events say which have data */
     TCP_EVENTS = 64,
-    TCP_POLL_EVERY = 64, /* rounds, while there are hot ones or something was written */
+    /* While there are hot ones or something was written, events are taken every so many rounds, or
+     * after so long: a round can copy for milliseconds, and it takes five events to connect. */
+    TCP_POLL_EVERY = 64,
+    TCP_POLL_US = 100,
 };

@@ -175,7 +175,9 @@ int tcp_progress(struct driver *driver, unsigned budget)
     if (tcp->hot_count > 0)
         moved += read_hot(tcp, now_ns);
     const bool idle = moved == 0 && tcp->hot_count == 0;
-    if (idle || tcp->hot_count > TCP_HOT_MAX || ++tcp->rounds % TCP_POLL_EVERY == 0) {
+    if (idle || tcp->hot_count > TCP_HOT_MAX || ++tcp->rounds % TCP_POLL_EVERY == 0 ||
+        now_ns - tcp->polled_ns >= TCP_POLL_US * UINT64_C(1000)) {
+        tcp->polled_ns = now_ns;
         moved += take_events(tcp, now_ns);
         tell_due(tcp, now_ns);
         tcp_openings_expire(tcp, now_ns);

@@ -189,6 +189,7 @@ struct tcp_driver {
     struct tcp_stream
         *dead; /* freed at the end of the round, which may still have events of them */
     unsigned rounds;
+    uint64_t polled_ns; /* when events were taken last */
 
     pthread_mutex_t lock;
     struct tcp_admitted *admitted;
