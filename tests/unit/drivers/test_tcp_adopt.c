@@ -80,7 +80,8 @@ static void check_memory(const uint8_t *secret, size_t said_bytes)
     run(&back, 3);
     const size_t each = (allocated() - before) / 2;
     cr_assert_leq(each, said_bytes + PUTS_BYTES, "%zu bytes", each);
-    cr_assert_geq(each, said_bytes / 2, "%zu bytes: it says too much", each);
+    if (allocated() > 0) /* not by a sanitizer's allocator, of which mallinfo2() knows nothing */
+        cr_assert_geq(each, said_bytes / 2, "%zu bytes: it says too much", each);
     direction_close(&back);
     pair_close(&pair);
     pair_close(&first);
