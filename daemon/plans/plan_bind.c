@@ -145,3 +145,13 @@ void plan_bind_rest(struct plan *plan)
     plan->pending++;
     loop_job_begin(plan->tcad->loop, &plan->job, bind_rest_some, plan);
 }
+
+void plan_bind_both(struct plan *plan)
+{
+    plan->ask_count = plan->asked = 0;
+    plan->asks = calloc(plan->unit_count + 1, sizeof plan->asks[0]);
+    if (plan->asks)
+        plan_bind_rest(plan);
+    else
+        plan_fail(plan, -ENOMEM, "out of memory for binding %" PRIu32 " puts", plan->unit_count);
+}

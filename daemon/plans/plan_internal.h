@@ -110,6 +110,8 @@ void plan_drop_links(struct plan *plan, const struct plan_chain *chain);
 int plan_charge_puts(struct plan *plan);
 /* plan_bind.c: binds what is not bound. */
 void plan_bind_rest(struct plan *plan);
+/* The same of a committed plan, for its other seat. */
+void plan_bind_both(struct plan *plan);
 /* plan_release.c: releases what chains that lead to pairs are bound to. */
 void plan_unbind_direct(struct plan *plan);
 /* And what tcad itself has bound on other nodes. */

@@ -120,12 +120,7 @@ void plan_do_rise(struct plan *plan)
         plan->chains[i].direct = true;
         plan->chains[i].pair_rail = plan_pair_rail(plan, &plan->chains[i]);
     }
-    plan->ask_count = plan->asked = 0;
-    plan->asks = calloc(plan->unit_count + 1, sizeof plan->asks[0]);
-    if (plan->asks)
-        plan_bind_rest(plan);
-    else
-        plan_fail(plan, -ENOMEM, "out of memory for binding %" PRIu32 " puts", plan->unit_count);
+    plan_bind_both(plan);
 }
 
 bool plan_stays_below(const struct plan *plan)

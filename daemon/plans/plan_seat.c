@@ -76,12 +76,7 @@ void plan_do_join(struct plan *plan)
     plan->try_asked = false;
     plan->tried_turn = plan->try_turn;
     plan->both = plan->joining = true;
-    plan->ask_count = plan->asked = 0;
-    plan->asks = calloc(plan->unit_count + 1, sizeof plan->asks[0]);
-    if (plan->asks)
-        plan_bind_rest(plan);
-    else
-        plan_fail(plan, -ENOMEM, "out of memory for binding %" PRIu32 " puts", plan->unit_count);
+    plan_bind_both(plan);
 }
 
 void plan_take_seat(struct plan *plan)
