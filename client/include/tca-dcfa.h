@@ -35,7 +35,9 @@ extern "C" {
  * receive queue, entries are processed in order, and completions are reported in completion queues.
  * Data is transferred from and to memory that was registered in the queue pair's protection domain.
  * After an error the queue pair has failed, and its other entries are flushed: release it and
- * create another.
+ * create another. So it is when its peer was released or has ended: the connection is never taken
+ * over by another queue pair. The device in software then flushes the receives at once; on an RDMA
+ * device, the next send fails.
  *
  * The process needs no access to any device, and no privileges: only tcad's socket. tcad's
  * configuration names the device (dcfa.device in tcad.conf(5)); without one, tcad moves the data
@@ -98,7 +100,8 @@ struct dcfa_address {
 };
 TCA_API void dcfa_qp_address(const struct dcfa_qp *qp, struct dcfa_address *ret_address);
 /* Connects this queue pair, once, to another, which must be connected to this one. Receives can be
- * posted before. */
+ * posted before. -EISCONN: it is connected already. The device in software: -EHOSTUNREACH (the peer
+ * is on another node), -ECONNREFUSED (it was released), -EACCES (it is another user's). */
 TCA_API int dcfa_qp_connect(struct dcfa_qp *qp, const struct dcfa_address *peer);
 
 enum dcfa_access {

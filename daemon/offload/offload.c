@@ -96,6 +96,7 @@ static void open_processor(struct session *session, uint32_t tag, uint64_t bytes
     }
     processor->offload = tcad->offload;
     processor->session = session->id;
+    processor->user = session->uid;
     processor->segment_bytes = PORT_QUEUE_BYTES + rounded;
     int r = charge_segment(session, processor, text, sizeof text);
     if (r < 0) {

@@ -89,8 +89,8 @@ static int open_port(struct command *command)
     if (r == 0)
         r = choose_device(processor, &device, command->text, sizeof command->text);
     if (r == 0) {
-        r = port_new(offload->server, device, command->memory_bytes, &offload->totals, broken,
-                     processor, &processor->port);
+        r = port_new(offload->server, device, processor->user, command->memory_bytes,
+                     &offload->totals, broken, processor, &processor->port);
         if (r < 0)
             snprintf(command->text, sizeof command->text,
                      "memory of %llu bytes for an offload processor: %s",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "daemon/base/loop.h"
 #include "daemon/base/table.h"
@@ -51,6 +52,7 @@ struct processor {
     struct offload *offload;
     struct table_entry entry;
     uint64_t session;
+    uid_t user;
     uint64_t segment_bytes;
     struct charge charge;
     struct verbs_device *device; /* its own, or NULL: offload's; the worker's */

@@ -8,12 +8,11 @@
 #include "drivers/manycore/loop.h"
 #include "proto/list.h"
 
-enum { INDEX_BITS = 20, GENERATION_MASK = (1 << (32 - INDEX_BITS)) - 1 };
+enum { KEY_BYTES = 4 };
 
 struct loop_address {
     char magic[8];
-    uint64_t device;
-    uint32_t qp;
+    uint64_t device, qp;
 };
 static const char address_magic[8] = "tcaloop";
 static_assert(sizeof(struct loop_address) <= DCFA_ADDRESS_BYTES, "fits");
@@ -30,42 +29,42 @@ static void unlock(struct loop_device *device)
     pthread_mutex_unlock(&device->mutex);
 }
 
-/* ---- numbers ---- */
+/* ---- names ---- */
 
-static int insert(struct loop_slots *slots, void *object, uint32_t *ret_number)
+static struct loop_name **bucket_of(struct loop_names *names, uint64_t value)
 {
-    uint32_t index = 0;
-    while (index < slots->count && slots->slots[index].object)
-        index++;
-    if (index == slots->count) {
-        const uint32_t count = slots->count ? 2 * slots->count : 64;
-        if (count > 1u << INDEX_BITS)
-            return -ENOSPC;
-        struct loop_slot *more = reallocarray(slots->slots, count, sizeof *more);
-        if (!more)
-            return -ENOMEM;
-        memset(more + slots->count, 0, (count - slots->count) * sizeof *more);
-        slots->slots = more;
-        slots->count = count;
-    }
-    struct loop_slot *slot = &slots->slots[index];
-    slot->generation = (slot->generation + 1) & GENERATION_MASK;
-    slot->object = object;
-    *ret_number = slot->generation << INDEX_BITS | index;
+    return &names->buckets[value % LOOP_BUCKETS];
+}
+
+void *loop_find(const struct loop_names *names, uint64_t value)
+{
+    const struct loop_name *name = names->buckets[value % LOOP_BUCKETS];
+    while (name && name->value != value)
+        name = name->next;
+    return name ? name->object : NULL;
+}
+
+/* Gives the object a random name of so many bytes, at most 8. */
+static int enter_name(struct loop_names *names, struct loop_name *name, size_t bytes, void *object)
+{
+    do {
+        name->value = 0;
+        if (getrandom(&name->value, bytes, 0) != (ssize_t)bytes)
+            return -EIO;
+    } while (name->value == 0 || loop_find(names, name->value));
+    struct loop_name **bucket = bucket_of(names, name->value);
+    name->object = object;
+    name->next = *bucket;
+    *bucket = name;
     return 0;
 }
 
-void *loop_find(const struct loop_slots *slots, uint32_t number)
+static void leave_name(struct loop_names *names, const struct loop_name *name)
 {
-    const uint32_t index = number & ((1u << INDEX_BITS) - 1);
-    if (index >= slots->count || slots->slots[index].generation != number >> INDEX_BITS)
-        return NULL;
-    return slots->slots[index].object;
-}
-
-static void take_out(struct loop_slots *slots, uint32_t number)
-{
-    slots->slots[number & ((1u << INDEX_BITS) - 1)].object = NULL;
+    struct loop_name **link = bucket_of(names, name->value);
+    while (*link != name)
+        link = &(*link)->next;
+    *link = name->next;
 }
 
 /* ---- domains and memory ---- */
@@ -98,21 +97,22 @@ static int memory_new(struct verbs_domain *domain, void *base, uint64_t bytes, u
                                    .address = address,
                                    .access = access | DCFA_ACCESS_LOCAL};
     struct loop_device *device = lock(domain->device);
-    int r = insert(&device->memories, memory, &memory->base.local_key);
+    int r = enter_name(&device->memories, &memory->name, KEY_BYTES, memory);
     unlock(device);
     if (r < 0) {
         free(memory);
         return r;
     }
-    memory->base.remote_key = memory->base.local_key;
+    memory->base.local_key = memory->base.remote_key = (uint32_t)memory->name.value;
     *ret_memory = &memory->base;
     return 0;
 }
 
-static void memory_free(struct verbs_memory *memory)
+static void memory_free(struct verbs_memory *base)
 {
-    struct loop_device *device = lock(memory->device);
-    take_out(&device->memories, memory->local_key);
+    struct loop_memory *memory = (struct loop_memory *)base;
+    struct loop_device *device = lock(base->device);
+    leave_name(&device->memories, &memory->name);
     unlock(device);
     free(memory);
 }
@@ -187,13 +187,13 @@ static void give_share(struct loop_share *share)
     free(share);
 }
 
-/* Under the numbers and in the share of its owner. */
+/* Under a name and in the share of its owner. */
 static int enter(struct loop_device *device, const void *owner, struct loop_qp *qp)
 {
     int r = take_share(device, owner, &qp->share);
     if (r < 0)
         return r;
-    r = insert(&device->qps, qp, &qp->number);
+    r = enter_name(&device->qps, &qp->name, sizeof qp->name.value, qp);
     if (r < 0)
         give_share(qp->share);
     return r;
@@ -212,6 +212,7 @@ static int qp_new(const struct verbs_qp_args *args, struct verbs_qp **ret_qp)
     if (!qp)
         return -ENOMEM;
     qp->base.device = args->domain->device;
+    qp->user = args->user;
     qp->domain = (struct loop_domain *)args->domain;
     qp->send_cq = (struct loop_cq *)args->send_cq;
     qp->receive_cq = (struct loop_cq *)args->receive_cq;
@@ -228,7 +229,7 @@ static int qp_new(const struct verbs_qp_args *args, struct verbs_qp **ret_qp)
         return r;
     }
     struct loop_address address = {.device = ((struct loop_device *)qp->base.device)->id,
-                                   .qp = qp->number};
+                                   .qp = qp->name.value};
     memcpy(address.magic, address_magic, sizeof address.magic);
     memcpy(qp->base.address, &address, sizeof address);
     *ret_qp = &qp->base;
@@ -249,11 +250,29 @@ static void qp_free(struct verbs_qp *base)
 {
     struct loop_qp *qp = (struct loop_qp *)base;
     struct loop_device *device = lock(base->device);
-    take_out(&device->qps, qp->number);
+    leave_name(&device->qps, &qp->name);
+    loop_leave(qp);
+    while (qp->followers)
+        loop_lose(qp->followers);
     leave_busy(qp);
     give_share(qp->share);
     unlock(device);
     qp_destroy(qp);
+}
+
+/* The queue pair of this address, which one of that user may be connected to. */
+static int find_remote(struct loop_device *device, const struct loop_address *address,
+                       uint32_t user, struct loop_qp **ret_remote)
+{
+    if (address->device != device->id)
+        return -EHOSTUNREACH;
+    struct loop_qp *remote = loop_find(&device->qps, address->qp);
+    if (!remote)
+        return -ECONNREFUSED;
+    if (remote->user != user)
+        return -EACCES;
+    *ret_remote = remote;
+    return 0;
 }
 
 static int qp_connect(struct verbs_qp *base, const uint8_t bytes[static DCFA_ADDRESS_BYTES])
@@ -264,10 +283,10 @@ static int qp_connect(struct verbs_qp *base, const uint8_t bytes[static DCFA_ADD
     if (memcmp(address.magic, address_magic, sizeof address.magic) != 0)
         return -EINVAL;
     struct loop_device *device = lock(base->device);
-    int r = address.device != device->id ? -EHOSTUNREACH : 0;
+    int r = find_remote(device, &address, qp->user, &qp->remote);
     if (r == 0) {
-        qp->remote = address.qp;
-        qp->connected = true;
+        qp->state = LOOP_CONNECTED;
+        LIST_ADD(&qp->remote->followers, qp, next_follower, follower_link);
     }
     unlock(device);
     return r;
@@ -294,8 +313,8 @@ static int post_send(struct verbs_qp *base, const struct dcfa_entry *entry, uint
 {
     struct loop_qp *qp = (struct loop_qp *)base;
     struct loop_device *device = lock(base->device);
-    int r = qp->connected ? post(&qp->sends, entry, token) : -ENOTCONN;
-    if (r == 0 && qp->failed) {
+    int r = qp->state != LOOP_NEW ? post(&qp->sends, entry, token) : -ENOTCONN;
+    if (r == 0 && qp->state == LOOP_FAILED) {
         loop_fail(qp);
     } else if (r == 0 && !qp->link) {
         LIST_ADD(&qp->share->busy, qp, next, link);
@@ -310,8 +329,8 @@ static int post_receive(struct verbs_qp *base, const struct dcfa_entry *entry, u
     struct loop_qp *qp = (struct loop_qp *)base;
     struct loop_device *device = lock(base->device);
     int r = post(&qp->receives, entry, token);
-    if (r == 0 && qp->failed)
-        loop_fail(qp);
+    if (r == 0 && (qp->state == LOOP_LOST || qp->state == LOOP_FAILED))
+        loop_flush_receives(qp);
     unlock(device);
     return r;
 }
@@ -351,8 +370,6 @@ static void close_device(struct verbs_device *base)
 {
     struct loop_device *device = (struct loop_device *)base;
     pthread_mutex_destroy(&device->mutex);
-    free(device->memories.slots);
-    free(device->qps.slots);
     free(device);
 }
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "drivers/manycore/loop.h"
+#include "proto/list.h"
 
 /* One end of a transfer: pieces of memory, or the data in the entry. */
 struct end {
@@ -94,11 +95,24 @@ static void flush(struct loop_queue *queue, struct loop_cq *cq, bool receives)
                                                                         : work->entry.opcode});
 }
 
+void loop_flush_receives(struct loop_qp *qp)
+{
+    flush(&qp->receives, qp->receive_cq, true);
+}
+
+void loop_leave(struct loop_qp *qp)
+{
+    if (qp->remote)
+        LIST_REMOVE(qp, next_follower, follower_link);
+    qp->remote = NULL;
+}
+
 void loop_fail(struct loop_qp *qp)
 {
-    qp->failed = true;
+    qp->state = LOOP_FAILED;
+    loop_leave(qp);
     flush(&qp->sends, qp->send_cq, false);
-    flush(&qp->receives, qp->receive_cq, true);
+    loop_flush_receives(qp);
 }
 
 static void finish(struct loop_qp *qp, enum dcfa_status status)
@@ -111,6 +125,15 @@ static void finish(struct loop_qp *qp, enum dcfa_status status)
     qp->moved = 0;
     if (status != DCFA_ST_OK)
         loop_fail(qp);
+}
+
+void loop_lose(struct loop_qp *qp)
+{
+    qp->state = LOOP_LOST;
+    loop_leave(qp);
+    loop_flush_receives(qp);
+    if (first(&qp->sends))
+        finish(qp, DCFA_ST_UNREACHABLE);
 }
 
 static void finish_receive(struct loop_qp *peer, const struct dcfa_entry *entry, uint64_t bytes,
@@ -211,12 +234,12 @@ uint64_t loop_advance(struct loop_device *device, struct loop_qp *qp)
     const struct loop_work *work = first(&qp->sends);
     if (!work)
         return 0;
-    struct loop_qp *peer = loop_find(&device->qps, qp->remote);
-    if (!peer || peer->failed || (peer->connected && peer->remote != qp->number)) {
+    struct loop_qp *peer = qp->remote;
+    if (!peer || (peer->state != LOOP_NEW && peer->remote != qp)) {
         finish(qp, DCFA_ST_UNREACHABLE);
         return LOOP_ENTRY_BYTES;
     }
-    if (!peer->connected || (takes_receive(&work->entry) && !first(&peer->receives)))
+    if (peer->state == LOOP_NEW || (takes_receive(&work->entry) && !first(&peer->receives)))
         return 0; /* until the peer has done that */
     return LOOP_ENTRY_BYTES + move(device, qp, peer);
 }

@@ -56,15 +56,17 @@ static int make_segment(struct port *port)
     return port->wake_fd < 0 ? -errno : 0;
 }
 
-int port_new(struct port_server *server, struct verbs_device *device, uint64_t memory_bytes,
-             struct port_stats *totals, void (*on_broken)(void *context, const char *why),
-             void *context, struct port **ret_port)
+int port_new(struct port_server *server, struct verbs_device *device, uint32_t user,
+             uint64_t memory_bytes, struct port_stats *totals,
+             void (*on_broken)(void *context, const char *why), void *context,
+             struct port **ret_port)
 {
     struct port *port = calloc(1, sizeof *port);
     if (!port)
         return -ENOMEM;
     port->server = server;
     port->device = device;
+    port->user = user;
     port->totals = totals;
     port->on_broken = on_broken;
     port->context = context;

@@ -73,6 +73,7 @@ struct port {
     struct dcfa_head *head;    /* the segment's begin */
     uint64_t segment_bytes;
     int segment_fd, wake_fd;
+    uint32_t user; /* whose queue pairs it can reach, if the device distinguishes them */
     uint32_t generation;
     bool full; /* a ring of completions has no space: the processor does not announce that it has
                   made some */
@@ -95,10 +96,11 @@ struct port {
 /* The offset of the processor's own memory in its segment. */
 enum { PORT_QUEUE_BYTES = DCFA_QUEUE_PAGES * DCFA_PAGE_BYTES };
 
-/* Makes the segment, and has the server serve it. */
-int port_new(struct port_server *server, struct verbs_device *device, uint64_t memory_bytes,
-             struct port_stats *totals, void (*on_broken)(void *context, const char *why),
-             void *context, struct port **ret_port);
+/* Makes the segment, and has the server serve it. user: a uid. */
+int port_new(struct port_server *server, struct verbs_device *device, uint32_t user,
+             uint64_t memory_bytes, struct port_stats *totals,
+             void (*on_broken)(void *context, const char *why), void *context,
+             struct port **ret_port);
 /* Releases everything. NULL is a no-op. Returns NULL. */
 struct port *port_free(struct port *port);
 

@@ -89,6 +89,7 @@ static void qp_free(struct port *port, struct port_qp *qp)
 static int make(struct port *port, const struct port_request *request, struct port_qp *qp)
 {
     const struct verbs_qp_args args = {.owner = port,
+                                       .user = port->user,
                                        .domain = port->domains[request->domain]->domain,
                                        .send_cq = port->cqs[request->send_cq]->cq,
                                        .receive_cq = port->cqs[request->receive_cq]->cq,
@@ -171,7 +172,24 @@ int64_t port_qp_destroy(struct port *port, uint32_t id)
     port->cqs[qp->receive_cq]->reserved -= qp->receive.entries;
     port_server_unlock(port->server);
     qp_free(port, qp);
+    port_server_wake(port->server); /* its peer's completions */
     return bytes;
+}
+
+static const char *why_not(int r)
+{
+    switch (r) {
+    case -EINVAL:
+        return "the address is not one of a queue pair of such a device";
+    case -EHOSTUNREACH:
+        return "it belongs to another tcad, and this device is in software: set dcfa.device";
+    case -ECONNREFUSED:
+        return "it was released: get the address of a new one";
+    case -EACCES:
+        return "it belongs to another user";
+    default:
+        return strerrordesc_np(-r);
+    }
 }
 
 int port_connect(struct port *port, uint32_t id, const uint8_t *address, size_t address_bytes,
@@ -190,9 +208,7 @@ int port_connect(struct port *port, uint32_t id, const uint8_t *address, size_t 
     int r = port->device->ops->qp_connect(qp->qp, address);
     if (r < 0) {
         snprintf(text, text_bytes, "queue pair %u: %s cannot reach the peer: %s", id,
-                 port->device->name,
-                 r == -EINVAL ? "the address is not one of a queue pair of such a device"
-                              : strerrordesc_np(-r));
+                 port->device->name, why_not(r));
         return r;
     }
     port_server_lock(port->server);

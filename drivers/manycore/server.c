@@ -117,6 +117,11 @@ void port_server_lock(struct port_server *server)
 void port_server_unlock(struct port_server *server)
 {
     pthread_mutex_unlock(&server->mutex);
+    port_server_wake(server);
+}
+
+void port_server_wake(struct port_server *server)
+{
     eventfd_write(server->call_fd, 1);
 }
 

@@ -18,6 +18,8 @@ struct port_server *port_server_free(struct port_server *server);
  * serves. Afterwards it looks at everything again. */
 void port_server_lock(struct port_server *server);
 void port_server_unlock(struct port_server *server);
+/* Has the server look at everything again. */
+void port_server_wake(struct port_server *server);
 
 /* One round, of the server's thread, or of the one that has locked it. The number of entries,
  * completions and pieces of work. */

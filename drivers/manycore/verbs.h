@@ -46,6 +46,7 @@ struct verbs_qp {
 
 struct verbs_qp_args {
     const void *owner; /* the processor: the device in software gives all owners the same share */
+    uint32_t user;     /* its uid: the device in software connects queue pairs of one user */
     struct verbs_domain *domain;
     struct verbs_cq *send_cq, *receive_cq;
     uint32_t send_entries, receive_entries;
@@ -73,7 +74,8 @@ struct verbs_ops {
     void (*cq_free)(struct verbs_cq *cq);
     int (*qp_new)(const struct verbs_qp_args *args, struct verbs_qp **ret_qp);
     void (*qp_free)(struct verbs_qp *qp);
-    /* Once per queue pair. -EINVAL: the address is none of such a device. */
+    /* Once per queue pair. -EINVAL: the address is none of such a device. -EHOSTUNREACH: of a device
+     * out of reach. -ECONNREFUSED: the peer was released. -EACCES: it is another user's. */
     int (*qp_connect)(struct verbs_qp *qp, const uint8_t address[static DCFA_ADDRESS_BYTES]);
     /* Puts it into its error state: what is posted is flushed, the peer sees it fail. */
     void (*qp_fail)(struct verbs_qp *qp);

@@ -130,7 +130,7 @@ void commands(struct world *world)
     struct dcfa_cq *cq, *others[64];
     struct dcfa_qp *qp;
     struct dcfa_mr *mr;
-    struct dcfa_address nonsense = {{1, 2, 3}};
+    struct dcfa_address nonsense = {{1, 2, 3}}, released;
     refused(dcfa_open(world->session, 4096, &processor), -EEXIST, "already");
     refused(dcfa_cq_new(world->processor, 3, &cq), -EINVAL, "power of two");
     refused(dcfa_cq_new(world->processor, 32768, &cq), -EINVAL, "16384");
@@ -146,6 +146,11 @@ void commands(struct world *world)
     const struct dcfa_send send = {.what = DCFA_SEND};
     refused(dcfa_post_send(qp, &send), -ENOTCONN, "dcfa_qp_connect");
     refused(dcfa_qp_connect(qp, &nonsense), -EINVAL, "address");
+    dcfa_qp_address(qp, &released);
+    GOOD(dcfa_qp_free(qp));
+    GOOD(dcfa_qp_new(world->pd, &args, &qp));
+    if (strcmp(dcfa_device(world->processor), "loop") == 0)
+        refused(dcfa_qp_connect(qp, &released), -ECONNREFUSED, "was released");
     GOOD(dcfa_qp_free(qp));
     GOOD(dcfa_cq_free(cq));
     uint32_t n = 0;

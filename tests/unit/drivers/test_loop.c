@@ -5,7 +5,7 @@
 
 #include "drivers/manycore/loop.h"
 
-enum { BYTES = 16 * LOOP_SLICE_BYTES, ENTRIES = 8, PIECE = 4096 };
+enum { BYTES = 16 * LOOP_SLICE_BYTES, ENTRIES = 8, PIECE = 4096, USER = 1000, ATTACKER };
 
 static struct verbs_device *device;
 static const struct verbs_ops *ops;
@@ -20,6 +20,13 @@ struct side {
 };
 static struct side sides[4];
 
+static void make_qp(struct side *side, uint32_t user)
+{
+    const struct verbs_qp_args args = {side,     user,    side->domain, side->cq,
+                                       side->cq, ENTRIES, ENTRIES};
+    cr_assert_eq(ops->qp_new(&args, &side->qp), 0);
+}
+
 static void make_side(struct side *side)
 {
     cr_assert_eq(ops->domain_new(device, &side->domain), 0);
@@ -27,8 +34,7 @@ static void make_side(struct side *side)
                                  DCFA_ACCESS_ALL, &side->memory),
                  0);
     cr_assert_eq(ops->cq_new(device, 4 * ENTRIES, &side->cq), 0);
-    const struct verbs_qp_args args = {side, side->domain, side->cq, side->cq, ENTRIES, ENTRIES};
-    cr_assert_eq(ops->qp_new(&args, &side->qp), 0);
+    make_qp(side, USER);
 }
 
 static void free_qp(struct side *side)
@@ -173,17 +179,100 @@ Test(loop, peers_that_go_fail_what_was_sent_to_them)
     expect(&sides[0], 2, DCFA_ST_FLUSHED);
 }
 
-/* A reused number identifies another object. */
-Test(loop, new_queue_pairs_are_not_old_ones)
+/* Whoever waits for a message from a peer that is gone learns it. */
+Test(loop, peers_that_go_fail_what_is_received_from_them)
 {
-    const struct verbs_qp_args args = {&sides[1],   sides[1].domain, sides[1].cq,
-                                       sides[1].cq, ENTRIES,         ENTRIES};
+    receive(&sides[0], PIECE, 1);
     free_qp(&sides[1]);
-    cr_assert_eq(ops->qp_new(&args, &sides[1].qp), 0);
-    cr_assert_eq(ops->qp_connect(sides[1].qp, sides[0].qp->address), 0);
-    post(&sides[0], DCFA_OP_WRITE, 8, 1);
+    expect(&sides[0], 1, DCFA_ST_FLUSHED);
+    receive(&sides[0], PIECE, 2);
+    expect(&sides[0], 2, DCFA_ST_FLUSHED);
+}
+
+static void expect_unreached(struct side *side)
+{
+    receive(side, PIECE, 1);
+    expect(side, 1, DCFA_ST_FLUSHED);
+    expect_none(side);
+}
+
+/* Whatever another user makes never is the peer that has gone, however often it tries. */
+Test(loop, another_user_takes_no_connection_over)
+{
+    enum { TRIES = 5000 };
+    struct side *survivor = &sides[0], *attacker = &sides[1];
+    uint8_t gone[DCFA_ADDRESS_BYTES];
+    memcpy(gone, attacker->qp->address, sizeof gone);
+    for (unsigned i = 0; i < TRIES; i++) {
+        free_qp(attacker);
+        make_qp(attacker, ATTACKER);
+        cr_assert_neq(memcmp(gone, attacker->qp->address, sizeof gone), 0, "after %u", i);
+        cr_assert_eq(ops->qp_connect(attacker->qp, survivor->qp->address), -EACCES);
+        expect_unreached(survivor);
+    }
+}
+
+/* Nor is another queue pair of the same user. */
+Test(loop, connections_that_lost_their_peer_stay_broken)
+{
+    enum { TRIES = 5000 };
+    struct side *survivor = &sides[0], *other = &sides[1];
+    for (unsigned i = 0; i < TRIES; i++) {
+        free_qp(other);
+        make_qp(other, USER);
+        cr_assert_eq(ops->qp_connect(other->qp, survivor->qp->address), 0);
+        post(other, DCFA_OP_SEND_IMMEDIATE, 8, 1);
+        finish_all();
+        expect(other, 1, DCFA_ST_UNREACHABLE);
+        expect_unreached(survivor);
+    }
+    post(survivor, DCFA_OP_WRITE, 8, 2);
     finish_all();
-    expect(&sides[0], 1, DCFA_ST_UNREACHABLE);
+    expect(survivor, 2, DCFA_ST_UNREACHABLE);
+    expect_none(other);
+}
+
+Test(loop, released_peers_cannot_be_connected_to)
+{
+    uint8_t gone[DCFA_ADDRESS_BYTES];
+    memcpy(gone, sides[1].qp->address, sizeof gone);
+    free_qp(&sides[1]);
+    free_qp(&sides[0]);
+    make_qp(&sides[0], USER);
+    cr_expect_eq(ops->qp_connect(sides[0].qp, gone), -ECONNREFUSED);
+}
+
+Test(loop, queue_pairs_can_be_connected_to_themselves)
+{
+    struct side *side = &sides[0];
+    free_qp(side);
+    make_qp(side, USER);
+    cr_assert_eq(ops->qp_connect(side->qp, side->qp->address), 0);
+    receive(side, PIECE, 2);
+    post(side, DCFA_OP_SEND, PIECE, 1);
+    finish_all();
+    expect(side, 2, DCFA_ST_OK);
+    expect(side, 1, DCFA_ST_OK);
+}
+
+/* All 32 bits of keys change from each to the next, none in the same way twice in a row. */
+Test(loop, keys_cannot_be_guessed)
+{
+    enum { KEYS = 64 };
+    struct side *side = &sides[0];
+    uint32_t last = side->memory->local_key, changed = 0, step = 0;
+    for (unsigned i = 0; i < KEYS; i++) {
+        ops->memory_free(side->memory);
+        cr_assert_eq(ops->memory_new(side->domain, side->data, BYTES, (uintptr_t)side->data,
+                                     DCFA_ACCESS_ALL, &side->memory),
+                     0);
+        const uint32_t key = side->memory->remote_key;
+        cr_expect_neq(key - last, step);
+        step = key - last;
+        changed |= key ^ last;
+        last = key;
+    }
+    cr_expect_eq(changed, UINT32_MAX, "0x%x", changed);
 }
 
 Test(loop, another_device_cannot_be_reached)
@@ -196,7 +285,7 @@ Test(loop, another_device_cannot_be_reached)
     struct verbs_qp *qp;
     cr_assert_eq(ops->domain_new(other, &domain), 0);
     cr_assert_eq(ops->cq_new(other, 4, &cq), 0);
-    const struct verbs_qp_args args = {&other, domain, cq, cq, 2, 2};
+    const struct verbs_qp_args args = {&other, USER, domain, cq, cq, 2, 2};
     cr_assert_eq(ops->qp_new(&args, &qp), 0);
     cr_expect_eq(ops->qp_connect(qp, side->qp->address), -EHOSTUNREACH);
     ops->qp_free(qp);

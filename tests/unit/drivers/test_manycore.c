@@ -64,8 +64,9 @@ static void make_qp(struct processor *processor)
 static void make(struct processor *processor, uint32_t qps)
 {
     *processor = (struct processor){0};
-    cr_assert_eq(port_new(server, device, MEMORY_BYTES, &totals, on_broken, NULL, &processor->port),
-                 0);
+    cr_assert_eq(
+        port_new(server, device, 1000, MEMORY_BYTES, &totals, on_broken, NULL, &processor->port),
+        0);
     memset((uint8_t *)processor->port->head + PORT_QUEUE_BYTES, 1, MEMORY_BYTES);
     memset((uint8_t *)processor->port->head + DCFA_PAGE_BYTES, 0,
            PORT_QUEUE_BYTES - DCFA_PAGE_BYTES);
