@@ -202,11 +202,13 @@ void binding_end(struct binding *binding)
 
 void binding_unmake(struct binding *binding)
 {
-    pair_untold(binding->tcad, binding->pair);
+    struct tcad *tcad = binding->tcad;
+    const uint64_t pair = binding->pair;
     if (binding->ended) /* while it was being made */
         release(binding);
     else
         binding_end(binding);
+    pair_untold(tcad, pair);
 }
 
 size_t binding_bytes(const struct tcad *tcad)

@@ -148,10 +148,11 @@ static int is_impossible(uint32_t node, char *text, size_t text_bytes)
     return -EPROTO;
 }
 
-/* Both nodes were asked first, and expect the other one to dial. */
+/* Both nodes were asked first, and expect the other one to dial. A number that the other one was not
+ * told does not count: the request for it can still fail. */
 static int settle(struct pair *pair, const Tca__BoundPut *bound, char *text, size_t text_bytes)
 {
-    if (pair->tcad->node < pair->node)
+    if (pair->tcad->node < pair->node && (pair->named || !pair->expected))
         return 0;
     if (!pair->expected)
         return is_impossible(pair->node, text, text_bytes);

@@ -238,7 +238,7 @@ int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct ses
 void pair_untold(struct tcad *tcad, uint64_t id)
 {
     struct pair *pair = pair_find(tcad, id);
-    if (pair && pair->expected && !pair->named)
+    if (pair && pair->expected && !pair->named && !bindings_need_pair(tcad, id))
         pair_end(pair, -ENETDOWN);
 }
 

@@ -76,7 +76,8 @@ size_t pairs_secret_bytes(const struct tcad *tcad, unsigned rail);
 /* For the receiver: the pair with that process, made unless it exists. -EDQUOT, -ENOMEM. */
 int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct session *to,
               unsigned rail, struct pair **ret_pair, char *text, size_t text_bytes);
-/* A request for it has failed: ends the pair if it is expected in vain. */
+/* A request for it has failed, and has ended its bindings: ends the pair if the other node was not told
+ * of it, and no other request needs it. */
 void pair_untold(struct tcad *tcad, uint64_t id);
 /* The other node has not taken a reply that named it: ends the pair if it is expected for the first time and no
  * other reply names it. */

@@ -8,6 +8,7 @@ import hostile
 import wire
 import harness  # the path to it is set by hostile
 from harness import Stream, until
+from test_network import frame
 from test_peers import FalseNode
 
 OPTIONS = {"control.security": "plain", "rails.enable": "shm ofi tcp", "rails.tcp_security": "plain", "control.request_timeout": "10s",
@@ -35,14 +36,14 @@ class Pairs(hostile.HostileCase):
     # ---- a daemon that asks
 
     @staticmethod
-    def bind_request(node, handle, session):
+    def bind_request(node, session, *handles):
         rail = wire.blob(13, wire.blob(1, "tcp") + wire.blob(2, node.tcp_plane))
-        put = wire.blob(12, wire.blob(1, handle) + wire.blob(3, wire.contiguous(8)))
-        return wire.blob(wire.PEER_BIND, wire.number(2, session) + wire.blob(3, "") + rail + put + wire.number(14, 1))
+        puts = b"".join(wire.blob(12, wire.blob(1, handle) + wire.blob(3, wire.contiguous(8))) for handle in handles)
+        return wire.blob(wire.PEER_BIND, wire.number(2, session) + wire.blob(3, "") + rail + puts + wire.number(14, 1))
 
     def bind(self, node, handle, session):
         """Requests a landing in the session's process: (status, text), or the pair and its secret."""
-        kind, body = node.ask(self.bind_request(node, handle, session), 7)
+        kind, body = node.ask(self.bind_request(node, session, handle), 7)
         assert kind == wire.PEER_BOUND, kind
         if 7 in body:
             failure = wire.fields(body[7][0])
@@ -92,6 +93,28 @@ class Pairs(hostile.HostileCase):
         self.assertNotEqual(self.bind(owner, handle, 5), pair)
         self.assert_well(cluster[0])
 
+    def test_a_request_that_fails(self):
+        """It does not end the pair that an earlier one is being bound to."""
+        cluster = self.nodes(2)
+        cluster[1].kill()
+        node = self.false_node(cluster, 1)
+        handle = self.open(cluster[0]).alloc(4096)[2]
+        for session in range(1, LIMIT):
+            good = self.bind_request(node, session, handle)
+            bad = self.bind_request(node, session, handle, bytes(len(handle)))
+            node.peer.sendall(frame(good, 7) + frame(bad, 8))
+            with node.changed:
+                self.assertTrue(node.changed.wait_for(lambda: {7, 8} <= node.answers.keys(), 60))
+            first, second = (node.answers.pop(tag)[1] for tag in (7, 8))
+            self.assertIn(7, second)
+            self.assertNotIn(7, first, first.get(7))
+            pair = wire.fields(first[6][0])[6][0]
+            self.assertEqual(self.bind(node, handle, session)[0], pair)
+        # nobody needs the pair of a request that has failed alone
+        node.ask(self.bind_request(node, LIMIT, handle, bytes(len(handle))), 7)
+        self.assertEqual(cluster[0].tcactl("sessions")["sessions"][0]["pairs"], LIMIT - 1)
+        self.assert_well(cluster[0])
+
     # ---- a daemon that replies
 
     def committed(self, answers, port=1):
@@ -128,9 +151,10 @@ class Pairs(hostile.HostileCase):
         commit(first)
         self.assert_well(cluster[0])
 
-    def crossing(self, real):
+    def crossing(self, real, told=True):
         """A node is asked for a pair while it waits for the same from the other one, which dials nothing. Returns the other's door, the
-        pair that the client puts over, the one that the node has answered with, and how to commit once more."""
+        pair that the client puts over, the one that the node has answered with, and how to commit once more. told: it has answered
+        before the other one does."""
         cluster = self.nodes(2)
         handle = self.open(cluster[1 - real]).alloc(4096)[2]
         self.assertTrue(cluster[real].ping(cluster[1 - real]))
@@ -140,14 +164,19 @@ class Pairs(hostile.HostileCase):
         self.addCleanup(door.close)
 
         def answer(node, number, count):
-            if number == 0:
-                node.send(self.bind_request(node, own, 5), 7)
-            return node.bind(count, self.bound(77))
+            if number > 0 or told:
+                return node.bind(count, self.bound(77))
+            node.peer.sendall(frame(self.bind_request(node, 5, own), 7) + frame(node.bind(count, self.bound(77)), node.tag))
+            return None
         node = self.false_node(cluster, 1 - real, answer, door.getsockname()[1], real)
 
         def commit():
             body = client.ask(wire.commit([wire.put(source, handle, wire.contiguous(8), wire.contiguous(8))], rail="tcp", seat=CLIENT_SEAT))[1]
             return wire.fields(wire.fields(body[2][0])[4][0])[19][0]
+        if told:
+            node.send(self.bind_request(node, 5, own), 7)
+            with node.changed:
+                self.assertTrue(node.changed.wait_for(lambda: 7 in node.answers, 60))
         pair = commit()
         with node.changed:
             self.assertTrue(node.changed.wait_for(lambda: 7 in node.answers, 60))
@@ -167,13 +196,23 @@ class Pairs(hostile.HostileCase):
     def test_both_ask_the_higher(self):
         """It dials what the other one has chosen, and its process notices nothing."""
         door, pair, answered, commit = self.crossing(1)
-        self.assertIn(answered, (pair, 77))  # before or after it has heard the other's choice
-        self.assertNotEqual(pair, 77)        # the name here stays
+        self.assertEqual(answered, pair)
+        self.assertNotEqual(pair, 77)  # the name here stays
+        self.assert_dialled(door, 77)
+        self.assertEqual(commit(), pair)
+
+    def test_both_ask_and_nobody_was_told(self):
+        """The choice that was told first counts: the request for the other one can still fail."""
+        door, pair, answered, commit = self.crossing(0, told=False)
+        self.assertEqual(answered, 77)
+        self.assert_dialled(door, 77)
+        self.assertEqual(commit(), pair)
+
+    def assert_dialled(self, door, pair):
         connection, _ = door.accept()
         self.addCleanup(connection.close)
         magic, _, _, number = struct.unpack("<IHHQ", connection.recv(48, socket.MSG_WAITALL)[:16])
-        self.assertEqual((magic, number), (0x50504354, 77))
-        self.assertEqual(commit(), pair)
+        self.assertEqual((magic, number), (0x50504354, pair))
 
     def test_nobody_at_the_door(self):
         """The process is notified that its connection cannot be made."""

@@ -28,7 +28,7 @@ class FalseNode:
             cluster[number].kill()
         self.listener = socket.create_server((harness.ADDRESS, port))
         self.number = number
-        self.peer = None
+        self.peer = self.tag = None
         threading.Thread(target=self.run, daemon=True).start()
 
     def run(self):
@@ -71,7 +71,10 @@ class FalseNode:
         with self.changed:
             if kind == wire.PEER_BIND:
                 self.asked.append(len(body[12]))
-                self.send(self.answer(self, len(self.asked) - 1, len(body[12])), tag)
+                self.tag = tag
+                answer = self.answer(self, len(self.asked) - 1, len(body[12]))
+                if answer:  # else it was sent
+                    self.send(answer, tag)
             elif kind == wire.PEER_UNBIND:
                 at, data = 0, body[1][0]
                 while at < len(data):  # packed
