@@ -200,7 +200,8 @@ TCA_API int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_reg
  * to copy and blocks all signals. This process learns of other processes' plans when it calls the
  * library (tca_event_fd() becomes readable). While hundreds of such plans are unprocessed, further
  * commits wait, and fail with -EBUSY if this process does not call the library for a second. A
- * notification is delivered only when the data is in this memory, whichever rank is notified. */
+ * notification is delivered only when the data is in this memory, whichever rank is notified; a start
+ * of this process itself that puts into it is complete only then. */
 TCA_API int tca_region_attach(struct tca *session, void *address, uint64_t bytes,
                               struct tca_region **ret_region);
 
@@ -602,8 +603,8 @@ TCA_API struct tca_plan *tca_plan_free(struct tca_plan *plan);
  * wait waits for all earlier steps of its chain: move independent puts to another chain. Memory
  * that is mapped twice, at different addresses, counts as different memory.
  *
- * Between starts: when a start is complete, the data that it has put into daemon-allocated memory
- * of this session is visible and can be the source of the next start. Data put elsewhere can be
+ * Between starts: when a start is complete, the data that it has put into memory of this session,
+ * allocated or attached, is there and can be the source of the next start. Data put elsewhere can be
  * overwritten by another start once the notified process has confirmed it. Concurrent starts, of
  * one plan or of several, have no order except by channel (struct tca_plan_args). */
 TCA_API int tca_plan_chain(struct tca_plan *plan);

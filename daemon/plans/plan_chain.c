@@ -252,11 +252,34 @@ static void flush(struct plan_preparing *preparing, uint32_t step)
     preparing->flushing |= preparing->count > before;
 }
 
+/* Whether it puts into memory of its own session. */
+static bool is_own(const struct plan_preparing *preparing, const struct plan_unit *unit)
+{
+    return unit->has_target && unit->owner == preparing->plan->session_id &&
+           unit->node == preparing->plan->tcad->node;
+}
+
 static void note_own(struct plan_preparing *preparing, const struct plan_unit *unit)
 {
-    if (unit->has_target && !unit->combine && unit->owner == preparing->plan->session_id &&
-        unit->node == preparing->plan->tcad->node)
+    if (is_own(preparing, unit) && !unit->combine)
         preparing->own = unit;
+}
+
+/* Waits until this process has copied what the chain has put into memory that it has attached: after one
+ * put as after all. */
+static void await_own(struct plan_preparing *preparing)
+{
+    const struct plan_chain *from = preparing->from;
+    for (uint32_t i = preparing->uncopied.first; i < from->step_count; i++) {
+        const struct plan_unit *unit =
+            from->steps[i].is_wait ? NULL : &preparing->plan->units[from->steps[i].unit];
+        if (!unit || !unit->attached || !is_own(preparing, unit))
+            continue;
+        struct chain_step *call = more_steps(preparing, 1);
+        if (call)
+            preparing->count += plan_await_copied(preparing->plan, from, i, i + 1, call);
+        return;
+    }
 }
 
 /* ---- chains: stripes ---- */
@@ -345,4 +368,6 @@ void plan_prepare_end(struct plan_preparing *preparing)
         settle_stripes(preparing);
     if (preparing->own && preparing->from->rail != RAIL_SHM)
         add_flush(preparing, preparing->count, preparing->own);
+    if (preparing->uncopied.put)
+        await_own(preparing);
 }

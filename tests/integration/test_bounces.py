@@ -103,6 +103,23 @@ class Bounces(harness.Case):
                 middle.ask(f"wait {relay} -2")
                 first.ask(f"wait {put} -2")
 
+    def test_own_memory(self):
+        """When a start is complete, what it has put into memory that its own process has attached is there."""
+        size = 16 << 20
+        owner, other = self.cluster(2).group([0, 1])
+        source, target, far = owner.alloc(size), owner.attach(size), other.attach(size)
+        own = f"put {source} 0 {size} {owner.handle(target)} 0 {size}"
+        there = f"put {source} 0 64 {other.handle(far)} 0 64"
+        for steps in ([own], [own, there, "notify 1 0"], [there, own], [own, "flush", there]):
+            plan = owner.plan(*steps, seat="daemon")
+            for seed in range(3):
+                with self.subTest(steps=steps, seed=seed):
+                    owner.ask(f"fill {source} {size - 4096} 4096 {seed}")
+                    for command in (f"start {plan}", f"wait {plan} -2", f"check {target} {size - 4096} 4096 {seed}"):
+                        owner.tell(command)  # at once, so that the check follows the wait
+                    for _ in range(3):
+                        owner.answer()
+
     def test_told_to_others(self):
         """A process that has not attached the memory is notified of the data, too, but not before it is there."""
         for nodes in ([0, 1, 1], [0, 1, 2], [0, 0, 0], [0, 1, 0]):

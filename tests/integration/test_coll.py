@@ -74,6 +74,13 @@ class Coll(Ranks):
             with self.subTest(places=places):
                 self.coll(cluster, places, THREAD="1")
 
+    def test_attached_memory(self):
+        """When an operation is complete, its data is in attached memory, too."""
+        cluster = self.cluster(4, subclusters=2)
+        for places, seat in (([0] * 3, "client"), ([0] * 2, "daemon"), ([0, 1], "any"), ([0, 1, 1], "daemon"), ([0, 1, 2, 3, 1], "any")):
+            with self.subTest(places=places, seat=seat):
+                self.coll(cluster, places, 3 * ROUNDS, ATTACH="1", TCA_SEAT=seat)
+
     def test_boards(self):
         cluster = boards.Ring(4, {"rails.calibration": "off"})
         self.addCleanup(self.take_down, cluster)

@@ -3,7 +3,8 @@
  * all ranks of the group, with every byte checked after every start. Ranks are slow at random, and
  * start and wait in random order; in every round, one begins one of its starts long after all others.
  * Rank VICTIM kills itself in the midst, and the others must hear of that. PREFER in the environment names
- * a rail; with THREAD, most ranks use a thread. Ends with 0, or prints what was wrong.
+ * a rail; with THREAD, most ranks use a thread; some buffers are attached memory, with ATTACH most of them.
+ * Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <signal.h>
@@ -15,14 +16,20 @@
 #include "client/include/tca-coll.h"
 #include "tests/unit/client/coll_world.h"
 
-enum { OPERATIONS = 2, VICTIMS_START = 5, LATE_US = 50000 };
+enum { OPERATIONS = 2, VICTIMS_START = 5, LATE_US = 50000, MISALIGNED = 16 };
 #define TIMEOUT_NS INT64_C(50000000000)
+
+struct buffer {
+    uint8_t *memory;
+    struct tca_region *region; /* that was attached, and where it begins; or NULL */
+    uint8_t *heap;
+};
 
 struct operation {
     struct coll_world world;
     struct tca_coll_args args;
     struct tca_coll *coll;
-    uint8_t *in, *out;
+    struct buffer in, out;
     bool by_plan;   /* reduces by an operator of tca.h, rather than by a function */
     uint32_t start; /* number of the current one */
 };
@@ -98,10 +105,10 @@ static int make_blocks(struct job *job, struct operation *operation, const void 
     uint32_t me = job->rank;
 
     if (world->shape.regular && gathers)
-        return tca_coll_allgather(job->session, in, operation->out, world->shape.bytes,
+        return tca_coll_allgather(job->session, in, operation->out.memory, world->shape.bytes,
                                   &operation->args, &operation->coll);
     if (world->shape.regular)
-        return tca_coll_alltoall(job->session, in, operation->out, world->shape.bytes,
+        return tca_coll_alltoall(job->session, in, operation->out.memory, world->shape.bytes,
                                  &operation->args, &operation->coll);
     for (uint32_t rank = 0; rank < world->shape.places.size; rank++) {
         const struct coll_span *out = &world->spans[gathers ? 0 : me][rank];
@@ -110,10 +117,10 @@ static int make_blocks(struct job *job, struct operation *operation, const void 
             (struct tca_coll_span){world->targets[rank][me], world->spans[rank][me].bytes};
     }
     if (gathers)
-        return tca_coll_allgatherv(job->session, in, operation->out, sent, &operation->args,
+        return tca_coll_allgatherv(job->session, in, operation->out.memory, sent, &operation->args,
                                    &operation->coll);
-    return tca_coll_alltoallv(job->session, in, sent, operation->out, received, &operation->args,
-                              &operation->coll);
+    return tca_coll_alltoallv(job->session, in, sent, operation->out.memory, received,
+                              &operation->args, &operation->coll);
 }
 
 static int make(struct job *job, struct operation *operation)
@@ -133,27 +140,53 @@ static int make(struct job *job, struct operation *operation)
                 ? (struct tca_coll_operator){.combine = TCA_COMBINE_SUM, .type = TCA_TYPE_UINT64}
                 : (struct tca_coll_operator){.combine = TCA_COMBINE_MIN_LOC, .type = TCA_TYPE_INT8};
     coll_world_contribution(world, job->rank, &from_in);
-    const void *in = from_in ? operation->in : NULL;
+    const void *in = from_in ? operation->in.memory : NULL;
     for (uint32_t rank = 0; rank < shape->places.size; rank++)
         counts[rank] = world->spans[0][rank].bytes / 8;
     switch (shape->operation) {
     case COLL_BARRIER:
         return tca_coll_barrier(job->session, &operation->args, &operation->coll);
     case COLL_BROADCAST:
-        return tca_coll_broadcast(job->session, operation->out, shape->bytes, shape->root,
+        return tca_coll_broadcast(job->session, operation->out.memory, shape->bytes, shape->root,
                                   &operation->args, &operation->coll);
     case COLL_REDUCE:
-        return tca_coll_reduce(job->session, in, operation->out, shape->bytes / 8, &how,
+        return tca_coll_reduce(job->session, in, operation->out.memory, shape->bytes / 8, &how,
                                shape->root, &operation->args, &operation->coll);
     case COLL_ALLREDUCE:
-        return tca_coll_allreduce(job->session, in, operation->out, shape->bytes / 8, &how,
+        return tca_coll_allreduce(job->session, in, operation->out.memory, shape->bytes / 8, &how,
                                   &operation->args, &operation->coll);
     case COLL_REDUCE_SCATTER:
-        return tca_coll_reduce_scatter(job->session, in, operation->out, counts, &how,
+        return tca_coll_reduce_scatter(job->session, in, operation->out.memory, counts, &how,
                                        &operation->args, &operation->coll);
     default:
         return make_blocks(job, operation, in);
     }
+}
+
+static int take_memory(struct job *job, uint64_t bytes, bool may_attach, struct buffer *ret_buffer)
+{
+    bool attaches = may_attach && random_below(&job->delays, 4) < (getenv("ATTACH") ? 3 : 1);
+    struct buffer buffer = {0};
+
+    if (!attaches) {
+        *ret_buffer = buffer;
+        return tca_alloc(job->session, bytes, (void **)&ret_buffer->memory);
+    }
+    buffer.heap = malloc(bytes + MISALIGNED);
+    if (!buffer.heap)
+        return -ENOMEM;
+    buffer.memory = buffer.heap + random_below(&job->delays, MISALIGNED);
+    *ret_buffer = buffer;
+    return tca_region_attach(job->session, buffer.memory, bytes, &ret_buffer->region);
+}
+
+/* 0, or a negative errno. */
+static int give_memory(struct job *job, struct buffer *buffer)
+{
+    int r = buffer->heap ? tca_region_free(buffer->region) : tca_free(job->session, buffer->memory);
+
+    free(buffer->heap);
+    return r;
 }
 
 static void prepare(struct job *job, struct random *random, struct operation *operation)
@@ -161,9 +194,10 @@ static void prepare(struct job *job, struct random *random, struct operation *op
     const struct coll_world *world = &operation->world;
 
     choose(job, random, operation);
-    int r = tca_alloc(job->session, world->in_bytes[job->rank] + 1, (void **)&operation->in);
+    bool reduces_there = operation->by_plan && world->shape.operation == COLL_REDUCE;
+    int r = take_memory(job, world->in_bytes[job->rank] + 1, true, &operation->in);
     if (r >= 0)
-        r = tca_alloc(job->session, world->out_bytes[job->rank] + 1, (void **)&operation->out);
+        r = take_memory(job, world->out_bytes[job->rank] + 1, !reduces_there, &operation->out);
     if (r >= 0)
         r = make(job, operation);
     if (r < 0)
@@ -173,8 +207,9 @@ static void prepare(struct job *job, struct random *random, struct operation *op
 static void finish(struct job *job, struct operation *operation)
 {
     tca_coll_free(operation->coll);
-    tca_free(job->session, operation->in);
-    tca_free(job->session, operation->out);
+    int r = give_memory(job, &operation->in), s = give_memory(job, &operation->out);
+    if ((r < 0 || s < 0) && job->victim == UINT32_MAX)
+        wrong(job, operation, "freeing its memory", r < 0 ? r : s);
     coll_world_deinit(&operation->world);
 }
 
@@ -191,10 +226,10 @@ static int start(struct job *job, struct operation *operation)
     const struct coll_world *world = &operation->world;
     bool from_in;
     int64_t offset = coll_world_contribution(world, job->rank, &from_in);
-    uint8_t *own = from_in ? operation->in : operation->out;
+    uint8_t *own = from_in ? operation->in.memory : operation->out.memory;
 
-    memset(operation->in, 0xa5, world->in_bytes[job->rank]);
-    memset(operation->out, 0x5a, world->out_bytes[job->rank]);
+    memset(operation->in.memory, 0xa5, world->in_bytes[job->rank]);
+    memset(operation->out.memory, 0x5a, world->out_bytes[job->rank]);
     for (uint64_t i = 0; offset >= 0 && i < world->in_bytes[job->rank]; i++)
         own[offset + (int64_t)i] = coll_world_input(operation->start, job->rank, i);
     dawdle(job);
@@ -218,13 +253,13 @@ static int await(struct job *job, struct operation *operation)
         return r;
     for (uint64_t i = 0; i < world->out_bytes[job->rank]; i++) {
         int byte = coll_world_expected(world, operation->start, job->rank, i);
-        if (byte < 0 || byte == operation->out[i])
+        if (byte < 0 || byte == operation->out.memory[i])
             continue;
-        printf("byte %lu is %02x, not %02x. ", i, operation->out[i], byte);
+        printf("byte %lu is %02x, not %02x. ", i, operation->out.memory[i], byte);
         wrong(job, operation, "result", 0);
     }
-    memset(operation->in, 0x99, world->in_bytes[job->rank]);
-    memset(operation->out, 0x66, world->out_bytes[job->rank]);
+    memset(operation->in.memory, 0x99, world->in_bytes[job->rank]);
+    memset(operation->out.memory, 0x66, world->out_bytes[job->rank]);
     operation->start++;
     return 0;
 }

@@ -1,7 +1,8 @@
 /*
  * coll-neighbours SEED ROUNDS STARTS: alltoall between random neighbours, the same ones at all ranks of
  * the group: rows of a matrix become columns of the neighbour's, and the other way round. Every
- * element is checked after every start. Ends with 0, or prints what was wrong.
+ * element is checked after every start. In some rounds, the matrices are attached memory. Ends with 0, or
+ * prints what was wrong.
  */
 #include <unistd.h>
 
@@ -102,10 +103,23 @@ static void run(struct random *delays, uint64_t starts)
     tca_coll_free(coll);
 }
 
+/* The same matrices for all rounds, and others that are attached. */
+static int32_t *memory[2][2];
+
+static void take_memory(void)
+{
+    static int32_t attached[2][SIDE_MAX * SIDE_MAX];
+    struct tca_region *region;
+
+    for (int i = 0; i < 2; i++) {
+        check(tca_alloc(session, sizeof(attached[i]), (void **)&memory[0][i]), "memory");
+        memory[1][i] = attached[i];
+        check(tca_region_attach(session, attached[i], sizeof(attached[i]), &region), "attaching");
+    }
+}
+
 int main(int argc, char **argv)
 {
-    void *memory[2];
-
     if (argc != 4)
         return 2;
     check(tca_open(NULL, &session), "opening");
@@ -113,14 +127,13 @@ int main(int argc, char **argv)
     rank = tca_rank(session);
     size = tca_size(session);
     struct random delays = {random.state * 64 + rank};
-    for (int i = 0; i < 2; i++)
-        check(tca_alloc(session, SIDE_MAX * SIDE_MAX * sizeof(*in), &memory[i]), "memory");
     if (size > RANKS)
         return 2;
-    in = memory[0];
-    out = memory[1];
+    take_memory();
     for (uint64_t rounds = strtoull(argv[2], NULL, 0); rounds > 0; rounds--) {
         choose(&random);
+        in = memory[random_below(&delays, 2)][0];
+        out = memory[random_below(&delays, 2)][1];
         run(&delays, strtoull(argv[3], NULL, 0));
     }
     tca_close(session);
