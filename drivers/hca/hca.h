@@ -32,7 +32,7 @@
  * handle to. The sender asks for address and key of a landing (hca_find.c), because the receiver's
  * daemon, which has numbered the landing, does not know them.
  *
- * Threads: as in driver.h, and one that deregisters recalled memory (hca_unpin.c). The lock protects
+ * Threads: as in driver.h, and one that deregisters recalled memory (unpinner.h). The lock protects
  * what it and peer_connect() share with the polling thread.
  */
 #pragma once
@@ -86,18 +86,13 @@ void hca_parts_remove(struct hca_driver *hca, struct hca_region *region);
 int hca_recall_init(struct hca_driver *hca);
 void hca_recall_deinit(struct hca_driver *hca);
 void hca_region_free(struct hca_driver *hca, struct hca_region *region);
+void hca_region_unpin(void *hca, struct unpin *region); /* the unpinner's thread, as above */
 void hca_region_recall(struct hca_driver *hca, struct hca_region *region); /* any thread */
 /* Returns the number of regions that were freed. */
 int hca_recall_run(struct hca_driver *hca);
 /* The peer recalls regions: payload of its message. */
 int hca_recalled(struct hca_peer *peer, void *payload, uint32_t bytes);
 bool hca_is_recalled(const struct hca_peer *peer, uint64_t region);
-
-/* hca_unpin.c: deregistering what was recalled, outside of the polling thread */
-int hca_unpin_init(struct hca_driver *hca);
-/* All of it is deregistered. */
-void hca_unpin_deinit(struct hca_driver *hca);
-void hca_unpin(struct hca_driver *hca, struct hca_region *region);
 
 /* hca_alive.c: whether a peer that somebody waits for is still there. */
 int hca_alive_init(struct hca_driver *hca);

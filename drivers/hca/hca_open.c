@@ -121,9 +121,8 @@ int hca_new(const struct rnic_port *port, const struct driver_config *config, in
     hca->epoll_fd = hca->freed_fd = hca->look_fd = -1;
     hca->freed_last = &hca->freed;
     hca->recalling_last = &hca->recalling;
-    hca->unused_last = &hca->unused;
     pthread_mutex_init(&hca->lock, NULL);
-    pthread_cond_init(&hca->unused_any, NULL);
+    unpinner_init(&hca->unpinner, hca_region_unpin, hca);
     hca->address = address_of(hca, port);
     int r = open_queues(hca, (int)lesser((uint64_t)port->device.max_cqe, (uint64_t)cq_entries));
     if (r == 0 &&
@@ -149,7 +148,7 @@ int hca_open(const struct driver_config *config, const struct driver_events *eve
         return r;
     r = hca_domain_new(hca, &hca->domain);
     if (r == 0)
-        r = hca_unpin_init(hca);
+        r = unpinner_start(&hca->unpinner, "tcad-hca");
     if (r < 0) {
         hca_close(&hca->driver);
         return r;
@@ -169,7 +168,7 @@ void hca_close(struct driver *driver)
         hca_peer_free(peer);
     }
     hca_recall_deinit(hca);
-    hca_unpin_deinit(hca);
+    unpinner_deinit(&hca->unpinner);
     hca_alive_deinit(hca);
     landings_deinit(&hca->landings);
     if (hca->cq)
@@ -180,7 +179,6 @@ void hca_close(struct driver *driver)
     if (hca->epoll_fd >= 0)
         close(hca->epoll_fd);
     ibv_close_device(hca->context);
-    pthread_cond_destroy(&hca->unused_any);
     pthread_mutex_destroy(&hca->lock);
     free(hca);
 }

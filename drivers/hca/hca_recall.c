@@ -36,6 +36,11 @@ void hca_region_free(struct hca_driver *hca, struct hca_region *region)
     free(region);
 }
 
+void hca_region_unpin(void *context, struct unpin *unpin)
+{
+    hca_region_free(context, (struct hca_region *)unpin);
+}
+
 void hca_region_recall(struct hca_driver *hca, struct hca_region *region)
 {
     pthread_mutex_lock(&hca->lock);
@@ -134,7 +139,7 @@ static int free_recalled(struct hca_driver *hca)
             continue;
         }
         *link = region->next;
-        hca_unpin(hca, region);
+        unpinner_give(&hca->unpinner, &region->unpin);
         freed++;
     }
     hca->recalling_last = link;

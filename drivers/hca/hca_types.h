@@ -14,6 +14,7 @@
 #include "drivers/packed.h"
 #include "drivers/rnic/port.h"
 #include "drivers/seat.h"
+#include "drivers/unpinner.h"
 #include "drivers/window.h"
 
 enum {
@@ -43,6 +44,7 @@ struct hca_domain {
 };
 
 struct hca_region {
+    struct unpin unpin;
     struct hca_domain *domain; /* NULL: of a process, which registers it for its peers only */
     struct ibv_mr *mr;
     bool remote; /* peers may write there */
@@ -212,6 +214,8 @@ struct hca_driver {
     int look_fd;      /* a timer */
     uint64_t look_ns; /* when it expires; 0: never */
 
+    struct unpinner unpinner; /* of what was recalled, in order: the parts of a region before it */
+
     pthread_mutex_t lock;
     struct hca_peer *peers;
     struct hca_driver *next_seat; /* of this process */
@@ -219,12 +223,6 @@ struct hca_driver {
     uint64_t regions;             /* made */
     struct hca_region *freed;     /* to be recalled, in order */
     struct hca_region **freed_last;
-    bool unpins; /* has a thread for that: hca_unpin.c */
-    bool unpinner_ends;
-    pthread_t unpinner;
-    pthread_cond_t unused_any;
-    struct hca_region *unused; /* recalled, to be deregistered, in order */
-    struct hca_region **unused_last;
 };
 
 static inline struct hca_driver *hca_of(struct driver *driver)

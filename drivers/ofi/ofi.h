@@ -35,8 +35,8 @@
  * ofi_quarantine.c describes how memory is freed.
  *
  * Threads: as in driver.h. Memory can be registered, and addresses inserted, in any thread: the
- * endpoint is opened with FI_THREAD_SAFE, and the list of addresses has a lock. Everything else
- * belongs to the polling thread.
+ * endpoint is opened with FI_THREAD_SAFE, and the list of addresses has a lock. A thread of the
+ * driver deregisters freed memory (unpinner.h). Everything else belongs to the polling thread.
  */
 #pragma once
 
@@ -102,6 +102,7 @@ int ofi_quarantine_init(struct ofi_driver *ofi);
 /* Call close() before the endpoint is closed, and deinit() after. */
 void ofi_quarantine_close(struct ofi_driver *ofi);
 void ofi_quarantine_deinit(struct ofi_driver *ofi);
+void ofi_region_unpin(void *ofi, struct unpin *region); /* the unpinner's thread: its end */
 /* Any thread. Frees a region: on return, its memory is no longer written, unless the kernel had no
  * memory to replace the mapping. Late writes go to other memory at the same address. NULL is a
  * no-op. */

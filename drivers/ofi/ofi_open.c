@@ -212,6 +212,7 @@ int ofi_open_driver(const struct driver_config *config, const struct driver_even
     ofi->freed_fd = -1;
     ofi->freed_last = &ofi->freed;
     ofi->quarantined_last = &ofi->quarantined;
+    unpinner_init(&ofi->unpinner, ofi_region_unpin, ofi);
     pthread_mutex_init(&ofi->freed_lock, NULL);
     pthread_mutex_init(&ofi->names_lock, NULL);
     pthread_mutex_init(&ofi->regions_lock, NULL);
@@ -284,5 +285,6 @@ void ofi_close(struct driver *driver)
     pthread_mutex_destroy(&ofi->names_lock);
     pthread_mutex_destroy(&ofi->regions_lock);
     pthread_mutex_destroy(&ofi->freed_lock);
+    unpinner_deinit(&ofi->unpinner);
     free(ofi);
 }

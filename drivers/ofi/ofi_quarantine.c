@@ -44,11 +44,13 @@ int ofi_quarantine_init(struct ofi_driver *ofi)
     ofi->freed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return ofi->freed_fd < 0 || epoll_ctl(ofi->event_fd, EPOLL_CTL_ADD, ofi->freed_fd, &event) < 0
                ? -errno
-               : 0;
+               : unpinner_start(&ofi->unpinner, "tcad-ofi");
 }
 
-static void destroy(struct ofi_driver *ofi, struct ofi_region *region)
+void ofi_region_unpin(void *context, struct unpin *unpin)
 {
+    struct ofi_driver *ofi = context;
+    struct ofi_region *region = (struct ofi_region *)unpin;
     void *base = region->memory.base;
     ofi_memory_close(&region->memory);
     munmap(base, region->mapped_bytes);
@@ -56,6 +58,11 @@ static void destroy(struct ofi_driver *ofi, struct ofi_region *region)
     atomic_fetch_sub_explicit(&ofi->quarantine_count, 1, memory_order_relaxed);
     driver_memory_gone(region->gone, region->context);
     free(region);
+}
+
+static void destroy(struct ofi_driver *ofi, struct ofi_region *region)
+{
+    unpinner_give(&ofi->unpinner, &region->unpin);
 }
 
 /* Replaces a mapping of the owner's memory. False: the kernel has no memory for the mapping. */
@@ -149,6 +156,7 @@ void ofi_quarantine_close(struct ofi_driver *ofi)
         ofi->not_replaced = region->next;
         enter(ofi, region, 0);
     }
+    unpinner_stop(&ofi->unpinner);
     for (struct ofi_region *region = ofi->quarantined; region; region = region->next) {
         fi_close(&region->memory.mr->fid);
         region->memory.mr = NULL;

@@ -14,6 +14,7 @@
 #include "drivers/ofi/ofi_limits.h"
 #include "drivers/ofi/ofi_wire.h"
 #include "drivers/packed.h"
+#include "drivers/unpinner.h"
 #include "drivers/window.h"
 
 struct ofi_driver;
@@ -29,6 +30,7 @@ struct ofi_memory {
 /* Memory of the driver, or the driver's own mapping of an owner's memory, because the provider may
  * use it longer than the owner. Freed by ofi_region_quarantine(). */
 struct ofi_region {
+    struct unpin unpin;
     struct ofi_memory memory;
     uint64_t mapped_bytes;
     bool shared;                 /* maps the owner's memory */
@@ -291,6 +293,7 @@ struct ofi_driver {
     uint64_t last_quarantined;
     struct ofi_source *departed;
     _Atomic uint64_t quarantine_count, quarantine_bytes;
+    struct unpinner unpinner; /* of what has left the quarantine */
 };
 
 static inline unsigned ofi_key_bucket(uint64_t key)

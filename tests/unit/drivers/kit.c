@@ -268,7 +268,7 @@ static void pump(struct side *a, struct side *b)
 bool pump_until(struct side *a, struct side *b, const unsigned *counter, unsigned goal)
 {
     const uint64_t give_up_ns = clock_now_ns() + GIVE_UP_NS;
-    while (*counter < goal) {
+    while (__atomic_load_n(counter, __ATOMIC_ACQUIRE) < goal) { /* of any thread */
         pump(a, b);
         if (clock_now_ns() > give_up_ns)
             return false;

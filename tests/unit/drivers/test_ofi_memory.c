@@ -46,12 +46,14 @@ static struct layout *layout;
 static struct driver_region *region;
 static uint8_t *memory;
 static unsigned gone;
+static pid_t gone_in; /* thread */
 static struct driver_landing *landing;
 static struct driver_put *put;
 
 static void region_gone(void *context)
 {
-    gone++;
+    gone_in = gettid();
+    __atomic_fetch_add(&gone, 1, __ATOMIC_RELEASE);
 }
 
 static void setup(void)
@@ -118,6 +120,7 @@ TestSuite(ofi_memory, .init = setup, .fini = teardown, .timeout = 60);
 static void wait_gone(void)
 {
     cr_assert(pump_until(&sides[0], &sides[1], &gone, 1));
+    cr_assert(gone_in != gettid(), "the thread that serves all peers has deregistered it");
 }
 
 static void free_region(void)
