@@ -135,9 +135,9 @@ struct driver_op {
     uint64_t flush_count;
 };
 
-/* The target of one peer's puts. */
 struct copy_program;
 
+/* The target of one peer's puts. */
 struct driver_landing_args {
     struct driver_region *region;  /* NULL: a notification without data */
     uint64_t offset_bytes;         /* of the layout's base in the region */

@@ -199,14 +199,14 @@ void msg_peer_drop(struct msg_peer *peer);
 /* Sets the text and returns the error of a failed peer. */
 int msg_peer_failed(const struct msg_peer *peer);
 
-/* The other rank has ended. What it sent before must still be taken; whether earlier puts into its
- * memory have completed is known from their plans. */
 /* A rank that leaves frees memory before its process ends: for its messages, either is the end. */
 static inline int msg_error_of(int error)
 {
     return error == -ESTALE ? -EOWNERDEAD : error;
 }
 
+/* The other rank has ended. What it sent before must still be taken; whether earlier puts into its
+ * memory have completed is known from their plans. */
 static inline bool msg_has_ended(int error)
 {
     return error == -EOWNERDEAD || error == -EHOSTDOWN || error == -ESTALE;

@@ -24,10 +24,11 @@ struct groups;
 int groups_new(struct tcad *tcad, struct groups **ret_groups);
 struct groups *groups_free(struct groups *groups);
 
-/* The member's side: requests of a session, which get their replies later, under this tag
- * (session_answer(), session_fail()). */
 /* The memory of a session's place in a group of this size. */
 uint64_t group_place_bytes(uint32_t size);
+
+/* The member's side: requests of a session, which get their replies later, under this tag
+ * (session_answer(), session_fail()). */
 void group_join(struct session *session, uint32_t tag, const Tca__GroupJoin *join);
 void group_gather(struct session *session, uint32_t tag, const Tca__Gather *gather);
 void group_publish(struct session *session, uint32_t tag, const Tca__Publish *publish);

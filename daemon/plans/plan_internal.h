@@ -162,9 +162,9 @@ struct cost_transfer plan_transfer(const struct plan *plan, const struct plan_un
                                    unsigned rail);
 /* The rail that carries a unit if its chain is on `rail`. */
 unsigned plan_unit_rail(const struct plan_unit *unit, unsigned rail);
-/* The rail that plan_route() would choose now, and the one if none were lost. */
 /* plan_together.c: how long plans that start together with this one keep the rail busy. */
 uint64_t plan_behind_ns(const struct plan *plan, const struct plan_chain *chain, unsigned rail);
+/* plan_route.c: the rail that plan_route() would choose now, and the one if none were lost. */
 unsigned plan_best_rail(const struct plan *plan, const struct plan_chain *chain);
 unsigned plan_wanted_rail(const struct plan *plan, const struct plan_chain *chain);
 /* The reason of the choice has changed, not the choice. */
