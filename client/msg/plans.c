@@ -25,7 +25,7 @@ int msg_plan_put(struct msg_peer *peer, struct tca_msg *msg, const struct msg_pu
     if (r >= 0)
         r = tca_plan_notify(plan, peer->rank, slot);
     if (r >= 0)
-        r = tca_plan_commit(plan, TCA_DEFAULT);
+        r = msg_error_of(tca_plan_commit(plan, TCA_DEFAULT));
     if (r < 0)
         tca_plan_free(plan);
     else
