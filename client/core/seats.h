@@ -15,6 +15,12 @@ bool plan_copies_here(const struct tca_plan *plan);
  * completed. */
 bool plan_puts_in_order(struct tca_plan *plan);
 
+/* For a plan that is being built: nothing else is put where its puts go while they are in flight. Within the
+ * node, they then wait for no earlier put whose copying its receiver shares, and are not shared themselves: in
+ * the client's seat, a start of up to 4 MiB without waits and flushes is complete when tca_start() returns,
+ * whatever the receiver does. */
+void plan_puts_apart(struct tca_plan *plan);
+
 /* The seat that plans of these arguments request: their own, or that of the session's settings. */
 enum tca_seat session_seat(const struct tca *session, const struct tca_plan_args *args);
 

@@ -28,10 +28,11 @@ extern "C" {
  * *One-shot* messages. A receive names the sending rank and the tag. Receives of one rank and tag
  * match the messages of that rank with that tag in the order in which both were made. Messages of
  * up to TCA_MSG_EAGER_BYTES are buffered: the send is complete at once, unless the receiver is more
- * than 16 messages behind. The receiver keeps a copy of a message that no receive matches yet; it
- * accepts no more messages of a rank that has 65536 such messages. A longer message goes straight
- * from the sender's memory to the receiver's once both have made their requests. The library keeps
- * the plans for it, so that the next message between the same places costs no commit.
+ * than 8 messages behind, and the message arrives without another call. The receiver keeps a copy of
+ * a message that no receive matches yet; it accepts no more messages of a rank that has 65536 such
+ * messages. A longer message goes straight from the sender's memory to the receiver's once both have
+ * made their requests. The library keeps the plans for it, so that the next message between the same
+ * places costs no commit.
  *
  * *Persistent* messages. tca_msg_send_init() and tca_msg_recv_init() of two ranks form a *pair*:
  * the first send of a tag with the first receive of that tag, and so on; they never match one-shot
@@ -39,7 +40,7 @@ extern "C" {
  * notification, and one notification back, which says that the receiver has started too. Within a
  * node, and in the client's seat also between nodes, messages to a receive with room for at most
  * TCA_MSG_SHORT_BYTES are buffered instead: the send is complete at once, unless the receiver is
- * more than 16 messages behind, and one put back confirms twelve messages.
+ * more than 4 messages behind, because one put back confirms twelve of the sixteen that fit.
  *
  * Requests advance in calls of this header. Persistent ones also advance in other waiting calls of
  * the library, unless they wait for a buffer. What such a call has started goes on while the program

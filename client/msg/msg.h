@@ -241,6 +241,7 @@ struct msg_put {
     const void *source;
     const struct tca_layout *layout;
     uint64_t bytes;
+    bool apart; /* into memory of the messenger, where nothing else is put meanwhile */
 };
 
 /* Makes a plan that puts, unless `put` is NULL, and notifies the peer's slot. */

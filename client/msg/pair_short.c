@@ -20,6 +20,8 @@
 #include "client/core/seats.h"
 
 enum { LOOKS = 32 };
+static_assert(MSG_PLACES == 16 && MSG_CONFIRM == 12,
+              "tca-msg.h: sends are complete while the receiver is up to 4 messages behind");
 
 /* ---- plans */
 
@@ -31,7 +33,7 @@ static int make_put(struct tca_msg_request *request, const void *source,
     struct msg_peer *peer = request->peer;
     const struct msg_target target = {
         .bytes = bytes, .handle = peer->area, .base_bytes = peer->area_bytes + offset};
-    const struct msg_put put = {&target, source, layout, bytes};
+    const struct msg_put put = {&target, source, layout, bytes, .apart = true};
 
     return msg_plan_put(peer, request->msg, bytes > 0 ? &put : NULL, peer->slot + slot, ret_plan);
 }

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "client/core/seats.h"
+
 int msg_plan_new(struct tca_msg *msg, uint32_t rank, struct tca_plan **ret_plan)
 {
     struct tca_plan_args args = msg->args;
@@ -20,6 +22,8 @@ int msg_plan_put(struct msg_peer *peer, struct tca_msg *msg, const struct msg_pu
     struct tca_plan *plan = NULL;
     int r = msg_plan_new(msg, peer->rank, &plan);
 
+    if (r >= 0 && (!put || put->apart))
+        plan_puts_apart(plan);
     if (r >= 0 && put)
         r = msg_put_to(plan, put->target, put->source, put->layout, put->bytes);
     if (r >= 0)

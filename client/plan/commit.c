@@ -114,7 +114,7 @@ static int draft_init(struct draft *draft, const struct tca_plan *plan)
     draft->commit.channel = plan->channel;
     draft->commit.together = plan->together;
     draft->commit.rail = (char *)plan->rail;
-    draft->commit.way = (uint32_t)plan->session->settings.way;
+    draft->commit.way = (uint32_t)(plan->apart ? WAY_PUSH : plan->session->settings.way);
     draft->commit.prefer = plan->flags & TCA_PLAN_PREFER;
     draft->commit.repeat = plan->flags & TCA_PLAN_REPEAT;
     draft->commit.parts_at = parts_at(plan);

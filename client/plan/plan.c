@@ -275,6 +275,11 @@ bool plan_puts_in_order(struct tca_plan *plan)
     return plan->daemon_count == 0;
 }
 
+void plan_puts_apart(struct tca_plan *plan)
+{
+    plan->apart = true;
+}
+
 enum tca_seat session_seat(const struct tca *session, const struct tca_plan_args *args)
 {
     return args->seat != TCA_SEAT_ANY ? args->seat : session->settings.seat;

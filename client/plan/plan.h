@@ -153,6 +153,7 @@ struct tca_plan {
     uint32_t channel, together;
     char rail[RAIL_NAME_MAX_BYTES]; /* a rail or a driver; "": any */
     enum tca_seat seat;
+    bool apart; /* plan_puts_apart() */
     struct step *steps;
     uint32_t step_count;
     uint32_t step_room;

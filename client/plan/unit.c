@@ -160,7 +160,9 @@ int unit_make(struct tca_plan *plan, struct unit *unit, const struct joined *joi
     if (joined->put && unit->region->attached && !unit->region->own &&
         (r = attach(unit, joined->put, mapping)) < 0)
         return r;
-    if (joined->put && mapping->share)
+    if (plan->apart)
+        shm_put_apart(unit->put);
+    else if (joined->put && mapping->share)
         share(session, unit, joined->put, mapping);
     if (args.parts)
         parts_bind(plan, joined->put, unit);

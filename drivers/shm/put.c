@@ -246,9 +246,11 @@ static int copy_at_once(struct shm_driver *shm, struct shm_put *put)
     struct shm_peer *peer = put->peer;
     if (put->share)
         return shm_share_advance(shm, put);
-    if (!shm_lane_drained(peer))
-        return 0;
-    peer->detour = peer->waiting > 0;
+    if (!put->apart) {
+        if (!shm_lane_drained(peer))
+            return 0;
+        peer->detour = peer->waiting > 0;
+    }
     if (put->attached) {
         int r = shm_attached_copy(put, 0, put->size_bytes);
         if (r < 0)

@@ -302,6 +302,13 @@ void shm_put_defer(struct driver_put *driver_put, bool defer)
     put->detour |= defer;
 }
 
+void shm_put_apart(struct driver_put *driver_put)
+{
+    struct shm_put *put = (struct shm_put *)driver_put;
+    assert(!put->offered);
+    put->apart = true;
+}
+
 /* What both ends copy by, for every mode. */
 static int complete_program(struct shm_put *put, const struct layout *target,
                             const struct layout *source)

@@ -97,6 +97,7 @@ struct shm_put {
     bool dmabuf; /* source or target may be write-combined: loads and stores there are only ordered
                     by fences */
     bool deferred;                /* copied by progress() only */
+    bool apart;                   /* need not wait for what is in the lane */
     struct copy_program *program; /* SHM_PROGRAM, or offered to the receiver */
     combine_kernel *combine;      /* SHM_COMBINE */
     uint8_t *target;              /* the layout's base; SHM_WORD, SHM_BYTES: the first byte */

@@ -100,8 +100,12 @@ class Msg(Ranks):
             with self.subTest(places=places):
                 self.ranks(cluster, places, [harness.program("msg-errors")])
 
-    def test_free_with_queued_messages(self):
-        self.ranks(self.cluster(), [0, 0], [harness.program("msg-leave")])
+    def test_complete_and_queued_messages(self):
+        """Complete sends need no further call of the sender; queued ones end with the messenger."""
+        cluster = self.cluster()
+        for program in ("msg-complete", "msg-leave"):
+            with self.subTest(program=program):
+                self.ranks(cluster, [0, 0], [harness.program(program)], TCA_TUNE="off")
 
     def test_straight_into_blocks(self):
         cluster = self.cluster(2)

@@ -83,6 +83,7 @@ static void make_put(unsigned number, enum way way, uint64_t offset, uint64_t by
                                    .offset_bytes = SOURCE + offset,
                                    .layout = layout,
                                    .landing = blob,
+                                   .flow = number, /* as puts of different plans */
                                    .landing_bytes = blob_bytes,
                                    .target_layout = layout};
     cr_assert(side.driver->ops->put_prepare(side.driver, &args, &moves[number], &info) == 0);
@@ -192,6 +193,31 @@ Test(share, strict_receivers_are_told_after_the_data)
         start(i);
         cr_assert(op.done == 1 && landed(i * 100000, 100000) && lane_backlog(&sender) == 0);
     }
+}
+
+/* The receiver has been interrupted while it processed an entry: what is apart is complete at once. */
+Test(share, what_is_apart_waits_for_nobody)
+{
+    make_put(0, WAY_RING, 0, 20000, true);
+    make_put(1, WAY_PUSH, 100000, 200, true);
+    make_put(2, WAY_PUSH, 200000, 200, true);
+    shm_put_apart(moves[1]);
+    start(0);
+    cr_assert(op.done == 1 && lane_backlog(&sender) > 0);
+    atomic_store(&segment->drainer, LANE_RECEIVER);
+    struct op waits;
+    op_init(&waits);
+    for (unsigned i = 0; i < 2; i++) { /* also behind one that waits */
+        memset(side.memory + TARGET + 100000, 0, 200);
+        start(1);
+        cr_assert(op.done == 1 && landed(100000, 200) && side.notified_count == 2 + i);
+        if (i == 0)
+            cr_assert(side.driver->ops->put_post(side.driver, moves[2], &waits.op) == 0);
+        cr_assert(waits.done == 0 && !landed(200000, 200) && !landed(0, 20000));
+    }
+    atomic_store(&segment->drainer, LANE_NOBODY);
+    progress();
+    cr_assert(waits.done == 1 && landed(0, 20000) && landed(200000, 200));
 }
 
 Test(share, what_follows_lands_after_it)
