@@ -211,6 +211,7 @@ static void check_ranks(struct tca_plan *plan)
 static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *committed)
 {
     struct tca *session = plan->session;
+    session_complete(session); /* of an earlier plan of this id: it came before the id was free */
     plan->id = committed->plan;
     if (plan->chain_count > 0) {
         plan->first_rail = committed->chains[0]->rail;

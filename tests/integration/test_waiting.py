@@ -4,6 +4,7 @@
 import os
 import random
 import secrets
+import signal
 
 import harness
 
@@ -120,6 +121,24 @@ class Waiting(harness.Case):
 
     def taken(self, actor, plan):
         return any(entry["running"] for entry in actor.node.plans() if entry["id"].endswith(f".{plan}"))
+
+    def test_ids_return(self):
+        """A completion of a plan whose release has timed out is not one of the next plan with its number."""
+        waiter, teller = self.cluster(1).group([0, 0], TCA_TIMEOUT="2s")  # how long freeing waits for the start, and then for tcad
+        tells = teller.plan("notify 0 0")
+        released = waiter.plan("await 1 0 1", seat="daemon")
+        waiter.ask(f"start {released}")
+        harness.until(lambda: self.taken(waiter, 0), "the engine has it")
+        waiter.node.process.send_signal(signal.SIGSTOP)
+        waiter.ask(f"freeplan {released}")
+        waiter.node.process.send_signal(signal.SIGCONT)
+        harness.until(lambda: waiter.node.counts()[2] == 1, "it is released")
+        plan = waiter.plan("await 1 0 1", seat="daemon")
+        waiter.ask(f"start {plan}")
+        self.assertEqual(sorted(shown["id"].split(".")[1] for shown in waiter.node.plans()), ["0", "0"])
+        self.assertTrue(self.running(waiter, plan), "a completion of the former plan has ended its start")
+        teller.run(tells)
+        waiter.ask(f"wait {plan} -2")
 
     def test_graphs(self):
         for places in ([0, 0, 0], [0, 1, 2, 0]):
