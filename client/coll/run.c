@@ -1,10 +1,10 @@
 /* Starting, testing and waiting. */
 #include <errno.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "client/coll/coll.h"
 #include "client/coll/thread.h"
+#include "client/core/clock.h"
 #include "client/core/error.h"
 #include "client/core/seats.h"
 #include "client/core/timeout.h"
@@ -251,14 +251,6 @@ int tca_coll_test(struct tca_coll *coll)
 
 /* ---- waiting */
 
-static int64_t clock_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static int timed_out(void)
 {
     return error_static(-ETIMEDOUT, "the collective operation is still running: a rank has not "
@@ -275,37 +267,35 @@ static int wait_slice(struct tca_coll *coll, int64_t slice_ns)
 }
 
 /* Waits in slices, so that the end of a rank is noticed. */
-static int wait_slices(struct tca_coll *coll, int64_t end_ns)
+static int wait_slices(struct tca_coll *coll, uint64_t end_ns)
 {
     for (;;) {
-        int64_t slice_ns = end_ns == TCA_FOREVER ? SLICE_NS : end_ns - clock_ns();
-        slice_ns = slice_ns < 0 ? 0 : slice_ns < SLICE_NS ? slice_ns : SLICE_NS;
-        int r = wait_slice(coll, slice_ns);
+        const uint64_t left_ns = clock_left(end_ns);
+        int r = wait_slice(coll, left_ns < SLICE_NS ? (int64_t)left_ns : SLICE_NS);
         if (r != -ETIMEDOUT)
             return r < 0 ? fail(coll, r) : 0;
         if ((r = coll_run_watch(coll, true)) < 0)
             return r;
-        if (end_ns != TCA_FOREVER && clock_ns() >= end_ns)
+        if (clock_left(end_ns) == 0)
             return timed_out();
     }
 }
 
 /* This operation cannot advance at the moment: advances the others that run. */
-static int linger(struct tca_coll *coll, uint64_t round, int64_t end_ns)
+static int linger(struct tca_coll *coll, uint64_t round, uint64_t end_ns)
 {
     coll_run_all(coll->siblings);
     int r = coll_run_watch(coll, round % TESTS_PER_WATCH == TESTS_PER_WATCH - 1);
     if (r < 0)
         return r;
-    if (end_ns != TCA_FOREVER && clock_ns() >= end_ns)
+    if (clock_left(end_ns) == 0)
         return timed_out();
     tca_pause(round);
     return 0;
 }
 
-/* Sleeps in the wait for the plan only if no other operation needs this process. end_ns: or
- * TCA_FOREVER. */
-static int wait_all(struct tca_coll *coll, int64_t end_ns)
+/* Sleeps in the wait for the plan only if no other operation needs this process. */
+static int wait_all(struct tca_coll *coll, uint64_t end_ns)
 {
     for (uint64_t round = 0;; round++) {
         const struct coll_sequence *sequence = &coll->ways[coll->current].sequences[0];
@@ -328,7 +318,7 @@ static int wait_all(struct tca_coll *coll, int64_t end_ns)
 }
 
 /* The thread advances it. */
-static int wait_thread(struct tca_coll *coll, int64_t end_ns)
+static int wait_thread(struct tca_coll *coll, uint64_t end_ns)
 {
     struct coll_thread *thread = coll->siblings->thread;
 
@@ -352,7 +342,7 @@ static __attribute__((noinline)) int wait_open(struct tca_coll *coll, int64_t ti
     r = session_timeout(coll->session, timeout_ns, &timeout_ns);
     if (r < 0)
         return r;
-    int64_t end_ns = timeout_ns == TCA_FOREVER ? TCA_FOREVER : clock_ns() + timeout_ns;
+    const uint64_t end_ns = clock_end(timeout_ns);
     return by_thread ? wait_thread(coll, end_ns) : wait_all(coll, end_ns);
 }
 

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "client/coll/coll.h"
+#include "client/core/clock.h"
 #include "client/core/error.h"
 
 enum { WATCH_NS = 1000 * 1000 * 1000 };
@@ -18,26 +19,18 @@ struct coll_thread {
     pthread_cond_t begun, completed;
     bool ending;
     struct coll_siblings *siblings;
-    int64_t watch_ns; /* when to look for ranks that have ended */
+    uint64_t watch_ns; /* when to look for ranks that have ended */
 };
-
-static int64_t clock_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* ---- the thread */
 
 /* Operations that need a rank that has ended fail. */
 static void watch(struct coll_thread *thread)
 {
-    bool look = clock_ns() >= thread->watch_ns;
+    bool look = clock_left(thread->watch_ns) == 0;
 
     if (look)
-        thread->watch_ns = clock_ns() + WATCH_NS;
+        thread->watch_ns = clock_end(WATCH_NS);
     for (struct tca_coll *coll = thread->siblings->open, *next; coll; coll = next) {
         next = coll->next_open;
         coll_run_watch(coll, look);
@@ -164,11 +157,11 @@ void coll_thread_wake(struct coll_thread *thread)
     pthread_cond_signal(&thread->begun);
 }
 
-int coll_thread_sleep(struct coll_thread *thread, int64_t end_ns)
+int coll_thread_sleep(struct coll_thread *thread, uint64_t end_ns)
 {
-    struct timespec end = {end_ns / 1000000000, end_ns % 1000000000};
+    struct timespec end = {(time_t)(end_ns / 1000000000), (long)(end_ns % 1000000000)};
 
-    if (end_ns == TCA_FOREVER)
+    if (end_ns == END_NEVER)
         return -pthread_cond_wait(&thread->completed, &thread->lock);
     return -pthread_cond_timedwait(&thread->completed, &thread->lock, &end);
 }

@@ -18,6 +18,6 @@ void coll_thread_lock(struct coll_thread *thread);
 void coll_thread_unlock(struct coll_thread *thread);
 
 /* Both with the lock held: an operation has begun; and waits until operations may have completed.
- * end_ns: of CLOCK_MONOTONIC, or TCA_FOREVER. 0 or -ETIMEDOUT. */
+ * 0 or -ETIMEDOUT. */
 void coll_thread_wake(struct coll_thread *thread);
-int coll_thread_sleep(struct coll_thread *thread, int64_t end_ns);
+int coll_thread_sleep(struct coll_thread *thread, uint64_t end_ns);
