@@ -22,8 +22,10 @@ enum {
  * ranks to this session; other ranks can have others free, so tell them which ones these are.
  * -EBUSY: too few are left. */
 int slots_take(struct tca *session, uint32_t count, uint32_t *ret_slot);
-/* All notifications that were sent to these slots must have been taken; otherwise keep them. */
+/* Nobody can notify them any more, and all notifications that were sent to them have been taken. */
 void slots_return(struct tca *session, uint32_t slot, uint32_t count);
+/* Somebody may still notify them: nobody is given them again in this session. */
+void slots_lose(struct tca *session, uint32_t slot, uint32_t count);
 
 /* The index of a slot in the notification segment; false: there is no such slot. */
 static inline bool slot_index(uint32_t slot, uint32_t *ret_index)

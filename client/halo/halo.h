@@ -26,6 +26,7 @@ struct tca_halo {
     struct halo_grid grid;
     uint32_t buffers;
     uint32_t slot;               /* where this rank is notified, and the one after it */
+    bool shared;                 /* other ranks may notify these */
     struct tca_halo_face *faces; /* [face_count], in the order of halo_links() */
     uint32_t *neighbour_of;      /* [face_count]: index of the face's neighbour */
     uint32_t face_count;

@@ -88,9 +88,14 @@ static int gather_heads(struct tca_halo *halo, const struct tca_halo_args *args,
         memcpy(head.text, text, sizeof(head.text) - 1); /* as much as fits; it ends with a NUL */
     }
     int r = tca_allgather(halo->session, &head, sizeof(head), world->heads, TCA_DEFAULT);
-    if (error < 0)
-        return error_set(error, "%s", text);
-    return r < 0 ? r : halo_check_heads(world);
+    if (r >= 0 && memcmp(&world->heads[tca_rank(halo->session)], &head, sizeof(head)) != 0)
+        r = error_static(-EPROTO, "the other ranks complete a halo exchange whose preparation has "
+                                  "failed here");
+    if (r >= 0) {
+        r = halo_check_heads(world);
+        halo->shared &= r >= 0; /* otherwise all ranks have failed */
+    }
+    return error < 0 ? error_set(error, "%s", text) : r;
 }
 
 static int gather_parts(struct tca_halo *halo, const struct tca_halo_args *args,
@@ -116,7 +121,33 @@ static int make(struct tca_halo *halo, const struct tca_halo_args *args, struct 
         r = gather_parts(halo, args, mine, world);
     if (r < 0)
         return r;
-    return gather_heads(halo, args, halo_build(halo, world, args), world);
+    r = halo_build(halo, world, args);
+    halo->shared = r >= 0; /* from here on, others may start it */
+    return gather_heads(halo, args, r, world);
+}
+
+/* A plan of a failed exchange may wait for a neighbour that will not notify it, for as long as the
+ * session's time-out: it is left to tca_close(), which ends it at once. */
+static void free_plans(struct tca_halo *halo, struct halo_neighbour *neighbour)
+{
+    for (uint32_t buffer = 0; buffer < HALO_BUFFERS; buffer++) {
+        struct tca_plan *plan = neighbour->plans[buffer];
+        if (plan && !(halo->failed && tca_test(plan) == 0))
+            tca_plan_free(plan);
+    }
+}
+
+/* quiet: nobody can notify it any more; otherwise its slots are lost. */
+static void release(struct tca_halo *halo, bool quiet)
+{
+    for (uint32_t n = 0; n < halo->neighbour_count; n++)
+        free_plans(halo, &halo->neighbours[n]);
+    if (halo->slot)
+        (quiet ? slots_return : slots_lose)(halo->session, halo->slot, HALO_BUFFERS);
+    free(halo->faces);
+    free(halo->neighbour_of);
+    free(halo->neighbours);
+    free(halo);
 }
 
 int tca_halo_new(struct tca *session, const struct tca_halo_args *args, struct tca_halo **ret_halo)
@@ -133,37 +164,16 @@ int tca_halo_new(struct tca *session, const struct tca_halo_args *args, struct t
         r = make(halo, args, &world);
     }
     world_deinit(&world);
-    if (r < 0)
-        tca_halo_free(halo);
-    else
+    if (r >= 0)
         *ret_halo = halo;
+    else if (halo)
+        release(halo, !halo->shared);
     return r;
 }
 
-/* A plan of a failed exchange may wait for a neighbour that will not notify it, for as long as the
- * session's time-out: it is left to tca_close(), which ends it at once. */
-static void free_plans(struct tca_halo *halo, struct halo_neighbour *neighbour)
-{
-    for (uint32_t buffer = 0; buffer < HALO_BUFFERS; buffer++) {
-        struct tca_plan *plan = neighbour->plans[buffer];
-        if (plan && !(halo->failed && tca_test(plan) == 0))
-            tca_plan_free(plan);
-    }
-}
-
-/* The slots of an exchange that did not complete may still be notified: they are lost. */
 struct tca_halo *tca_halo_free(struct tca_halo *halo)
 {
-    if (!halo)
-        return NULL;
-    bool complete = tca_halo_test(halo) > 0;
-    for (uint32_t n = 0; n < halo->neighbour_count; n++)
-        free_plans(halo, &halo->neighbours[n]);
-    if (halo->slot && complete)
-        slots_return(halo->session, halo->slot, HALO_BUFFERS);
-    free(halo->faces);
-    free(halo->neighbour_of);
-    free(halo->neighbours);
-    free(halo);
+    if (halo)
+        release(halo, tca_halo_test(halo) > 0);
     return NULL;
 }

@@ -166,6 +166,7 @@ struct tca_msg {
     struct tca_plan_args args;
     char name[64];
     uint32_t slot;
+    bool shared; /* other ranks may notify the slots, at any time */
     uint32_t size;
     struct tca_region *areas;          /* struct msg_area by rank */
     struct msg_peer *peers;            /* [size] */

@@ -41,14 +41,19 @@ static int meet(struct tca_msg *msg, int error, struct greeting *mine)
     mine->error = error;
     if (error < 0)
         snprintf(text, sizeof(text), "%s", tca_error_text());
+    msg->shared = error >= 0; /* unless all ranks learn that one has failed */
     int r = tca_allgather(msg->session, mine, sizeof(*mine), all, TCA_DEFAULT);
     if (error < 0)
         r = error_set(error, "%s", text);
+    else if (r >= 0 && memcmp(&all[tca_rank(msg->session)], mine, sizeof(*mine)) != 0)
+        r = error_static(-EPROTO, "the other ranks have made a messenger that has failed here");
     for (uint32_t rank = 0; r >= 0 && rank < msg->size; rank++) {
         struct msg_peer *peer = &msg->peers[rank];
-        if (all[rank].error < 0)
+        if (all[rank].error < 0) {
+            msg->shared = false;
             r = error_set(all[rank].error, "rank %u could not make a messenger: %s", rank,
                           tca_strerror(all[rank].error));
+        }
         peer->rank = rank;
         peer->slot = all[rank].slot;
         peer->near = tca_node_of(msg->session, rank) == (int)tca_node(msg->session);
@@ -113,16 +118,6 @@ static void requests_deinit(struct tca_msg *msg)
     free(msg->requests);
 }
 
-/* The slots may still be notified, by packets and credits of other ranks, unless nothing was ever
- * sent: they are lost. */
-static bool slots_are_quiet(const struct tca_msg *msg)
-{
-    for (uint32_t rank = 0; msg->peers && rank < msg->size; rank++)
-        if (msg->peers[rank].sent > 0 || msg->peers[rank].taken > 0)
-            return false;
-    return true;
-}
-
 struct tca_msg *tca_msg_free(struct tca_msg *msg)
 {
     if (!msg)
@@ -137,8 +132,8 @@ struct tca_msg *tca_msg_free(struct tca_msg *msg)
     }
     if (msg->areas)
         tca_region_free(msg->areas);
-    if (msg->slot && slots_are_quiet(msg))
-        slots_return(msg->session, msg->slot, MSG_SLOTS);
+    if (msg->slot)
+        (msg->shared ? slots_lose : slots_return)(msg->session, msg->slot, MSG_SLOTS);
     free(msg->peers);
     free(msg);
     return NULL;

@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <string.h>
 
 #include "client/core/session.h"
 #include "tests/unit/proto/random.h"
@@ -33,6 +34,23 @@ static uint32_t longest_gap(void)
         longest = gap > longest ? gap : longest;
     }
     return longest;
+}
+
+/* Slots that may still be notified are not given again, and an error says how many they are. */
+Test(slots, are_lost)
+{
+    struct tca *session = calloc(1, sizeof(*session));
+    uint32_t lost, slot;
+
+    cr_assert(slots_take(session, 3, &lost) == 0);
+    slots_lose(session, lost, 3);
+    for (int i = 3; i < SLOTS_LIBRARY; i++) {
+        cr_assert(slots_take(session, 1, &slot) == 0);
+        cr_assert(slot < lost || slot >= lost + 3);
+    }
+    cr_assert(slots_take(session, 1, &slot) == -EBUSY);
+    cr_assert(strstr(tca_error_text(), "3 of them cannot be used again"), "%s", tca_error_text());
+    free(session);
 }
 
 Test(slots, are_shared_out)
