@@ -6,6 +6,7 @@
 #include "client/coll/coll.h"
 #include "client/core/error.h"
 #include "client/core/seats.h"
+#include "client/core/wait.h"
 
 struct builder {
     struct tca_coll *coll;
@@ -163,30 +164,21 @@ static int build_way(struct builder *b)
     return r < 0 ? r : end_plan(b);
 }
 
-/* Gives the credits in advance. */
-static int lend(struct tca_coll *coll, const struct coll_head *heads,
-                const struct tca_plan_args *args)
+int coll_grant_credits(struct tca_coll *coll)
 {
     const struct coll_program *program = &coll->program;
-    struct tca_plan *plan;
-    int r = tca_plan_new(coll->session, args, &plan);
+    struct session_slot slot;
+    int r = 0;
 
-    if (r < 0)
-        return r;
     for (uint32_t c = 0; c < program->chain_count; c++)
         for (uint32_t i = 0; r >= 0 && i < program->chains[c].count; i++) {
             const struct coll_step *step = &program->chains[c].steps[i];
-            if (step->kind == COLL_NOTIFY && step->seldom)
-                r = tca_plan_notify(plan, step->peer, heads[step->peer].slot + step->slot);
+            if (step->kind != COLL_WAIT || !step->seldom)
+                continue;
+            r = session_slot_find(coll->session, step->peer, coll->slot + step->slot, &slot);
+            if (r >= 0)
+                session_grant(&slot);
         }
-    if (r >= 0)
-        r = tca_plan_commit(plan, TCA_DEFAULT);
-    coll->lent = true;
-    if (r >= 0)
-        r = tca_start(plan);
-    if (r >= 0)
-        r = tca_wait(plan, TCA_DEFAULT);
-    tca_plan_free(plan);
     return r;
 }
 
@@ -243,7 +235,5 @@ int coll_build(struct tca_coll *coll, const struct coll_head *heads,
     int r = coll_leaf_make(coll, heads, &in_order);
 
     coll->quick = coll->leaf.credit;
-    if (r >= 0 && !coll->leaf.credit)
-        r = build_ways(coll, heads, &in_order);
-    return r >= 0 && coll->program.ways == COLL_WAYS ? lend(coll, heads, &in_order) : r;
+    return r >= 0 && !coll->leaf.credit ? build_ways(coll, heads, &in_order) : r;
 }

@@ -40,10 +40,13 @@ struct tca_coll {
     uint32_t edge_count;
     uint32_t *arriving; /* [size]: edges that lead here, by rank */
     struct tca_coll_operator reduction;
-    struct tca_coll_costs costs; /* by which the algorithm is chosen */
-    enum tca_coll_algorithm wanted, algorithm;
+    /* The algorithm is chosen from `shape` and from these, which are the same at all ranks: */
+    enum tca_coll_algorithm wanted;
     uint64_t wanted_segment_bytes; /* 0: by predicted cost */
-    struct collective shown;       /* by tcactl plan explain: of its plans */
+    bool any_in_place;             /* a rank does it in place, not necessarily this one */
+    struct tca_coll_costs costs;
+    enum tca_coll_algorithm algorithm;
+    struct collective shown; /* by tcactl plan explain: of its plans */
     struct coll_program program;
     const uint8_t *in;
     uint8_t *out, *scratch;
@@ -53,7 +56,7 @@ struct tca_coll {
     bool by_thread;                  /* waits are items: plans have none */
     struct coll_way ways[COLL_WAYS]; /* program.ways of them; empty if it is a leaf */
     struct coll_leaf leaf;
-    bool lent; /* credits in advance were sent */
+    bool shared; /* other ranks may notify the slots, and put into the scratch memory */
     struct coll_siblings *siblings;
     struct tca_coll *next_open; /* in siblings->open */
     bool quick;                 /* each way is one plan, and it has not failed */
@@ -68,15 +71,26 @@ struct tca_coll {
     char why[256];    /* its text */
 };
 
+/* An operation is prepared in stages. At the end of each, all ranks learn whether all have succeeded. */
+enum coll_stage {
+    COLL_ASK = 1, /* what the program has asked for: what all of them choose from */
+    COLL_MEET,    /* slots and memory, according to the choice */
+    COLL_AGREE,   /* the plans are made: from here on, starts may notify and put */
+};
+
 /* What ranks exchange about an operation: plain data, for tca_allgather(). */
 struct coll_head {
+    uint32_t stage;
     int32_t error; /* a negative errno: this rank has failed */
-    uint32_t slot;
-    uint32_t operation, algorithm, root, regular, ordered;
-    uint32_t combine, type;
-    uint64_t bytes, element_bytes, segment_bytes;
-    uint64_t digest; /* of the blocks that all ranks must have given alike */
-    uint64_t scratch_bytes;
+    /* ---- COLL_ASK: what must be the same at all ranks, */
+    uint32_t operation, wanted, root, regular, ordered, combine, type;
+    uint64_t bytes, element_bytes, wanted_segment_bytes;
+    uint64_t digest; /* of the blocks */
+    /* and what need not */
+    uint32_t in_place, seat;
+    /* ---- COLL_MEET */
+    uint32_t algorithm, slot;
+    uint64_t segment_bytes, scratch_bytes;
     struct tca_handle out, scratch; /* zero if without bytes */
     char text[COLL_TEXT_BYTES];     /* of the error; as another process wrote it */
 };
@@ -95,6 +109,8 @@ int coll_plan_new(const struct tca_coll *coll, const struct tca_plan_args *args,
                   struct tca_plan **ret_plan);
 int coll_build(struct tca_coll *coll, const struct coll_head *heads,
                const struct tca_plan_args *args);
+/* The credits in advance: each rank has them of its peers as if they had sent them. Sends nothing. */
+int coll_grant_credits(struct tca_coll *coll);
 
 /* ---- run.c */
 
@@ -110,6 +126,8 @@ int coll_run_watch(struct tca_coll *coll, bool look);
 /* ---- explain.c */
 
 const char *coll_operation_name(enum coll_operation operation);
+/* What the algorithm is chosen from: nothing that only this rank knows. */
+struct coll_shape coll_common_shape(const struct tca_coll *coll);
 /* Sets coll->shown, except for its candidates, once the algorithm is chosen. */
 void coll_show(struct tca_coll *coll);
 

@@ -94,11 +94,19 @@ void coll_show(struct tca_coll *coll)
             run_length(places->clusters, places->size, shown->per_node) / shown->per_node;
 }
 
+struct coll_shape coll_common_shape(const struct tca_coll *coll)
+{
+    struct coll_shape shape = coll->shape;
+
+    shape.in_place = coll->any_in_place;
+    return shape;
+}
+
 /* Other algorithms than one that the program has requested are predicted here only. */
 static void explain_candidates(const struct tca_coll *coll, FILE *file)
 {
     struct coll_candidate candidates[COLLECTIVE_CANDIDATES_MAX];
-    struct coll_shape shape = coll->shape;
+    struct coll_shape shape = coll_common_shape(coll);
     uint32_t count;
 
     shape.segment_bytes = coll->wanted_segment_bytes;

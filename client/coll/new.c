@@ -7,6 +7,7 @@
 #include "client/coll/coll.h"
 #include "client/coll/thread.h"
 #include "client/core/error.h"
+#include "client/core/seats.h"
 #include "client/core/slots.h"
 
 /* ---- what this rank needs and contributes */
@@ -37,17 +38,18 @@ static int find_places(struct tca_coll *coll)
 static int choose(struct tca_coll *coll)
 {
     struct coll_candidate candidates[COLLECTIVE_CANDIDATES_MAX];
+    struct coll_shape common = coll_common_shape(coll);
     struct collective *shown = &coll->shown;
 
     if (coll->shape.operation == COLL_NEIGHBOURS)
         return coll_schedule_neighbours(coll, coll->wanted);
-    int r = coll_candidates(&coll->shape, coll->wanted, &coll->costs, candidates,
-                            &shown->candidate_count);
+    int r =
+        coll_candidates(&common, coll->wanted, &coll->costs, candidates, &shown->candidate_count);
     if (r >= 0)
-        r = coll_pick(&coll->shape, coll->wanted, candidates, shown->candidate_count,
-                      &coll->algorithm);
+        r = coll_pick(&common, coll->wanted, candidates, shown->candidate_count, &coll->algorithm);
     if (r < 0)
         return r;
+    coll->shape.segment_bytes = common.segment_bytes;
     for (uint32_t i = 0; i < shown->candidate_count; i++)
         shown->candidates[i] =
             (struct collective_candidate){tca_coll_algorithm_name(candidates[i].algorithm),
@@ -55,18 +57,15 @@ static int choose(struct tca_coll *coll)
     return coll_schedule(&coll->shape, coll->algorithm, tca_rank(coll->session), &coll->program);
 }
 
-static int schedule(struct tca_coll *coll, const struct tca_coll_args *args)
+static int schedule(struct tca_coll *coll)
 {
-    coll->wanted = args->algorithm;
-    coll->shape.segment_bytes = coll->wanted_segment_bytes = args->segment_bytes;
-    tca_coll_costs(coll->session, args->plan.seat, &coll->costs);
     int r = choose(coll);
 
     if (r >= 0)
         coll_show(coll);
     if (r == -EINVAL)
         return error_set(r, "the algorithm \"%s\" does not suit this operation: see tca-coll(3)",
-                         tca_coll_algorithm_name(args->algorithm));
+                         tca_coll_algorithm_name(coll->wanted));
     return r < 0 ? error_static(r, "out of memory") : 0;
 }
 
@@ -120,27 +119,12 @@ static uint64_t digest(const struct tca_coll *coll)
     return hash;
 }
 
-static int prepare(struct tca_coll *coll, const struct tca_coll_args *args, struct coll_head *head)
-{
-    int r = coll_siblings_join(coll->session, &coll->siblings);
+/* ---- stages */
 
-    coll->by_thread = args->thread;
-    if (r >= 0 && args->thread)
-        r = coll_thread_begin(coll->siblings);
-    if (r >= 0)
-        r = find_places(coll);
-    if (r >= 0)
-        r = schedule(coll, args);
-    if (r >= 0)
-        r = take_slots(coll);
-    return r < 0 ? r : own_memory(coll, head);
-}
-
-static void fill_head(const struct tca_coll *coll, struct coll_head *head)
+static int ask(struct tca_coll *coll, const struct tca_coll_args *args, struct coll_head *head)
 {
-    head->slot = coll->slot;
     head->operation = coll->shape.operation;
-    head->algorithm = coll->algorithm;
+    head->wanted = args->algorithm;
     head->root = coll->shape.root;
     head->regular = coll->shape.regular;
     head->ordered = coll->shape.ordered;
@@ -148,13 +132,60 @@ static void fill_head(const struct tca_coll *coll, struct coll_head *head)
     head->type = coll->reduction.combine ? coll->reduction.type : 0;
     head->bytes = coll->shape.bytes;
     head->element_bytes = coll->shape.element_bytes;
-    head->segment_bytes = coll->shape.segment_bytes;
+    head->wanted_segment_bytes = args->segment_bytes;
     head->digest = digest(coll);
+    head->in_place = coll->shape.in_place;
+    head->seat = session_seat(coll->session, &args->plan);
+    int r = coll_siblings_join(coll->session, &coll->siblings);
+
+    coll->by_thread = args->thread;
+    if (r >= 0 && args->thread)
+        r = coll_thread_begin(coll->siblings);
+    return r < 0 ? r : find_places(coll);
+}
+
+/* What the algorithm is chosen from, besides what all ranks have given alike. Where the ranks are, and what
+ * nodes have measured, is what the group's coordinator told all of them when they joined. */
+static void take_common(struct tca_coll *coll, const struct coll_head *heads)
+{
+    bool daemon = false;
+
+    for (uint32_t rank = 0; rank < coll->shape.places.size; rank++) {
+        coll->any_in_place |= heads[rank].in_place != 0;
+        daemon |= heads[rank].seat == TCA_SEAT_DAEMON;
+    }
+    coll->wanted = (enum tca_coll_algorithm)heads[0].wanted;
+    coll->shape.segment_bytes = coll->wanted_segment_bytes = heads[0].wanted_segment_bytes;
+    tca_coll_costs(coll->session, daemon ? TCA_SEAT_DAEMON : TCA_SEAT_ANY, &coll->costs);
+}
+
+static int meet(struct tca_coll *coll, const struct coll_head *heads, struct coll_head *head)
+{
+    take_common(coll, heads);
+    int r = schedule(coll);
+
+    if (r >= 0)
+        r = take_slots(coll);
+    if (r >= 0)
+        r = own_memory(coll, head);
+    head->algorithm = coll->algorithm;
+    head->segment_bytes = coll->shape.segment_bytes;
+    head->slot = coll->slot;
     head->scratch_bytes = coll->program.scratch_bytes;
+    return r;
 }
 
 /* ---- together */
 
+static bool agree(const struct coll_head *a, const struct coll_head *b)
+{
+    return a->wanted == b->wanted && a->root == b->root && a->regular == b->regular &&
+           a->ordered == b->ordered && a->bytes == b->bytes && a->combine == b->combine &&
+           a->type == b->type && a->element_bytes == b->element_bytes &&
+           a->wanted_segment_bytes == b->wanted_segment_bytes && a->digest == b->digest;
+}
+
+/* The same result at all ranks. */
 static int check_heads(const struct coll_head *heads, uint32_t size)
 {
     for (uint32_t rank = 0; rank < size; rank++)
@@ -163,38 +194,48 @@ static int check_heads(const struct coll_head *heads, uint32_t size)
                                  sizeof(heads[rank].text));
     for (uint32_t rank = 1; rank < size; rank++) {
         const struct coll_head *a = &heads[0], *b = &heads[rank];
-        if (a->operation != b->operation)
+        if (a->operation != b->operation || a->stage != b->stage)
             return error_set(-EPROTO,
                              "the ranks 0 and %u prepare different operations: all ranks "
                              "make these calls in the same order",
                              rank);
-        if (a->algorithm != b->algorithm || a->root != b->root || a->regular != b->regular ||
-            a->ordered != b->ordered || a->bytes != b->bytes || a->combine != b->combine ||
-            a->type != b->type || a->element_bytes != b->element_bytes ||
-            a->segment_bytes != b->segment_bytes || a->digest != b->digest)
+        if (!agree(a, b))
             return error_set(-EPROTO,
                              "the ranks 0 and %u disagree: lengths, root, operator and algorithm "
                              "of a collective operation must be the same at all ranks",
+                             rank);
+        if (a->algorithm != b->algorithm || a->segment_bytes != b->segment_bytes)
+            return error_set(-EPROTO,
+                             "the ranks 0 and %u choose different algorithms: do they use the same "
+                             "version of the library?",
                              rank);
     }
     return 0;
 }
 
-/* An error of this rank prevails over those of others, and keeps its text. */
-static int gather_heads(struct tca_coll *coll, struct coll_head *head, int error,
-                        struct coll_head *heads)
+/* Ends a stage. An error of this rank prevails over those of others, and keeps its text. If all ranks
+ * learn that one has failed, none will start the operation. */
+static int gather_heads(struct tca_coll *coll, enum coll_stage stage, int error,
+                        struct coll_head *head, struct coll_head *heads)
 {
     char text[1024] = "";
 
+    head->stage = stage;
     head->error = error;
     if (error < 0) {
         snprintf(text, sizeof(text), "%s", tca_error_text());
         memcpy(head->text, text, sizeof(head->text) - 1); /* as much as fits; it ends with a NUL */
     }
+    coll->shared = stage == COLL_AGREE && error >= 0; /* from here on, others may start it */
     int r = tca_allgather(coll->session, head, sizeof(*head), heads, TCA_DEFAULT);
-    if (error < 0)
-        return error_set(error, "%s", text);
-    return r < 0 ? r : check_heads(heads, coll->shape.places.size);
+    if (r >= 0 && memcmp(&heads[tca_rank(coll->session)], head, sizeof(*head)) != 0)
+        r = error_static(-EPROTO, "the other ranks complete an operation whose preparation has "
+                                  "failed here");
+    if (r >= 0) {
+        r = check_heads(heads, coll->shape.places.size);
+        coll->shared &= r >= 0;
+    }
+    return error < 0 ? error_set(error, "%s", text) : r;
 }
 
 /* Without the other ranks, and keeping the text of the error. */
@@ -222,13 +263,14 @@ int coll_make(struct tca_coll *coll, int error, const struct tca_coll_args *args
         r = error_static(-ENOMEM, "out of memory");
     } else {
         if (r >= 0)
-            r = prepare(coll, args, &head);
-        fill_head(coll, &head);
-        r = gather_heads(coll, &head, r, heads);
-        if (r >= 0) {
-            r = coll_build(coll, heads, &args->plan);
-            r = gather_heads(coll, &head, r, heads);
-        }
+            r = ask(coll, args, &head);
+        r = gather_heads(coll, COLL_ASK, r, &head, heads);
+        if (r >= 0)
+            r = gather_heads(coll, COLL_MEET, meet(coll, heads, &head), &head, heads);
+        if (r >= 0)
+            r = gather_heads(coll, COLL_AGREE, coll_build(coll, heads, &args->plan), &head, heads);
+        if (r >= 0)
+            r = coll_grant_credits(coll);
     }
     free(heads);
     if (r < 0)
@@ -259,7 +301,7 @@ static void free_plans(struct tca_coll *coll)
         }
 }
 
-/* Takes the credits that peers gave in advance: each has given one more than this rank has used. */
+/* Takes the credits in advance: each peer has given as many as this rank has used, without that one. */
 static bool settle_credits(struct tca_coll *coll)
 {
     int r = 0;
@@ -274,16 +316,23 @@ static bool settle_credits(struct tca_coll *coll)
     return r >= 0;
 }
 
-/* Whether all ranks are done with it, so that nobody puts or notifies any more. */
-static bool end_together(struct tca_coll *coll, bool waits)
+/* Whether all ranks have completed equally many starts, so that all that was put and notified has arrived,
+ * and nobody starts it any more. */
+static bool end_together(struct tca_coll *coll)
 {
-    if (!waits)
-        return coll->starts == 0 && !coll->lent;
-    return tca_barrier(coll->session, TCA_DEFAULT) >= 0 && (!coll->lent || settle_credits(coll));
+    uint32_t size = coll->shape.places.size;
+    uint64_t *starts = calloc(size, sizeof(*starts));
+    bool complete = starts && tca_allgather(coll->session, &coll->starts, sizeof(coll->starts),
+                                            starts, TCA_DEFAULT) >= 0;
+
+    for (uint32_t rank = 0; complete && rank < size; rank++)
+        complete = starts[rank] == coll->starts;
+    free(starts);
+    return complete && settle_credits(coll);
 }
 
-/* After a failure, other ranks may still put into the scratch memory, and notify: it is left to
- * tca_close(), and the slots are lost. */
+/* Where other ranks may still put into the scratch memory, and notify, it is left to tca_close(), and the
+ * slots are lost. */
 struct tca_coll *tca_coll_free(struct tca_coll *coll)
 {
     if (!coll)
@@ -294,16 +343,15 @@ struct tca_coll *tca_coll_free(struct tca_coll *coll)
     coll_thread_unlock(thread);
     waits = waits && tca_coll_wait(coll, TCA_DEFAULT) >= 0;
     coll_thread_lock(thread);
-    bool complete = end_together(coll, waits);
+    bool complete = !coll->shared || (waits && end_together(coll));
     coll_run_end(coll);
     if (!complete && !coll->failed)
         coll->failed = -ECANCELED;
     free_plans(coll);
-    if (complete) {
+    if (complete)
         tca_free(coll->session, coll->scratch);
-        if (coll->slot_count > 0)
-            slots_return(coll->session, coll->slot, coll->slot_count);
-    }
+    if (coll->slot_count > 0)
+        (complete ? slots_return : slots_lose)(coll->session, coll->slot, coll->slot_count);
     coll_thread_unlock(thread);
     coll_siblings_leave(coll->siblings);
     coll_program_deinit(&coll->program);

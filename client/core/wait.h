@@ -27,6 +27,8 @@ struct session_slot {
 int session_slot_find(struct tca *session, uint32_t rank, uint32_t slot,
                       struct session_slot *ret_slot);
 int session_take(struct tca *session, const struct session_slot *slot);
+/* Counts one notification more, as if the rank had sent it. No start that waits for it may run. */
+void session_grant(const struct session_slot *slot);
 
 /* How many starts and plans have failed so far, including those that have just ended: if it has
  * grown, some plan has an error to report. */

@@ -33,7 +33,8 @@ extern "C" {
  * Memory lies in regions of the session, for example from tca_alloc(), and must remain valid until
  * tca_coll_free(). Between start and completion, an operation reads `in`, and reads and writes
  * `out`; the program may use and change both before and after. Where `in` may be NULL, the
- * operation is done in place: `out` holds the rank's own data at the start.
+ * operation is done in place: `out` holds the rank's own data at the start. Ranks may differ in this,
+ * and in the kind of memory.
  *
  * The steps of an operation are a plan. In the daemon's seat (TCA_SEAT_DAEMON, and without a
  * request where a rank sends to other nodes), data that arrives releases the steps that send it on,
@@ -77,7 +78,7 @@ struct tca_coll_args {
      * for the session than tca_coll_start(), tca_coll_test() and tca_coll_wait(). Ranks may differ.
      * -EBUSY: an operation is running. */
     int thread;
-    /* Rail, seat, channel, flags and name of the plans. If the name is NULL, they are named after
+    /* Rail, seat, channel, flags and name of the plans; ranks may differ. If the name is NULL, they are named after
      * operation and algorithm ("broadcast, trinary"); tcactl plans shows the names. Their steps
      * include copies within a rank: with a rail that only leads to other nodes, use
      * TCA_PLAN_PREFER. */
@@ -200,8 +201,10 @@ TCA_API int tca_coll_test(struct tca_coll *coll);
 TCA_API int tca_coll_wait(struct tca_coll *coll, int64_t timeout_ns);
 
 /* Releases the operation. Collective, unless it has failed: waits for a running start and for the
- * other ranks to call it, each at most for the session's time-out. NULL is a no-op. Returns
- * NULL. */
+ * other ranks to call it, each at most for the session's time-out. Its notification slots, of which a
+ * session has a limited number, and its memory can then be used again, unless it has failed or the
+ * ranks have not started it equally often: as other ranks could still notify and put, they are kept
+ * until the session is closed. NULL is a no-op. Returns NULL. */
 TCA_API struct tca_coll *tca_coll_free(struct tca_coll *coll);
 
 /* Describes the operation in lines of text: algorithm, segments, steps and scratch memory of this
@@ -234,7 +237,8 @@ struct tca_coll_costs {
 
 /* The costs by which operations of this session choose their algorithms, in the client's or the
  * daemon's seat (TCA_SEAT_ANY: the client's): of the numbers that the tcad of each node had measured
- * when the group was joined, the greatest; the same at all ranks. What no node had measured (see
+ * when the group was joined, the greatest; the same at all ranks. If one of the ranks requests the
+ * daemon's seat (TCA_SEAT counts), all choose by its costs. What no node had measured (see
  * rails.calibration in tcad.conf(5)) is a typical number; so are all if session is NULL. */
 TCA_API void tca_coll_costs(const struct tca *session, enum tca_seat seat,
                             struct tca_coll_costs *ret_costs);

@@ -300,6 +300,11 @@ int session_take(struct tca *session, const struct session_slot *slot)
     return take(session, slot);
 }
 
+void session_grant(const struct session_slot *slot)
+{
+    atomic_fetch_sub_explicit(slot->taken, 1, memory_order_relaxed);
+}
+
 static int take_notification(struct tca *session, void *subject)
 {
     return take(session, subject);

@@ -190,6 +190,12 @@ class Coll(Ranks):
                 number = {"seat": "daemon", "latency_ns": 1000, "overhead_ns": 1000, "small_kib_ns": kib_ns, "large_kib_ns": kib_ns}
                 self.assertEqual(own["costs"], [{"to": "subcluster", **number}, {"to": "cluster", **number}])
 
+    def test_all_choose_the_same(self):
+        cluster = self.cluster(2)
+        for places in ([0, 0, 0], [0, 1, 1]):
+            with self.subTest(places=places):
+                self.ranks(cluster, places, [harness.program("coll-alike")])
+
     def test_errors(self):
         for places in ([0, 0], [0, 1]):
             with self.subTest(places=places):

@@ -5,11 +5,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/include/tca-coll.h"
 #include "tests/integration/expect.h"
 
-enum { COUNT = 10, OPERATIONS = 40 };
+enum { COUNT = 10, OPERATIONS = 40, STARTS = 4 };
 
 static struct tca *session;
 static double *in, *out;
@@ -86,6 +87,9 @@ static void by_disagreement(void)
            "ranks 0 and 1 disagree", "lengths");
     expect(tca_coll_broadcast(session, out, COUNT, 0, &args, &coll), -EPROTO,
            "ranks 0 and 1 disagree", "algorithms");
+    args.algorithm = rank ? TCA_COLL_DIRECT : TCA_COLL_ANY;
+    expect(tca_coll_broadcast(session, out, COUNT, 0, &args, &coll), -EPROTO,
+           "ranks 0 and 1 disagree", "one of them requests an algorithm");
     if (rank == 1)
         received[0].bytes = 16;
     expect(tca_coll_alltoallv(session, in, sent, out, received, NULL, &coll), -EPROTO,
@@ -188,6 +192,73 @@ static void by_thread(void)
     tca_coll_free(gate);
 }
 
+/* Each rank in turn begins an alltoall long before the other one, whose memory it must not touch. An earlier
+ * operation has left nothing in the slots. */
+static void expect_order(const char *what)
+{
+    const struct tca_coll_args direct = {.algorithm = TCA_COLL_DIRECT};
+    struct tca_coll *coll = NULL;
+
+    expect(tca_coll_alltoall(session, in, out, sizeof(*in), &direct, &coll), 0, NULL, what);
+    for (uint32_t start = 0; coll && start < STARTS; start++) {
+        in[0] = 10 * start + rank;
+        in[1] = 10 * start + rank + 0.5;
+        out[0] = out[1] = -1;
+        check(tca_barrier(session, TCA_DEFAULT), "barrier");
+        if (rank == start % 2) {
+            expect(tca_coll_start(coll), 0, NULL, what);
+            for (int look = 0; look < 30; look++) {
+                tca_coll_test(coll);
+                usleep(200);
+            }
+        }
+        check(tca_barrier(session, TCA_DEFAULT), "barrier");
+        if (rank != start % 2) {
+            expect((int)out[start % 2], -1, NULL, what);
+            expect(tca_coll_start(coll), 0, NULL, what);
+        }
+        expect(tca_coll_wait(coll, TCA_DEFAULT), 0, NULL, what);
+        for (uint32_t r = 0; r < 2; r++)
+            expect(out[r] == 10 * start + r + rank * 0.5, 1, NULL, what);
+    }
+    tca_coll_free(coll);
+}
+
+/* Nobody is notified in the slots of an operation that another rank could not prepare, nor in those of an
+ * operation that the ranks did not start equally often. */
+static void by_slots(void)
+{
+    struct tca_coll_args client = {.plan.seat = TCA_SEAT_CLIENT}, nowhere = {0};
+    struct tca_coll *coll = NULL, *colls[OPERATIONS] = {0};
+    int count = 0, r = 0;
+
+    for (uint32_t failing = 0; failing < 2; failing++) {
+        nowhere.plan.rail_name = rank == failing ? "nonsense" : NULL;
+        expect(tca_coll_broadcast(session, out, 13, failing, &nowhere, &coll), -EINVAL,
+               "rail nonsense", "no rail at the root");
+        expect_order("after a root without a rail");
+        expect(tca_coll_broadcast(session, out, 13, 1 - failing, &nowhere, &coll), -EINVAL,
+               "rail nonsense", "no rail at the other rank");
+        expect_order("after a rank without a rail");
+    }
+    if (tca_coll_broadcast(session, out, 13, 1, &client, &coll) == 0)
+        tca_coll_free(coll);
+    expect_order("after a broadcast in the client's seat");
+
+    expect(tca_coll_broadcast(session, out, 13, 0, NULL, &coll), 0, NULL, "broadcast");
+    for (uint32_t start = 0; coll && start < 2 - rank; start++) {
+        expect(tca_coll_start(coll), 0, NULL, "start");
+        expect(tca_coll_wait(coll, TCA_DEFAULT), 0, NULL, "wait");
+    }
+    tca_coll_free(coll);
+    expect_order("after a broadcast that the root started once more");
+    while (r >= 0 && count < OPERATIONS)
+        r = tca_coll_barrier(session, NULL, &colls[count++]);
+    expect(r, -EBUSY, "; 3 of them cannot be used again in this session", "lost slots");
+    for (int i = 0; i < count; i++)
+        colls[i] = tca_coll_free(colls[i]);
+}
+
 int main(void)
 {
     if (tca_open(NULL, &session) < 0) {
@@ -208,6 +279,7 @@ int main(void)
     by_number();
     by_state();
     by_thread();
+    by_slots();
     tca_close(session);
     return wrong;
 }
