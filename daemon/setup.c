@@ -190,6 +190,8 @@ static int make_peers(struct tcad *tcad, char *text, size_t text_bytes)
     return peers_new(tcad, &hello, &events, text, text_bytes, &tcad->peers);
 }
 
+enum { WORKER_THREADS = 4, DIALLER_THREADS = 8 };
+
 int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
 {
     const struct tcad_conf *conf = tcad->conf;
@@ -211,7 +213,9 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
         r = loop_new(&tcad->loop);
     tcad->plan_uses.loop = tcad->loop;
     if (r == 0)
-        r = worker_new(tcad->loop, &tcad->worker);
+        r = worker_new(tcad->loop, "tcad-worker", WORKER_THREADS, &tcad->worker);
+    if (r == 0)
+        r = worker_new(tcad->loop, "tcad-dialler", DIALLER_THREADS, &tcad->dialler);
     if (r == 0)
         r = regions_new(tcad, &tcad->regions);
     if (r == 0)
@@ -255,8 +259,8 @@ static void tick(void *context)
 {
     struct tcad *tcad = context;
     static unsigned ticks, left;
-    const bool idle =
-        worker_idle(tcad->worker) && (!tcad->calibrator || worker_idle(tcad->calibrator));
+    const bool idle = worker_idle(tcad->worker) && worker_idle(tcad->dialler) &&
+                      (!tcad->calibrator || worker_idle(tcad->calibrator));
     if (!left && ((tcad->session_count == 0 && idle) || ++ticks > SHUT_DOWN_TICKS)) {
         peers_leave(tcad->peers);
         left = 1;
@@ -297,6 +301,7 @@ void tcad_deinit(struct tcad *tcad)
         return;
     }
     tcad->worker = worker_free(tcad->worker);
+    tcad->dialler = worker_free(tcad->dialler);
     links_end(tcad->links); /* ends a calibration that waits for a neighbour */
     worker_free(tcad->calibrator);
     peers_cancel(tcad->peers); /* those who wait for replies are still there */

@@ -71,6 +71,7 @@ struct tcad {
 
     struct loop *loop;
     struct worker *worker;
+    struct worker *dialler;    /* for what waits for other nodes; its lanes are nodes */
     struct worker *calibrator; /* NULL: no calibration was started */
     struct engine *engine;
     struct peers *peers;

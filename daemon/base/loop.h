@@ -101,11 +101,10 @@ struct stream_events {
 /* Limit of the bytes not yet accepted by the kernel: one frame of any length, and some more. */
 enum { STREAM_QUEUE_MAX_BYTES = FRAME_PAYLOAD_MAX + (32 << 20) };
 
-/* tls NULL: unencrypted. Connecting is asynchronous: ready() or closed() is called later. */
-int stream_connect(struct loop *loop, struct tls *tls, const struct sockaddr *address,
-                   socklen_t address_bytes, const struct stream_events *events,
+/* tls NULL: unencrypted. fd: connected, or connecting; ready() or closed() is called later. These two
+ * take ownership of fd, also if they fail. */
+int stream_connect(struct loop *loop, struct tls *tls, int fd, const struct stream_events *events,
                    struct stream **ret_stream);
-/* Takes ownership of fd. */
 int stream_accept(struct loop *loop, struct tls *tls, int fd, const struct stream_events *events,
                   struct stream **ret_stream);
 /* Sets the longest payload that is accepted; FRAME_INLINE_MAX until then. */

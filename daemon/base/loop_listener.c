@@ -32,8 +32,8 @@ struct listener {
 };
 
 /* "10.0.0.7:40332"; "" for anything but IP. */
-static void address_text(const struct sockaddr *address, socklen_t bytes, char *ret_text,
-                         size_t text_bytes)
+static void where_text(const struct sockaddr *address, socklen_t bytes, char *ret_text,
+                       size_t text_bytes)
 {
     char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 1], port[8];
 
@@ -55,7 +55,7 @@ static void on_accept(struct evconnlistener *connections, int fd, struct sockadd
 
     loop_awake(listener->loop);
     listener->complained = false;
-    address_text(address, (socklen_t)bytes, from, sizeof from);
+    where_text(address, (socklen_t)bytes, from, sizeof from);
     listener->accepted(listener->context, fd, from);
 }
 

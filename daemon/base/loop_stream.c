@@ -257,18 +257,10 @@ static int stream_new(struct loop *loop, struct tls *tls, bool accepting, int fd
     return 0;
 }
 
-int stream_connect(struct loop *loop, struct tls *tls, const struct sockaddr *address,
-                   socklen_t address_bytes, const struct stream_events *events,
+int stream_connect(struct loop *loop, struct tls *tls, int fd, const struct stream_events *events,
                    struct stream **ret_stream)
 {
-    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -errno;
-    int r = 0;
-    if (connect(fd, address, address_bytes) < 0 && errno != EINPROGRESS)
-        r = -errno;
-    if (r == 0)
-        r = stream_new(loop, tls, false, fd, events, ret_stream);
+    int r = stream_new(loop, tls, false, fd, events, ret_stream);
     if (r < 0)
         close(fd);
     return r;

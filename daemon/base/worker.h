@@ -1,21 +1,34 @@
-/* A thread for slow work (pinning memory, calibration), so that the loop remains responsive. */
+/*
+ * Threads for slow work (pinning memory, compiling, calibration), so that the loop remains responsive.
+ *
+ * Each job is in a lane, for example that of the user for whom it is done. The jobs of a lane run one at
+ * a time, in the order of submission. Lanes take turns, and run at the same time on as many threads as
+ * the worker may have: the long work of one user delays no other. A job must not wait for other
+ * machines, unless all jobs of the worker do.
+ */
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct loop;
 struct worker;
 
-int worker_new(struct loop *loop, struct worker **ret_worker);
+/* Lanes of the worker of tcad, besides those of users, whose key is their uid. */
+#define WORKER_LINKS   (UINT64_C(1) << 32)
+#define WORKER_OFFLOAD (UINT64_C(2) << 32) /* processors share a device */
+
+/* name: of its threads, at most 15 bytes. They begin when they are needed, at most `threads`. */
+int worker_new(struct loop *loop, const char *name, unsigned threads, struct worker **ret_worker);
 /* Loop's thread: whether all jobs are complete, including their done(). */
 bool worker_idle(const struct worker *worker);
-/* After loop_run(): waits for the running job and runs all calls posted to the loop, including
+/* After loop_run(): waits for the running jobs and runs all calls posted to the loop, including
  * done() of completed jobs. Jobs that have not begun get dropped(). NULL is a no-op. Returns
  * NULL. */
 struct worker *worker_free(struct worker *worker);
 
-/* Runs work(context) on the worker's thread, then done(context) on the loop's thread, in the order
- * of submission. If the worker ends first, calls dropped(context) on the loop's thread instead of
- * both, which frees the context. -ENOMEM. */
-int worker_submit(struct worker *worker, void (*work)(void *context), void (*done)(void *context),
-                  void (*dropped)(void *context), void *context);
+/* Loop's thread. Runs work(context) on a thread of the worker, then done(context) on the loop's
+ * thread; both in the order of submission to this lane. If the worker ends first, calls
+ * dropped(context) on the loop's thread instead of both, which frees the context. -ENOMEM. */
+int worker_submit(struct worker *worker, uint64_t lane, void (*work)(void *context),
+                  void (*done)(void *context), void (*dropped)(void *context), void *context);

@@ -143,10 +143,12 @@ static void not_packed(void *context)
 
 void admin_reply_packed(struct tcad *tcad, struct admin_reply *reply, json_t *document)
 {
+    const struct client *client = server_client(reply->server, reply->client);
     struct packing *packing = malloc(sizeof *packing);
     if (packing)
         *packing = (struct packing){.reply = reply, .document = document};
-    if (packing && worker_submit(tcad->worker, pack, packed, not_packed, packing) == 0)
+    if (packing && worker_submit(tcad->worker, client ? client->uid : 0, pack, packed, not_packed,
+                                 packing) == 0)
         return;
     free(packing);
     json_decref(document);

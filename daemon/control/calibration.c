@@ -184,7 +184,7 @@ static void connect_rest(struct run *run)
             return;
         route_connected(run, r);
     }
-    if (worker_submit(run->tcad->calibrator, work, done, dropped, run) < 0)
+    if (worker_submit(run->tcad->calibrator, 0, work, done, dropped, run) < 0)
         fail(run);
 }
 
@@ -212,7 +212,7 @@ static void begin(struct tcad *tcad, struct admin_reply *reply)
     }
     /* In a separate thread: it takes seconds, and much longer if a neighbour's board hangs. */
     if (run && !tcad->calibrator)
-        worker_new(tcad->loop, &tcad->calibrator);
+        worker_new(tcad->loop, "tcad-calibrate", 1, &tcad->calibrator);
     if (run && tcad->calibrator)
         connect_rest(run);
     else if (run)

@@ -215,7 +215,7 @@ static void dropped(void *context)
 static void try_close(struct processor *processor)
 {
     struct worker *worker = processor->offload->tcad->worker;
-    if (worker_submit(worker, work, done, dropped, &processor->close) == 0) {
+    if (worker_submit(worker, WORKER_OFFLOAD, work, done, dropped, &processor->close) == 0) {
         processor->commands++;
         processor->close_given = true;
     } else if (processor->commands == 0) {
@@ -267,7 +267,7 @@ void command_submit(struct command *command)
 {
     struct tcad *tcad = command->processor->offload->tcad;
     command->processor->commands++;
-    if (worker_submit(tcad->worker, work, done, dropped, command) == 0)
+    if (worker_submit(tcad->worker, WORKER_OFFLOAD, work, done, dropped, command) == 0)
         return;
     command->r = -ENOMEM;
     strcpy(command->text, "out of memory for a command of an offload processor");

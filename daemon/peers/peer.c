@@ -31,7 +31,8 @@ struct peer *peer_find(const struct peers *peers, uint32_t node)
 static struct peer *peer_free(struct peer *peer)
 {
     connection_free(peer->connection);
-    resolve_cancel(peer->resolve);
+    peer_dial_end(peer);
+    free(peer->addresses);
     pulse_free(peer->pulse);
     link_end(peer);
     free(peer->name);
@@ -191,6 +192,8 @@ int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers
     if (peers->by_node && peers->hello)
         r = loop_timer_new(tcad->loop, peers_watch, peers, &peers->tick);
     if (r == 0)
+        r = lookups_new(tcad->loop, &peers->lookups);
+    if (r == 0)
         r = deadlines_init(&peers->deadlines, tcad->loop);
     if (r == 0)
         r = loop_timer_new(tcad->loop, peer_requests_deliver_local, peers, &peers->local_timer);
@@ -220,6 +223,7 @@ struct peers *peers_free(struct peers *peers)
         peers->first = peer->next;
         peer_free(peer);
     }
+    lookups_free(peers->lookups);
     pulses_free(peers->pulses);
     loop_timer_free(peers->tick);
     loop_timer_free(peers->local_timer);
@@ -260,6 +264,7 @@ static void drop(struct peer *peer, const char *why)
     if (peer->state != PEER_IDLE && peer->state != PEER_DOWN)
         peer_move(peer, PEER_DOWN, -EHOSTDOWN, why);
     peer->attempt_ns = 0;
+    peer_dial_forget(peer);
 }
 
 void peers_reload(struct peers *peers)

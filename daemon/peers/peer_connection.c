@@ -220,24 +220,24 @@ static struct stream_events events_of(struct connection *connection)
         .ready = on_ready, .frame = on_frame, .closed = on_closed, .context = connection};
 }
 
-int connection_connect(struct peer *peer, const struct sockaddr *address, socklen_t address_bytes)
+int connection_connect(struct peer *peer, int fd, unsigned which)
 {
     struct peers *peers = peer->peers;
     char to[96];
 
-    if (peers->tcad->conf->control.security == CONF_SECURITY_TLS && !peers->tls)
-        return -ENOKEY; /* logged when the configuration was loaded */
     snprintf(to, sizeof to, "%.80s:%u", peer->address, peer->port);
     struct connection *connection = connection_new(peers, peer, to);
-    if (!connection)
+    if (!connection) {
+        close(fd);
         return -ENOMEM;
+    }
     struct stream_events events = events_of(connection);
-    int r = stream_connect(peers->tcad->loop, peers->tls, address, address_bytes, &events,
-                           &connection->stream);
+    int r = stream_connect(peers->tcad->loop, peers->tls, fd, &events, &connection->stream);
     if (r < 0) {
         connection_free(connection);
         return r;
     }
+    connection->which = which;
     peer->connection = connection;
     return 0;
 }

@@ -118,7 +118,7 @@ static void end_link(struct connection *connection, struct peer *peer, const cha
 static void take_place(struct connection *connection, struct peer *peer)
 {
     peer->connection = connection_free(peer->connection);
-    peer->resolve = resolve_cancel(peer->resolve);
+    peer_dial_end(peer);
     peer->connection = connection;
 }
 

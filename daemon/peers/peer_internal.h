@@ -7,7 +7,9 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "daemon/base/addresses.h"
 #include "daemon/base/deadlines.h"
+#include "daemon/base/dial.h"
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/pulse.h"
@@ -40,7 +42,6 @@ enum peer_state {
 };
 
 struct connection;
-struct resolve;
 
 struct peer_request_list {
     struct peer_request *first, **last;
@@ -106,8 +107,16 @@ struct peer {
     uint64_t down_ns;      /* since when it is down */
     bool seeking;          /* this attempt to connect is of that kind: it still counts as down */
     struct connection *connection;
-    struct resolve *resolve;
     struct peer_request_list requests;
+    /* peer_dial.c */
+    struct lookup *lookup;
+    struct dial *dial;
+    struct addresses
+        *addresses; /* the last that were found; NULL: none. The first is the last that was good. */
+    uint32_t tried; /* of these by this attempt to connect, a bit each */
+    uint64_t
+        name_next_ns; /* its name is not looked up again for a request before; 0: at any time */
+    uint64_t name_wait_ns; /* 0: it was found the last time */
 
     unsigned cuts;         /* in their greeting, of this attempt's connections */
     struct peer_link link; /* from UP to DOWN */
@@ -135,6 +144,7 @@ struct peers {
     Tca__Message *hello;
     struct tls *tls; /* NULL: plain, or not needed yet */
     struct listener *listener;
+    struct lookups *lookups;
     struct pulses *pulses; /* NULL: not listening */
     struct peer **by_node; /* [PEER_NODES_MAX] */
     struct peer *first;
@@ -184,8 +194,6 @@ void peer_move(struct peer *peer, enum peer_state to, int error, const char *tex
 int peer_connect(struct peer *peer);
 /* In state down, when peer->seek_ns has come: connects, so that a node that is back is known to be up without a request. */
 void peer_seek(struct peer *peer);
-/* In state connecting or reconnecting: looks up the address and connects. */
-void peer_dial(struct peer *peer);
 
 /* ---- peer_link.c ---- */
 /* Whether it has a link: in the states between UP and DOWN. */
@@ -226,6 +234,7 @@ struct connection {
     struct connection *next, **link; /* in peers->ungreeted; else link is NULL */
     struct stream *stream;
     bool ours;            /* outbound */
+    unsigned which;       /* the address that it is to, of its peer's */
     bool accepted;        /* the hello was good, and the welcome was sent */
     bool refused;         /* stays only until the last message is sent */
     bool broken;          /* a message could not be sent: the next tick ends it */
@@ -239,7 +248,8 @@ struct connection {
     uint64_t incarnation;             /* from the hello */
     Tca__Message *hello;              /* the other side's, until it is up */
 };
-int connection_connect(struct peer *peer, const struct sockaddr *address, socklen_t address_bytes);
+/* fd: connected; owned by the connection, also on failure. which: its address, of the peer's. */
+int connection_connect(struct peer *peer, int fd, unsigned which);
 void connection_accepted(void *context, int fd, const char *from);
 /* Only frees it; the caller deals with its peer. */
 struct connection *connection_free(struct connection *connection);
@@ -291,10 +301,16 @@ void peer_requests_fail(struct peer *peer, int error, const char *text);
 /* Fails overdue requests. */
 void peer_requests_deliver_local(void *context);
 
-/* ---- peer_resolve.c ---- */
-/* Looks up peer->address and port. 1: done, the address was numeric; 0: calls peer_resolved()
- * later. */
-int resolve_start(struct peer *peer, struct sockaddr_storage *ret_address, socklen_t *ret_bytes);
-struct resolve *resolve_cancel(struct resolve *resolve);
-void peer_resolved(struct peer *peer, int error, const struct sockaddr *address, socklen_t bytes,
-                   const char *text);
+/* ---- peer_dial.c ---- */
+/* In state connecting or reconnecting: looks up the address and connects. */
+void peer_dial(struct peer *peer);
+bool peer_is_dialling(const struct peer *peer);
+/* Looks nothing up any more, and connects no more. */
+void peer_dial_end(struct peer *peer);
+/* Whether this first attempt to connect has not tried all addresses; tries them instead of the connection that there is. */
+bool peer_dial_has_others(const struct peer *peer);
+void peer_dial_others(struct peer *peer);
+/* It is up: its address is the one to be tried first from now on. */
+void peer_dial_good(struct peer *peer);
+/* The cluster file was read again: knows nothing of its addresses. */
+void peer_dial_forget(struct peer *peer);

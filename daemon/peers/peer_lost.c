@@ -72,6 +72,8 @@ static bool may_try_again(const struct peer *peer, int error)
 static void dial_again(struct peer *peer, uint64_t now_ns)
 {
     peer->redial_ns = now_ns;
+    if (peer->state == PEER_GREETING) /* the other side was to connect, and has not */
+        peer_move(peer, PEER_CONNECTING, 0, NULL);
     peer_dial(peer);
 }
 
@@ -91,12 +93,16 @@ void peer_watch_attempt(struct peer *peer, uint64_t now_ns)
 {
     char text[PEER_TEXT_MAX];
 
-    if (now_ns >= peer->deadline_ns + peers_allowance_ns(peer->peers)) {
+    if (now_ns >= peer->deadline_ns + peers_allowance_ns(peer->peers) &&
+        peer_dial_has_others(peer)) {
+        peer_dial_others(peer);
+    } else if (now_ns >= peer->deadline_ns + peers_allowance_ns(peer->peers)) {
         snprintf(text, sizeof text,
                  "%s:%u has not answered within %.1f s (control.request_timeout)", peer->address,
                  peer->port, (double)peer->peers->tcad->conf->control.request_timeout_ns / 1e9);
         peer_move(peer, PEER_DOWN, -ETIMEDOUT, text);
-    } else if (!peer->connection && !peer->resolve && now_ns - peer->redial_ns >= REDIAL_MS * MS) {
+    } else if (!peer->connection && !peer_is_dialling(peer) &&
+               now_ns - peer->redial_ns >= REDIAL_MS * MS) {
         dial_again(peer, now_ns);
     }
 }
@@ -107,6 +113,11 @@ void peer_disconnected(struct peer *peer, int error, const char *text)
 {
     char both[2 * PEER_TEXT_MAX];
 
+    if (peer_dial_has_others(peer)) {
+        snprintf(peer->last_error, sizeof peer->last_error, "%s", text);
+        peer_dial_others(peer);
+        return;
+    }
     if (may_try_again(peer, error)) {
         try_again(peer, text);
         return;

@@ -95,6 +95,7 @@ static void go_up(struct peer *peer)
     snprintf(peer->version, sizeof peer->version, "%s", hello->daemon_version);
     peer_clean(peer->version);
     peer->last_error[0] = '\0';
+    peer_dial_good(peer);
     peer->seeking = false;
     peer->seek_ns = peer->seek_wait_ns = 0;
     begin_watching(peer);
@@ -114,6 +115,7 @@ static void go_up(struct peer *peer)
 static void go_on(struct peer *peer)
 {
     peer->last_error[0] = '\0';
+    peer_dial_good(peer);
     begin_watching(peer);
     tca__message__free_unpacked(peer->connection->hello, NULL);
     peer->connection->hello = NULL;
@@ -123,7 +125,7 @@ static void go_on(struct peer *peer)
 static void disconnect(struct peer *peer)
 {
     peer->connection = connection_free(peer->connection);
-    peer->resolve = resolve_cancel(peer->resolve);
+    peer_dial_end(peer);
     peer->ping_ns = 0;
 }
 
@@ -175,12 +177,14 @@ static void go_down(struct peer *peer, bool was_up, int error, const char *text)
         peers->events.down(peers->events.context, peer->node, error, failure);
 }
 
-/* How long an attempt to connect may take. With a link, leaves time for another attempt. */
+/* How long an attempt to connect may take. With a link, or other addresses, leaves time for another attempt. */
 static uint64_t attempt_ns(const struct peer *peer)
 {
     const struct tcad_conf *conf = peer->peers->tcad->conf;
-    return peer_has_link(peer) ? conf->control.heartbeat_timeout_ns / 2
-                               : conf->control.request_timeout_ns;
+    if (peer_has_link(peer))
+        return conf->control.heartbeat_timeout_ns / 2;
+    return peer_dial_has_others(peer) ? conf->control.request_timeout_ns / 4
+                                      : conf->control.request_timeout_ns;
 }
 
 void peer_move(struct peer *peer, enum peer_state to, int error, const char *text)
@@ -210,34 +214,6 @@ void peer_move(struct peer *peer, enum peer_state to, int error, const char *tex
 
 /* ---- connecting ---- */
 
-void peer_resolved(struct peer *peer, int error, const struct sockaddr *address, socklen_t bytes,
-                   const char *text)
-{
-    char why[PEER_TEXT_MAX];
-
-    peer->resolve = NULL;
-    if (error == 0) {
-        error = connection_connect(peer, address, bytes);
-        text = error < 0 ? remedy_text(error) : "";
-    }
-    if (error < 0) {
-        snprintf(why, sizeof why, "%s:%u: %s", peer->address, peer->port, text);
-        peer_disconnected(peer, error, why);
-    }
-}
-
-void peer_dial(struct peer *peer)
-{
-    struct sockaddr_storage address;
-    socklen_t bytes;
-
-    int r = resolve_start(peer, &address, &bytes);
-    if (r > 0)
-        peer_resolved(peer, 0, (struct sockaddr *)&address, bytes, NULL);
-    else if (r < 0)
-        peer_resolved(peer, r, NULL, 0, "cannot look up its address");
-}
-
 static void try_once(struct peer *peer)
 {
     peer->cuts = 0;
@@ -249,7 +225,7 @@ int peer_connect(struct peer *peer)
 {
     uint64_t now = clock_now_ns();
 
-    if (peer->attempt_ns && now - peer->attempt_ns < RETRY_MS * MS)
+    if ((peer->attempt_ns && now - peer->attempt_ns < RETRY_MS * MS) || now < peer->name_next_ns)
         return -EAGAIN;
     peer->attempt_ns = now;
     try_once(peer);

@@ -317,6 +317,15 @@ void binding_args_drop(struct tcad *tcad, struct binding_args *args, size_t coun
     }
 }
 
+/* Of the user whose memory it is. */
+static uint64_t lane_of(const struct making *making)
+{
+    for (size_t i = 0; i < making->count; i++)
+        if (making->bindings[i]->region)
+            return making->bindings[i]->region->uid;
+    return 0;
+}
+
 static void note_from(struct making *making, uint32_t node)
 {
     for (unsigned rail = 1; rail <= making->tcad->rails->last; rail++) {
@@ -344,7 +353,8 @@ int bindings_make(struct tcad *tcad, struct binding_args *args, size_t count, bi
     note_from(making, args->node);
     if (!needs_worker(making))
         land(making);
-    else if (worker_submit(tcad->worker, register_work, register_done, not_registered, making) < 0)
+    else if (worker_submit(tcad->worker, lane_of(making), register_work, register_done,
+                           not_registered, making) < 0)
         not_registered(making);
     return 0;
 }

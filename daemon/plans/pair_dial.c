@@ -116,7 +116,7 @@ int pair_dial(struct pair *pair)
     dial->driver = engine_driver(pair->tcad->engine, pair->rail);
     memcpy(dial->address, link->address, link->address_bytes);
     memcpy(dial->secret, pair->secret, sizeof dial->secret);
-    int r = worker_submit(pair->tcad->worker, dial_work, dialled, not_dialled, dial);
+    int r = worker_submit(pair->tcad->dialler, pair->node, dial_work, dialled, not_dialled, dial);
     if (r < 0)
         free(dial);
     pair->dialling = r == 0;

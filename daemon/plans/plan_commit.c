@@ -99,7 +99,8 @@ void plan_register(struct plan *plan)
 {
     if (is_registered(plan))
         return;
-    if (worker_submit(plan->tcad->worker, register_work, registered, not_registered, plan) < 0)
+    if (worker_submit(plan->tcad->worker, plan->session->uid, register_work, registered,
+                      not_registered, plan) < 0)
         plan_fail(plan, -ENOMEM, "no memory");
     else
         plan->pending++;

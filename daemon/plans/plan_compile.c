@@ -5,6 +5,7 @@
 #include "daemon/base/worker.h"
 #include "daemon/plans/compile.h"
 #include "daemon/plans/plan_preparing.h"
+#include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 #include "drivers/copy/copy.h"
 
@@ -47,8 +48,8 @@ bool plan_compile(struct plan_preparing *preparing, void (*done)(struct plan_pre
         return false;
     preparing->compiled = done;
     preparing->programs = calloc(plan->unit_count, sizeof(struct copy_program *));
-    return preparing->programs &&
-           worker_submit(plan->tcad->worker, compile, compiled, compiled, preparing) == 0;
+    return preparing->programs && worker_submit(plan->tcad->worker, plan->session->uid, compile,
+                                                compiled, compiled, preparing) == 0;
 }
 
 void plan_compile_free(struct plan_preparing *preparing)

@@ -256,7 +256,8 @@ static bool pack_later(struct plan_reply *reply)
     if (reply->count <= PACK_MAX || plan->error < 0 || plan->release_asked)
         return false;
     send_early(reply);
-    return worker_submit(plan->tcad->worker, pack, packed, not_packed, plan) == 0;
+    return worker_submit(plan->tcad->worker, plan->session->uid, pack, packed, not_packed, plan) ==
+           0;
 }
 
 static void map_again(void *context);

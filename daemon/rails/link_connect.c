@@ -36,7 +36,7 @@ static void dropped(void *context)
 static int submit(struct link *link, enum link_state state, void (*work)(void *context),
                   void (*done)(void *context))
 {
-    int r = worker_submit(link->links->tcad->worker, work, done, dropped, link);
+    int r = worker_submit(link->links->tcad->worker, WORKER_LINKS, work, done, dropped, link);
     if (r < 0)
         return r;
     link->refs++;

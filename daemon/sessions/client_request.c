@@ -50,8 +50,8 @@ static void destroy(void *context)
 static void discard_message(struct client_request *request)
 {
     charge_drop(&request->charge);
-    if (request->message && worker_submit(request->tcad->worker, free_message, ignore, free_message,
-                                          request->message) == 0)
+    if (request->message && worker_submit(request->tcad->worker, request->uid, free_message, ignore,
+                                          free_message, request->message) == 0)
         request->message = NULL;
 }
 
@@ -99,6 +99,7 @@ int client_request_new(struct client *client, struct frame *frame,
                                        .client = client,
                                        .frame = frame,
                                        .tag = frame->header.tag,
+                                       .uid = client->uid,
                                        .fd = -1,
                                        .ready = ready};
     if (frame->payload) {
@@ -109,7 +110,7 @@ int client_request_new(struct client *client, struct frame *frame,
         return 0;
     }
     frame_close_fds(frame, 1); /* the payload's: the others are not requested */
-    int r = worker_submit(client->tcad->worker, unpack, unpacked, destroy, request);
+    int r = worker_submit(client->tcad->worker, client->uid, unpack, unpacked, destroy, request);
     if (r < 0) {
         destroy(request);
         return r;

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "daemon/sessions/user.h"
 #include "proto/tca.pb-c.h"
@@ -22,6 +23,7 @@ struct client_request {
         *client;         /* until ready(); NULL: it was dropped while the worker had the request */
     struct frame *frame; /* until it is unpacked */
     uint32_t tag;
+    uid_t uid;
     int fd;      /* the first descriptor that came with a short message, or -1 */
     int error;   /* -EBADMSG: the frame contains no valid message; otherwise of frame_load() */
     bool failed; /* the client has got an error reply: its user's limit forbids the message */

@@ -185,7 +185,7 @@ static void region_destroy(struct region *region)
     for (unsigned rail = 0; rail < RAIL_SLOTS; rail++)
         region->keepers += region->on[rail] != NULL;
     if (!worker || !region->base || region->memory_bytes < LONG_BYTES ||
-        worker_submit(worker, give_back, forget, give_back_now, region) < 0)
+        worker_submit(worker, region->uid, give_back, forget, give_back_now, region) < 0)
         give_back_now(region);
 }
 

@@ -186,7 +186,8 @@ void region_import(struct session *session, uint32_t tag, uint64_t bytes, int *f
     import->region->session = session;
     region_charge(import->region, bytes);
     session->imports = true;
-    if (worker_submit(session->tcad->worker, import_work, import_done, import_dropped, import) == 0)
+    if (worker_submit(session->tcad->worker, session->uid, import_work, import_done, import_dropped,
+                      import) == 0)
         return;
     session->imports = false;
     session_fail(session, tag, -ENOMEM, "out of memory for importing a dmabuf");

@@ -131,8 +131,8 @@ struct event {
 static struct event jobs[EVENTS_MAX];
 static unsigned job_count;
 
-int worker_submit(struct worker *worker, void (*work)(void *context), void (*done)(void *context),
-                  void (*dropped)(void *context), void *context)
+int worker_submit(struct worker *worker, uint64_t lane, void (*work)(void *context),
+                  void (*done)(void *context), void (*dropped)(void *context), void *context)
 {
     cr_assert_lt(job_count, EVENTS_MAX);
     jobs[job_count++] = (struct event){work, done, context};

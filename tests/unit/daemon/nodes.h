@@ -46,7 +46,7 @@ struct node {
 
 struct test {
     struct loop *loop;
-    struct worker *worker;
+    struct worker *worker, *dialler;
     struct node nodes[NODES_MAX];
     char address[16]; /* this process's own address: no other process takes its ports */
     uint16_t ports[NODES_MAX];
@@ -146,7 +146,8 @@ static inline void test_setup(void)
     snprintf(test.key, sizeof test.key, "%s/key", test.dir);
     write_key(test.key, "0123456789abcdef0123456789abcdef0123456789abcdef\n");
     cr_assert_eq(loop_new(&test.loop), 0);
-    cr_assert_eq(worker_new(test.loop, &test.worker), 0);
+    cr_assert_eq(worker_new(test.loop, "worker", 4, &test.worker), 0);
+    cr_assert_eq(worker_new(test.loop, "dialler", 4, &test.dialler), 0);
     unsigned pid = (unsigned)getpid();
     sprintf(test.address, "127.%u.%u.%u", 1 + (pid >> 16 & 0x7f), pid >> 8 & 0xff, pid & 0xff);
     char *at = test.cluster_text;
@@ -234,6 +235,7 @@ static inline struct node *node_init(unsigned id)
     node->tcad.incarnation = 1000 + id;
     node->tcad.loop = test.loop;
     node->tcad.worker = test.worker;
+    node->tcad.dialler = test.dialler;
     return node;
 }
 
@@ -281,6 +283,7 @@ static inline void test_teardown(void)
     for (unsigned i = 0; i < NODES_MAX; i++)
         node_free(&test.nodes[i]);
     test.worker = worker_free(test.worker);
+    test.dialler = worker_free(test.dialler);
     test.loop = loop_free(test.loop);
     unlink(test.key);
     rmdir(test.dir);

@@ -96,8 +96,8 @@ static struct {
     void *context;
 } job; /* the worker's only one */
 
-int worker_submit(struct worker *worker, void (*work)(void *context), void (*done)(void *context),
-                  void (*dropped)(void *context), void *context)
+int worker_submit(struct worker *worker, uint64_t lane, void (*work)(void *context),
+                  void (*done)(void *context), void (*dropped)(void *context), void *context)
 {
     job.work = work;
     job.done = done;

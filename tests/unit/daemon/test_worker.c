@@ -1,4 +1,4 @@
-/* Jobs of the worker: each ends exactly once, whenever the worker ends. */
+/* Jobs of the worker: each ends exactly once, whenever the worker ends; those of one lane delay no other. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -46,10 +46,10 @@ Test(worker, does_its_jobs_in_order)
     struct worker *worker;
     struct job jobs[JOBS] = {0};
     cr_assert_eq(loop_new(&loop), 0);
-    cr_assert_eq(worker_new(loop, &worker), 0);
+    cr_assert_eq(worker_new(loop, "worker", 2, &worker), 0);
     jobs[JOBS - 1].stop = loop;
     for (int i = 0; i < JOBS; i++)
-        cr_assert_eq(worker_submit(worker, work, done, dropped, &jobs[i]), 0);
+        cr_assert_eq(worker_submit(worker, 7, work, done, dropped, &jobs[i]), 0);
     cr_assert_not(worker_idle(worker));
     cr_assert_eq(loop_run(loop), 0);
     cr_assert(worker_idle(worker));
@@ -58,6 +58,75 @@ Test(worker, does_its_jobs_in_order)
         cr_assert_eq(jobs[i].dones, 1);
         cr_assert_eq(jobs[i].drops, 0);
     }
+    worker_free(worker);
+    loop_free(loop);
+}
+
+/* The first lane's job waits for that of the second one, while others of the first wait for it. */
+Test(worker, goes_on_with_other_lanes)
+{
+    struct loop *loop;
+    struct worker *worker;
+    sem_t begun, gate;
+    struct job first[JOBS] = {0}, second[JOBS] = {0};
+    sem_init(&begun, 0, 0);
+    sem_init(&gate, 0, 0);
+    first[0] = (struct job){.begun = &begun, .gate = &gate};
+    second[JOBS - 1] = (struct job){.begun = &gate, .gate = &begun}; /* opens the gate */
+    first[JOBS - 1].stop = loop_new(&loop) == 0 ? loop : NULL;
+    cr_assert_eq(worker_new(loop, "worker", 2, &worker), 0);
+    for (int i = 0; i < JOBS; i++)
+        cr_assert_eq(worker_submit(worker, 1, work, done, dropped, &first[i]), 0);
+    for (int i = 0; i < JOBS; i++)
+        cr_assert_eq(worker_submit(worker, 2, work, done, dropped, &second[i]), 0);
+    cr_assert_eq(loop_run(loop), 0);
+    worker_free(worker);
+    loop_free(loop);
+    for (int i = 0; i < JOBS; i++) {
+        cr_assert_eq(first[i].dones, 1);
+        cr_assert_eq(second[i].dones, 1);
+    }
+}
+
+/* One thread: the lanes take turns, however many jobs are in one. */
+static char order[2 * JOBS + 1];
+static unsigned ordered;
+
+static void ignore(void *context)
+{
+}
+
+static void stop(void *context)
+{
+    loop_stop(context);
+}
+
+static void note(void *context)
+{
+    order[ordered++] = *(const char *)context;
+}
+
+Test(worker, lets_lanes_take_turns)
+{
+    struct loop *loop;
+    struct worker *worker;
+    sem_t begun, gate;
+    struct job held = {.begun = &begun, .gate = &gate};
+    char first[] = "a", second[] = "b";
+    sem_init(&begun, 0, 0);
+    sem_init(&gate, 0, 0);
+    cr_assert_eq(loop_new(&loop), 0);
+    cr_assert_eq(worker_new(loop, "worker", 1, &worker), 0);
+    cr_assert_eq(worker_submit(worker, 0, work, done, dropped, &held), 0);
+    sem_wait(&begun);
+    for (int i = 0; i < 6; i++)
+        cr_assert_eq(worker_submit(worker, 1, note, ignore, ignore, first), 0);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(worker_submit(worker, 2, note, ignore, ignore, second), 0);
+    cr_assert_eq(worker_submit(worker, 1, ignore, stop, ignore, loop), 0);
+    sem_post(&gate);
+    cr_assert_eq(loop_run(loop), 0);
+    cr_assert_str_eq(order, "ababaaaa");
     worker_free(worker);
     loop_free(loop);
 }
@@ -79,9 +148,9 @@ Test(worker, lets_go_of_what_it_did_not_begin)
     sem_init(&begun, 0, 0);
     sem_init(&gate, 0, 0);
     cr_assert_eq(loop_new(&loop), 0);
-    cr_assert_eq(worker_new(loop, &worker), 0);
+    cr_assert_eq(worker_new(loop, "worker", 2, &worker), 0);
     for (int i = 0; i < JOBS; i++)
-        cr_assert_eq(worker_submit(worker, work, done, dropped, &jobs[i]), 0);
+        cr_assert_eq(worker_submit(worker, 7, work, done, dropped, &jobs[i]), 0);
     sem_wait(&begun);
     cr_assert_eq(pthread_create(&opener, NULL, open_gate, &gate), 0);
     worker_free(worker);
