@@ -1,6 +1,8 @@
 /* Describes a request in the error for its time-out. */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 
 #include "client/core/control.h"
 #include "client/core/error.h"
@@ -67,13 +69,21 @@ static void describe_request(const Tca__Message *request, char text[TEXT_BYTES])
     }
 }
 
+/* Whether tcad has read all that was sent. */
+static bool has_read(const struct control *control)
+{
+    int bytes = 0;
+    return ioctl(control->fd, SIOCOUTQ, &bytes) == 0 && bytes == 0;
+}
+
 int control_overdue(const struct control *control, const Tca__Message *request)
 {
     char text[TEXT_BYTES];
     describe_request(request, text);
-    return error_set(-ETIMEDOUT,
-                     "the tcad at %s did not reply in time to a request (%s): it is stopped or "
-                     "busy, or needs a longer %s",
-                     control->path, text,
-                     control_is_session(control) ? "TCA_TIMEOUT" : "-t, --timeout");
+    return error_set(
+        -ETIMEDOUT, "the tcad at %s did not reply in time to a request (%s): it %s a longer %s",
+        control->path, text,
+        has_read(control) ? "has read it, and still waits for other nodes or slow work; it needs"
+                          : "is stopped or busy, or needs",
+        control_is_session(control) ? "TCA_TIMEOUT" : "-t, --timeout");
 }
