@@ -27,6 +27,7 @@
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/descriptors.h"
+#include "daemon/sessions/flight.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -237,6 +238,8 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
     if (r == 0)
         r = make_peers(tcad, text, text_bytes);
     if (r == 0)
+        r = flights_new(tcad, &tcad->flights);
+    if (r == 0)
         r = server_new(tcad, listen_fd, text, text_bytes, &tcad->server);
     if (r == 0)
         r = metrics_new(tcad, text, text_bytes, &tcad->metrics);
@@ -306,6 +309,7 @@ void tcad_deinit(struct tcad *tcad)
     worker_free(tcad->calibrator);
     peers_cancel(tcad->peers); /* those who wait for replies are still there */
     server_free(tcad->server); /* after the workers, which reply to its clients */
+    flights_free(tcad->flights);
     links_free(tcad->links);
     engine_free(tcad->engine); /* also runs the calls that it and the worker have posted */
     peers_free(tcad->peers);

@@ -15,6 +15,7 @@
 #include "drivers/driver.h"
 
 struct engine;
+struct flights;
 struct groups;
 struct peers;
 struct plan;
@@ -76,6 +77,7 @@ struct tcad {
     struct engine *engine;
     struct peers *peers;
     struct groups *groups;
+    struct flights *flights;
     struct server *server;
     struct metrics *metrics;
     struct regions *regions;

@@ -16,6 +16,7 @@
 #include "daemon/rails/exposure.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/descriptors.h"
+#include "daemon/sessions/flight.h"
 #include "daemon/sessions/guard.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
@@ -209,6 +210,13 @@ static void user_samples(void *context, void *owner)
                 (double)user->bytes[kind]);
 }
 
+static void in_flight_sample(void *context, void *owner)
+{
+    const struct user *user = owner;
+    if (user->in_flight)
+        sample(context, json_pack("{s:I}", "uid", (json_int_t)user->uid), user->in_flight);
+}
+
 static void offload_families(const struct tcad *tcad, json_t *families)
 {
     uint32_t processors;
@@ -302,6 +310,11 @@ json_t *inspect_stats(struct tcad *tcad)
         (double)stats.longest_ns / 1e9);
     one(families, "tcad_draining", "gauge", "", "1 while new sessions are refused.",
         tcad->draining);
+    flights_look(tcad->flights);
+    table_each(&tcad->users.by_uid, in_flight_sample,
+               family(families, "tcad_user_descriptors_in_flight", "gauge", "",
+                      "Descriptors that were sent to clients of each user, and that these have not "
+                      "received yet."));
     table_each(&tcad->users.by_uid, user_samples,
                family(families, "tcad_user_bytes", "gauge", "bytes",
                       "Memory of the daemon for each user, by kind, without the memory of "

@@ -110,8 +110,7 @@ static void client_drop(struct client *client)
     visitor_forget(client->server, client->visitor);
     loop_io_free(client->io);
     frame_discard(client->fd);
-    close(client->fd);
-    client_queue_free(client);
+    client_end(client);
     if (client->request)
         client->request->client = NULL;
     free(client);
@@ -284,10 +283,16 @@ static void accepted(void *context, int fd, const char *from)
                               .gid = who.gid,
                               .since_ns = clock_now_ns()};
     client->queue_end = &client->queue;
-    if (loop_io_new(server->tcad->loop, fd, LOOP_READ, ready, client, &client->io) < 0) {
+    if (client_begin(client) < 0 ||
+        loop_io_new(server->tcad->loop, fd, LOOP_READ, ready, client, &client->io) < 0) {
         log_limited(&refused, LOG_LEVEL_ERROR, NULL,
                     "a client could not be accepted: out of memory");
         visitor_forget(server, visitor);
+        if (client->flight) {
+            client_end(client);
+            free(client);
+            return;
+        }
         goto fail;
     }
     visitor->count++;

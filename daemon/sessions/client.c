@@ -1,6 +1,7 @@
 /* Sends messages to clients, or queues them, within limits, while the socket is full. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 #include "daemon/base/message.h"
 #include "daemon/base/remedy.h"
 #include "daemon/sessions/client.h"
+#include "daemon/sessions/descriptors.h"
+#include "daemon/sessions/flight.h"
 #include "daemon/tcad.h"
 #include "proto/frame.h"
 #include "proto/status.h"
@@ -19,7 +22,7 @@
 enum {
     QUEUE_MAX = 1000,                    /* messages that a client has not read */
     QUEUE_BYTES_MAX = FRAME_PAYLOAD_MAX, /* of all of them; a single one may always be queued */
-    QUEUE_FDS_MAX = 256,                 /* of all of them */
+    QUEUE_FDS_MAX = 256,                 /* of all of them: replies to one request, and events */
     PATIENCE_MS = 1000,                  /* of waits for a client that reads nothing */
 };
 
@@ -55,6 +58,7 @@ void client_doom(struct client *client, const char *why)
         log_limited(&dropped, LOG_LEVEL_WARNING, client_fields(client).text,
                     "client pid %d: %s: dropped", client->pid, why);
     client->doomed = true;
+    client_listen(client);
     shutdown(client->fd,
              SHUT_RDWR); /* wakes ready(), which drops it; sent data can still be read */
 }
@@ -71,6 +75,11 @@ static struct outgoing *outgoing_new(struct client *client, uint32_t tag, size_t
         return NULL;
     }
     char text[512];
+    if (fd_count > 0 &&
+        !session_user_may_have(client->tcad, client->uid, (unsigned)fd_count, text, sizeof text)) {
+        client_doom(client, text);
+        return NULL;
+    }
     if (charge_take(client->tcad, &client->charge, client->uid, USER_MESSAGES,
                     sizeof(struct outgoing) + bytes, "a reply that is not read", text,
                     sizeof text) < 0) {
@@ -104,6 +113,7 @@ static void enqueue(struct client *client, struct outgoing *out, const int *fds,
     client->queued++;
     client->queued_bytes += out->bytes;
     client->queued_fds += (uint32_t)fd_count;
+    charge_descriptors(&client->charge, (uint32_t)fd_count);
     client_listen(client);
 }
 
@@ -144,9 +154,22 @@ static void cannot_send(struct client *client, uint32_t tag, int error)
     client_doom(client, text);
 }
 
-static void sent(struct client *client, uint32_t tag, int r)
+/* How many descriptors a frame carries: a long one is in a memfd. */
+static uint32_t carries(size_t bytes, size_t fd_count)
 {
-    if (r < 0 && r != -EPIPE && r != -ECONNRESET) /* for these, end of file follows */
+    return (uint32_t)fd_count + (bytes > FRAME_INLINE_MAX);
+}
+
+static bool must_queue(int r)
+{
+    return r == -EAGAIN || r == -ETOOMANYREFS;
+}
+
+static void sent(struct client *client, uint32_t tag, uint32_t fds, int r)
+{
+    if (r == 0)
+        flight_sent(client->flight, fds);
+    else if (r != -EPIPE && r != -ECONNRESET) /* for these, end of file follows */
         cannot_send(client, tag, r);
 }
 
@@ -155,12 +178,14 @@ void client_send(struct client *client, uint32_t tag, const Tca__Message *messag
 {
     if (client->doomed)
         return;
-    int r = client->queue ? -EAGAIN
-                          : frame_send_message(client->fd, tag, &message->base, fds, fd_count);
-    if (r == -EAGAIN)
+    const uint32_t carried = carries(tca__message__get_packed_size(message), fd_count);
+    int r = client->queue || !flight_may(client->flight, carried)
+                ? -EAGAIN
+                : frame_send_message(client->fd, tag, &message->base, fds, fd_count);
+    if (must_queue(r))
         enqueue_message(client, tag, message, fds, fd_count);
     else
-        sent(client, tag, r);
+        sent(client, tag, carried, r);
 }
 
 void client_send_memfd(struct client *client, uint32_t tag, int memfd, size_t bytes, const int *fds,
@@ -168,12 +193,14 @@ void client_send_memfd(struct client *client, uint32_t tag, int memfd, size_t by
 {
     if (client->doomed)
         return;
-    int r =
-        client->queue ? -EAGAIN : frame_send_memfd(client->fd, tag, memfd, bytes, fds, fd_count);
-    if (r == -EAGAIN)
+    const uint32_t carried = (uint32_t)fd_count + 1;
+    int r = client->queue || !flight_may(client->flight, carried)
+                ? -EAGAIN
+                : frame_send_memfd(client->fd, tag, memfd, bytes, fds, fd_count);
+    if (must_queue(r))
         enqueue_memfd(client, tag, memfd, bytes, fds, fd_count);
     else
-        sent(client, tag, r);
+        sent(client, tag, carried, r);
 }
 
 static void end_waits(struct client *client)
@@ -213,34 +240,75 @@ void client_await_drained(struct client *client, struct client_wait *wait)
         watch(client);
 }
 
+static void send_again(void *context)
+{
+    client_flush(context);
+}
+
+int client_begin(struct client *client)
+{
+    client->flight =
+        flight_new(client->tcad, client->fd, client->uid, client->pid, send_again, client);
+    return client->flight ? 0 : -ENOMEM;
+}
+
+/* Whether nobody can read what is sent. */
+static bool has_hung_up(const struct client *client)
+{
+    struct pollfd one = {.fd = client->fd};
+    return poll(&one, 1, 0) > 0;
+}
+
+static void dequeue(struct client *client)
+{
+    struct outgoing *out = client->queue;
+    client->sent++;
+    client->stuck = false;
+    client->queue = out->next;
+    client->queued--;
+    client->queued_bytes -= out->bytes;
+    charge_lower(&client->charge, sizeof *out + out->bytes);
+    charge_descriptors_lower(&client->charge, (uint32_t)out->fd_count);
+    client->queued_fds -= (uint32_t)out->fd_count;
+    outgoing_free(out);
+}
+
 void client_flush(struct client *client)
 {
-    while (client->queue) {
+    while (client->queue && !client->doomed) {
         struct outgoing *out = client->queue;
-        int r = out->in_memfd ? frame_send_memfd(client->fd, out->tag, out->fds[0], out->bytes,
-                                                 out->fds + 1, out->fd_count - 1)
-                              : frame_send(client->fd, out->tag, out->payload, out->bytes, out->fds,
-                                           out->fd_count);
-        if (r == -EAGAIN)
+        const uint32_t carried = carries(out->in_memfd ? 0 : out->bytes, out->fd_count);
+        const bool may = flight_may(client->flight, carried) || has_hung_up(client);
+        int r = !may            ? -ETOOMANYREFS
+                : out->in_memfd ? frame_send_memfd(client->fd, out->tag, out->fds[0], out->bytes,
+                                                   out->fds + 1, out->fd_count - 1)
+                                : frame_send(client->fd, out->tag, out->payload, out->bytes,
+                                             out->fds, out->fd_count);
+        if (r == -ETOOMANYREFS)
+            flight_wait(client->flight, may ? r : 0);
+        if (must_queue(r)) {
+            client_listen(client);
             return;
-        client->sent++;
-        client->stuck = false;
-        client->queue = out->next;
-        client->queued--;
-        client->queued_bytes -= out->bytes;
-        charge_lower(&client->charge, sizeof *out + out->bytes);
-        client->queued_fds -= (uint32_t)out->fd_count;
-        outgoing_free(out);
+        }
+        sent(client, out->tag, carried, r);
+        dequeue(client);
     }
+    if (client->doomed)
+        return;
     client->queue_end = &client->queue;
     charge_drop(&client->charge);
     client_listen(client);
     end_waits(client);
 }
 
+/* A client that does not read its replies is not read either, if they carry descriptors: every one of those that wait is
+ * one of tcad's own. */
 void client_listen(struct client *client)
 {
-    loop_io_set(client->io, (client->request ? 0u : LOOP_READ) | (client->queue ? LOOP_WRITE : 0u));
+    const bool reads = !client->request && client->queued_fds == 0,
+               writes = client->queue && !flight_waits(client->flight);
+    loop_io_set(client->io,
+                client->doomed ? LOOP_READ : (reads ? LOOP_READ : 0u) | (writes ? LOOP_WRITE : 0u));
 }
 
 void client_fail(struct client *client, uint32_t tag, int error, const char *format,
@@ -264,7 +332,7 @@ void client_failf(struct client *client, uint32_t tag, int error, const char *fo
     va_end(arguments);
 }
 
-void client_queue_free(struct client *client)
+void client_end(struct client *client)
 {
     while (client->queue) {
         struct outgoing *out = client->queue;
@@ -274,4 +342,5 @@ void client_queue_free(struct client *client)
     charge_drop(&client->charge);
     end_waits(client);
     client->patience = loop_timer_free(client->patience);
+    client->flight = flight_end(client->flight);
 }

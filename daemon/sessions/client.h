@@ -11,6 +11,7 @@
 #include "daemon/sessions/user.h"
 #include "proto/message.h"
 
+struct flight;
 struct server;
 struct session;
 struct tcad;
@@ -43,7 +44,8 @@ struct client {
     struct outgoing *queue, **queue_end; /* frames that did not fit into the socket */
     uint32_t queued, queued_fds;
     size_t queued_bytes;
-    struct charge charge; /* of the queued frames */
+    struct charge charge;  /* of the queued frames */
+    struct flight *flight; /* its sent descriptors */
     struct client_wait *waits;
     struct loop_timer *patience; /* of these; NULL: there were none yet */
     uint64_t sent, sent_before;  /* queued frames; at the last look */
@@ -53,7 +55,11 @@ struct client {
         *request; /* a long one that is being unpacked; nothing is read meanwhile */
 };
 
-/* Sends a message, or queues it while the socket is full. Drops a client whose queue exceeds the
+/* With fd, uid and pid set. -ENOMEM */
+int client_begin(struct client *client);
+/* Closes its socket, at once or when it has received the descriptors that were sent. */
+void client_end(struct client *client);
+/* Sends a message, or queues it while the socket is full, or it has too many descriptors in flight. Drops a client whose queue exceeds the
  * limits. */
 void client_send(struct client *client, uint32_t tag, const Tca__Message *message, const int *fds,
                  size_t fd_count);
@@ -75,10 +81,9 @@ struct client_fields client_fields(const struct client *client);
 void client_doom(struct client *client, const char *why);
 /* The socket is writable again: sends queued frames. */
 void client_flush(struct client *client);
-/* Waits for what it may do next: for requests unless one is being unpacked, for room in its socket
- * while frames are queued. */
+/* Waits for what it may do next: for requests unless one is being unpacked or descriptors are queued, for room in its
+ * socket while frames are queued. */
 void client_listen(struct client *client);
 /* Once no frame is queued any more, or the client has read nothing for a second (client->stuck), or the
  * connection has ended, runs drained(context) in a later turn of the loop. */
 void client_await_drained(struct client *client, struct client_wait *wait);
-void client_queue_free(struct client *client);

@@ -168,6 +168,18 @@ void charge_descriptors(struct charge *charge, uint32_t count)
     charge->user->descriptors += count;
 }
 
+void charge_descriptors_lower(struct charge *charge, uint32_t count)
+{
+    charge->descriptors -= count;
+    charge->user->descriptors -= count;
+}
+
+void charge_in_flight(struct charge *charge, uint32_t count)
+{
+    charge->in_flight += count;
+    charge->user->in_flight += count;
+}
+
 void charge_drop(struct charge *charge)
 {
     struct user *user = charge->user;
@@ -181,6 +193,7 @@ void charge_drop(struct charge *charge)
     user->users->memory_bytes -= charge->memory_bytes;
     user->users->freed_bytes -= charge->freed_bytes;
     user->descriptors -= charge->descriptors;
+    user->in_flight -= charge->in_flight;
     user->count[charge->kind]--;
     user->charges--;
     *charge = (struct charge){0};

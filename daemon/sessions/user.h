@@ -40,6 +40,7 @@ struct user {
     uint64_t freed_bytes;       /* part of memory_bytes: of freed regions that are still in use */
     uint64_t quarantined_bytes; /* part of freed_bytes: kept by a rail while peers can write it */
     uint32_t descriptors;
+    uint32_t in_flight; /* descriptors that were sent to it and not received (flight.h) */
 };
 
 struct users {
@@ -57,7 +58,7 @@ struct charge {
     enum user_kind kind;
     uint64_t bytes;
     uint64_t memory_bytes, freed_bytes, quarantined_bytes;
-    uint32_t descriptors;
+    uint32_t descriptors, in_flight;
 };
 /* Takes a charge, or increases it. -EDQUOT or -ENOMEM: text describes the user's holdings, the
  * limit and the remedy. `what` names the object: "a session", "a plan". */
@@ -68,6 +69,8 @@ void charge_lower(struct charge *charge, uint64_t bytes);
 /* Add region memory and descriptors to a charge that was taken. */
 void charge_memory(struct charge *charge, uint64_t bytes);
 void charge_descriptors(struct charge *charge, uint32_t count);
+void charge_descriptors_lower(struct charge *charge, uint32_t count);
+void charge_in_flight(struct charge *charge, uint32_t count);
 /* The memory was freed; it counts until the charge is dropped. */
 void charge_memory_freed(struct charge *charge);
 /* Only rails still keep the freed memory, and its descriptors are closed. */

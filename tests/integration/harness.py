@@ -94,10 +94,15 @@ class Node:
 
         return subprocess.Popen(words, preexec_fn=begin, **options)
 
-    def start(self, descriptors=None):
+    def start(self, descriptors=None, uid=None):
+        """uid: as another user, for tests that run as root."""
+        user = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
+        if uid is not None:
+            for path in (self.cluster.key, self.directory, *(os.path.join(self.directory, name) for name in os.listdir(self.directory))):
+                os.chown(path, uid, uid)
         with open(self.log, "ab") as log:
             self.process = self.popen([program("tcad"), "-c", os.path.join(self.directory, "tcad.conf")], descriptors,
-                                      stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                                      stdin=subprocess.DEVNULL, stdout=log, stderr=log, **user)
 
     def answers(self):
         if self.process.poll() is not None:

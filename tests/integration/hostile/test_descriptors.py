@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Clients that do not receive the descriptors which tcad sends them. Linux counts these per sending user, and beyond
+RLIMIT_NOFILE lets that user send none to anybody."""
+
+import array
+import concurrent.futures
+import os
+import socket
+import unittest
+
+import wire
+from hostile import HostileCase, until
+from harness import Cluster, main
+
+DAEMON, ATTACKER, VICTIM = 65531, 65532, 65533  # users
+LIMIT = 256
+
+
+@unittest.skipIf(os.geteuid() != 0, "needs processes of three users, and a tcad without privileges")
+class InFlight(HostileCase):
+    def setUp(self):
+        super().setUp()
+        self.hostile = Cluster(1, options={"rails.enable": "shm"})
+        self.addCleanup(self.take_down, self.hostile)
+        self.node = self.hostile[0]
+        self.hostile.admit_users()
+        self.node.start(LIMIT, DAEMON)
+        self.node.wait_ready()
+        self.idle_fds = self.node.fds()
+
+    def of(self, uid):
+        client = wire.Client.of_user(uid, self.node.socket)
+        self.addCleanup(client.close)
+        return client
+
+    def in_flight(self, uid):
+        families = {family["name"]: family["samples"] for family in self.node.tcactl("stats")["families"]}
+        return sum(sample["value"] for sample in families["tcad_user_descriptors_in_flight"] if sample["labels"]["uid"] == uid)
+
+    def serve_victims(self):
+        """Another user's sessions get all that they ask for."""
+        for _ in range(3):
+            with self.of(VICTIM) as client:
+                client.open()
+                regions = [client.alloc(4096) for _ in range(20)]
+                for _, _, handle in regions:
+                    _, _, fds = client.ask(wire.region_reach(handle))
+                    self.assertEqual(len(fds), 1)
+                    os.close(fds[0])
+                for fd in client.fds:
+                    os.close(fd)
+
+    @staticmethod
+    def read_all(client):
+        """Reads the replies to test_unread()'s requests. Returns the number of descriptors."""
+        fds = []
+        for client.tag in range(client.tag - 39, client.tag + 1):
+            fds += client.answer()[2]
+        for fd in fds:
+            os.close(fd)
+        return len(fds)
+
+    def test_unread(self):
+        """Sessions that ask for a region's descriptor again and again, and read nothing, more of them than tcad may have descriptors."""
+        attackers = [self.of(ATTACKER).open() for _ in range(12)]
+        handles = [client.alloc(4096)[2] for client in attackers]
+        for client, handle in zip(attackers, handles):
+            for _ in range(40):
+                client.send(wire.region_reach(handle))
+        self.serve_victims()
+        self.assertLess(self.in_flight(ATTACKER), LIMIT // 2 // 4)
+        self.assertGreater(self.in_flight(ATTACKER), 0)
+        until(lambda: f"most of them user {ATTACKER}" in self.node.log_text(), "the log says who does not read")
+        with concurrent.futures.ThreadPoolExecutor(len(attackers)) as readers:  # they are served as soon as they read
+            self.assertEqual(set(readers.map(self.read_all, attackers)), {40})
+        self.assertEqual(self.in_flight(ATTACKER), 0)
+        for client in attackers:
+            client.close()
+            for fd in client.fds:
+                os.close(fd)
+        until(lambda: self.node.counts() == (0, 0, 0) and self.node.fds() <= self.idle_fds, "nothing is left")
+
+    def test_ended_unread(self):
+        """What a client has not read stays in flight when its connection ends: by itself, or because tcad drops it."""
+        attackers = []
+        for number in range(60):
+            client = self.of(ATTACKER)
+            client.send(wire.hello())
+            if number < 5:
+                until(lambda: client.socket.recv(1, socket.MSG_PEEK), "it has got its descriptors")
+            if number in (1, 3):
+                client.raw(b"not a frame")
+            else:
+                client.socket.shutdown(socket.SHUT_RDWR)
+            attackers.append(client)
+        until(lambda: self.node.counts()[0] == 0, "they have no sessions")
+        self.assertGreater(self.in_flight(ATTACKER), 0)
+        self.serve_victims()
+        self.assertLess(self.in_flight(ATTACKER), LIMIT // 2 // 4)
+        for client in attackers:
+            client.close()
+        until(lambda: self.in_flight(ATTACKER) == 0 and self.node.fds() <= self.idle_fds, "nothing is left")
+
+    def test_others_of_its_user(self):
+        """Another process of tcad's user has all descriptors in flight that Linux allows: tcad's clients wait until it has fewer."""
+        done, go = os.pipe()
+        filled, full = os.pipe()
+        if os.fork() == 0:
+            os.setgroups([])
+            os.setresuid(DAEMON, DAEMON, DAEMON)
+            ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            for _ in range(LIMIT // 64 + 1):
+                ends[0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0] * 64))])
+            os.close(go)
+            os.write(full, b"x")
+            os.read(done, 1)  # until the test closes its end
+            os._exit(0)
+        os.close(full)
+        self.assertEqual(os.read(filled, 1), b"x")
+        clients = [self.of(VICTIM) for _ in range(5)]
+        for client in clients:
+            client.send(wire.hello())
+        until(lambda: "as many descriptors in flight as Linux allows" in self.node.log_text(), "it waits")
+        os.close(go)
+        os.wait()
+        for client in clients:
+            kind, _, fds = client.answer()
+            self.assertEqual((kind, len(fds)), (wire.WELCOME, 3))
+            for fd in fds:
+                os.close(fd)
+        self.serve_victims()
+        for fd in (done, filled):
+            os.close(fd)
+
+
+if __name__ == "__main__":
+    main()
