@@ -49,8 +49,9 @@
  *   -ECONNRESET, -EPIPE, -ESHUTDOWN   a rail's connection broke with data in flight
  *
  * NULL: calls that free or close an object accept it; so does any other argument whose description
- * says so. Any other NULL pointer is a programming error, as in the C library: no call checks for
- * it. This also holds for the headers that build on this one.
+ * says so. A layout made from a layout that is NULL, because a call before has failed, fails with
+ * -EINVAL. Any other NULL pointer is a programming error, as in the C library: no call checks for it.
+ * This also holds for the headers that build on this one.
  *
  * Threads: a session and all objects created from it may be used by one thread at a time. Different
  * threads may use different sessions without locks.
@@ -582,7 +583,10 @@ struct tca_plan_args {
 
 /* Creates a plan. A plan without steps can be committed, started and waited for, and does nothing,
  * so that a rank without neighbours needs no special case. args may be NULL. The session releases
- * its plans when it is closed. */
+ * its plans when it is closed.
+ *
+ * A program may leave the results of the calls that add steps unchecked: if one of them is refused,
+ * tca_plan_commit() fails with its error, and the text names the step and the reason. */
 TCA_API int tca_plan_new(struct tca *session, const struct tca_plan_args *args,
                          struct tca_plan **ret_plan);
 
@@ -699,8 +703,9 @@ TCA_API int tca_plan_flush(struct tca_plan *plan);
 TCA_API int tca_plan_wait(struct tca_plan *plan, uint32_t rank, uint32_t slot, uint64_t count);
 
 /* Compiles the plan: checks every handle, binds every step to a rail and a seat, and maps the
- * memory. No steps can be added afterwards; after a failure the commit may be repeated. -ESTALE,
- * -EACCES, -EHOSTDOWN, -ENETDOWN, -EDQUOT, -EINVAL (tca_error_text() names the step).
+ * memory. No steps can be added afterwards; after a failure the commit may be repeated, unless a step
+ * was refused: then it fails with the error of the first such step, and the plan can only be freed.
+ * -ESTALE, -EACCES, -EHOSTDOWN, -ENETDOWN, -EDQUOT, -EINVAL (tca_error_text() names the step).
  *
  * Asks the daemon of each node that the plan puts to or notifies, unless the session has just freed a
  * plan with the same steps, in the daemon's seat: then the new plan takes over what that one had
@@ -744,8 +749,8 @@ struct tca_part {
 /* Starts the plan with these parts, one for each put with `parts`, in the order of tca_plan_put().
  * tca_start() repeats the last parts; before the first call, it moves from position 0 on as many
  * bytes as both sides have. Errors as for tca_start(), and -EINVAL: the number of parts is wrong,
- * or a part is outside its put; nothing is started. A start that fails with -EAGAIN has kept its
- * parts. */
+ * or a part is outside its put; nothing is started, and tca_wait() returns the error, too. A start that
+ * fails with -EAGAIN has kept its parts. */
 TCA_API int tca_start_parts(struct tca_plan *plan, const struct tca_part *parts, uint32_t count);
 
 /* Tests whether the last start is complete, that is, its sources may be written again (see also
@@ -754,7 +759,7 @@ TCA_API int tca_start_parts(struct tca_plan *plan, const struct tca_part *parts,
 TCA_API int tca_test(struct tca_plan *plan);
 
 /* Waits until the last start is complete: 0, -ETIMEDOUT (it is still running), or the error with
- * which it failed. When a process or node has ended (-EOWNERDEAD, -EHOSTDOWN), chains with a
+ * which it failed or, if the plan can no longer be started, was refused. When a process or node has ended (-EOWNERDEAD, -EHOSTDOWN), chains with a
  * remaining step that needs it end at once; the others run to their ends first. */
 TCA_API int tca_wait(struct tca_plan *plan, int64_t timeout_ns);
 

@@ -10,6 +10,19 @@
 #include "client/core/layouts.h"
 #include "drivers/copy/copy.h"
 
+/* A program that does not check the call that makes `inner` passes on a NULL. */
+static int check_inner(const struct tca_layout *inner)
+{
+    return inner ? 0
+                 : error_static(-EINVAL,
+                                "layout: the inner layout is NULL: check the call that makes it");
+}
+
+static int64_t extent_of(const struct tca_layout *inner)
+{
+    return inner ? layout_extent(inner->program) : 0;
+}
+
 static int explain(int code)
 {
     switch (code) {
@@ -79,13 +92,16 @@ int tca_layout_repeat(const struct tca_layout *inner, uint64_t count, int64_t st
                       struct tca_layout **ret_layout)
 {
     struct layout *program = NULL;
-    int r = layout_repeat(inner->program, count, stride_bytes, &program);
+    int r = check_inner(inner);
+    if (r < 0)
+        return r;
+    r = layout_repeat(inner->program, count, stride_bytes, &program);
     return wrap_copies(r, program, inner, count, ret_layout);
 }
 
 int tca_layout_array(const struct tca_layout *inner, uint64_t count, struct tca_layout **ret_layout)
 {
-    return tca_layout_repeat(inner, count, layout_extent(inner->program), ret_layout);
+    return tca_layout_repeat(inner, count, extent_of(inner), ret_layout);
 }
 
 int tca_layout_strided(uint64_t count, uint64_t block_bytes, int64_t stride_bytes,
@@ -104,7 +120,10 @@ int tca_layout_hvector(const struct tca_layout *inner, uint64_t count, uint64_t 
                        int64_t stride_bytes, struct tca_layout **ret_layout)
 {
     struct layout *program = NULL;
-    int r = layout_hvector(inner->program, count, length, stride_bytes, &program);
+    int r = check_inner(inner);
+    if (r < 0)
+        return r;
+    r = layout_hvector(inner->program, count, length, stride_bytes, &program);
     return wrap_copies(r, program, inner, count * length, ret_layout);
 }
 
@@ -112,7 +131,7 @@ int tca_layout_vector(const struct tca_layout *inner, uint64_t count, uint64_t l
                       int64_t stride, struct tca_layout **ret_layout)
 {
     int64_t stride_bytes;
-    if (__builtin_mul_overflow(stride, layout_extent(inner->program), &stride_bytes))
+    if (__builtin_mul_overflow(stride, extent_of(inner), &stride_bytes))
         return explain(-EOVERFLOW);
     return tca_layout_hvector(inner, count, length, stride_bytes, ret_layout);
 }
@@ -123,23 +142,25 @@ static int indexed(const struct tca_layout *inner, struct layout_blocks blocks,
                    struct tca_layout **ret_layout)
 {
     struct layout *program = NULL;
+    int r = check_inner(inner);
+    if (r < 0)
+        return r;
     uint64_t copies = blocks.lengths ? 0 : blocks.count * blocks.length;
     for (uint64_t i = 0; blocks.lengths && i < blocks.count; i++)
         copies += blocks.lengths[i];
     blocks.inner = inner->program;
-    int r = layout_indexed(&blocks, &program);
+    r = layout_indexed(&blocks, &program);
     return wrap_copies(r, program, inner, copies, ret_layout);
 }
 
 int tca_layout_indexed(const struct tca_layout *inner, uint64_t count, const uint64_t *lengths,
                        const int64_t *offsets, struct tca_layout **ret_layout)
 {
-    return indexed(inner,
-                   (struct layout_blocks){.count = count,
-                                          .lengths = lengths,
-                                          .offsets = offsets,
-                                          .unit_bytes = layout_extent(inner->program)},
-                   ret_layout);
+    return indexed(
+        inner,
+        (struct layout_blocks){
+            .count = count, .lengths = lengths, .offsets = offsets, .unit_bytes = extent_of(inner)},
+        ret_layout);
 }
 
 int tca_layout_hindexed(const struct tca_layout *inner, uint64_t count, const uint64_t *lengths,
@@ -155,12 +176,11 @@ int tca_layout_hindexed(const struct tca_layout *inner, uint64_t count, const ui
 int tca_layout_indexed_block(const struct tca_layout *inner, uint64_t count, uint64_t length,
                              const int64_t *offsets, struct tca_layout **ret_layout)
 {
-    return indexed(inner,
-                   (struct layout_blocks){.count = count,
-                                          .length = length,
-                                          .offsets = offsets,
-                                          .unit_bytes = layout_extent(inner->program)},
-                   ret_layout);
+    return indexed(
+        inner,
+        (struct layout_blocks){
+            .count = count, .length = length, .offsets = offsets, .unit_bytes = extent_of(inner)},
+        ret_layout);
 }
 
 int tca_layout_hindexed_block(const struct tca_layout *inner, uint64_t count, uint64_t length,
@@ -178,6 +198,11 @@ int tca_layout_struct(uint64_t count, const struct tca_layout *const *inners,
 {
     struct types types = types_of(TCA_TYPE_BYTE, 0);
     struct layout *program = NULL;
+    int r = 0;
+    for (uint64_t i = 0; i < count && r == 0; i++)
+        r = check_inner(inners[i]);
+    if (r < 0)
+        return r;
     const struct layout **programs = calloc(count + 1, sizeof(*programs));
     if (!programs)
         return explain(-ENOMEM);
@@ -186,12 +211,12 @@ int tca_layout_struct(uint64_t count, const struct tca_layout *const *inners,
         if (lengths[i] > 0)
             types_append(&types, &inners[i]->types, lengths[i]);
     }
-    int r = layout_indexed(&(struct layout_blocks){.count = count,
-                                                   .inners = programs,
-                                                   .lengths = lengths,
-                                                   .offsets = offsets_bytes,
-                                                   .unit_bytes = 1},
-                           &program);
+    r = layout_indexed(&(struct layout_blocks){.count = count,
+                                               .inners = programs,
+                                               .lengths = lengths,
+                                               .offsets = offsets_bytes,
+                                               .unit_bytes = 1},
+                       &program);
     free(programs);
     return wrap(r, program, &types, ret_layout);
 }
@@ -215,8 +240,8 @@ int tca_layout_subarray(const struct tca_layout *inner, uint32_t dimensions, con
                         const uint64_t *subsizes, const uint64_t *starts, enum tca_order order,
                         struct tca_layout **ret_layout)
 {
-    int r = check_box(dimensions, sizes, subsizes, starts);
-    if (r < 0)
+    int r = check_inner(inner);
+    if (r < 0 || (r = check_box(dimensions, sizes, subsizes, starts)) < 0)
         return r;
     if (order != TCA_ORDER_C && order != TCA_ORDER_FORTRAN)
         return error_set(-EINVAL, "layout: order %d: it must be TCA_ORDER_C or TCA_ORDER_FORTRAN",
@@ -236,7 +261,10 @@ int tca_layout_resized(const struct tca_layout *inner, int64_t lower_bytes, int6
                        struct tca_layout **ret_layout)
 {
     struct layout *program = NULL;
-    int r = layout_resized(inner->program, lower_bytes, extent_bytes, &program);
+    int r = check_inner(inner);
+    if (r < 0)
+        return r;
+    r = layout_resized(inner->program, lower_bytes, extent_bytes, &program);
     return wrap(r, program, &inner->types, ret_layout);
 }
 
@@ -244,14 +272,20 @@ int tca_layout_shift(const struct tca_layout *inner, int64_t offset_bytes,
                      struct tca_layout **ret_layout)
 {
     struct layout *program = NULL;
-    int r = layout_shift(inner->program, offset_bytes, &program);
+    int r = check_inner(inner);
+    if (r < 0)
+        return r;
+    r = layout_shift(inner->program, offset_bytes, &program);
     return wrap(r, program, &inner->types, ret_layout);
 }
 
 int tca_layout_dup(const struct tca_layout *layout, struct tca_layout **ret_layout)
 {
     struct layout *program = NULL;
-    int r = layout_dup(layout->program, &program);
+    int r = check_inner(layout);
+    if (r < 0)
+        return r;
+    r = layout_dup(layout->program, &program);
     return wrap(r, program, &layout->types, ret_layout);
 }
 

@@ -106,8 +106,11 @@ static int start(struct tca_msg_request *request)
                  !request->broken && request->state <= MSG_DONE;
     int r = ready ? 0 : cannot_start(request);
 
-    if (r < 0)
+    if (r < 0) {
+        if (request->persistent && request->state <= MSG_DONE)
+            msg_done(request, r); /* waiting returns it, too */
         return r;
+    }
     if (!request->sends)
         r = start_receive(request);
     else if (request->paired)

@@ -274,6 +274,10 @@ int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
         return r;
     if (plan->state != PLAN_BUILDING)
         return error_set(-EINVAL, "%s was committed already", plan_text(plan, name));
+    if (plan->refused)
+        return error_set(plan->refused,
+                         "cannot commit a plan that lacks a step, which was refused: %s",
+                         plan->refusal ? plan->refusal : tca_strerror(plan->refused));
     if ((r = repeat_check(plan)) < 0 || (r = parts_new(plan)) < 0)
         return r;
     r = commit_in(plan, plan->seat, timeout_ns);

@@ -200,18 +200,28 @@ static int check_part(uint32_t index, const struct part_put *of, const struct tc
     return r;
 }
 
-int tca_start_parts(struct tca_plan *plan, const struct tca_part *list, uint32_t count)
+static int check_parts(const struct tca_plan *plan, const struct tca_part *list, uint32_t count)
 {
     const uint32_t wanted = plan->parts ? plan->parts->count : 0;
-    int r = plan_check_startable(plan);
-    if (r < 0)
-        return r;
+    int r = 0;
     if (count != wanted)
         return error_set(-EINVAL, "%u parts: the plan has %u puts with parts (struct tca_put)",
                          count, wanted);
-    for (uint32_t i = 0; i < count; i++)
-        if ((r = check_part(i, &plan->parts->puts[i], &list[i])) < 0)
-            return r;
+    for (uint32_t i = 0; i < count && r == 0; i++)
+        r = check_part(i, &plan->parts->puts[i], &list[i]);
+    return r;
+}
+
+int tca_start_parts(struct tca_plan *plan, const struct tca_part *list, uint32_t count)
+{
+    char name[PLAN_TEXT_BYTES];
+    int r = plan_check_startable(plan);
+    if (r < 0)
+        return r;
+    if ((r = check_parts(plan, list, count)) < 0) {
+        plan->last_status = r; /* tca_wait() returns it, too */
+        return error_prefix(r, "%s: ", plan_text(plan, name));
+    }
     if (count > 0)
         set_all(plan, list);
     return tca_start(plan);

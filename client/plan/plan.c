@@ -116,13 +116,27 @@ static int check_building(const struct tca_plan *plan)
                      plan_text(plan, name));
 }
 
+int plan_refuse(struct tca_plan *plan, int error)
+{
+    char name[PLAN_TEXT_BYTES];
+    const uint32_t chain = plan->chain_count - !plan->begin_chain,
+                   first = plan->begin_chain ? plan->step_count : plan->chain_first[chain];
+    if (plan->state != PLAN_BUILDING)
+        return error;
+    error_prefix(error, "%s, step %u of chain %u: ", plan_text(plan, name),
+                 plan->step_count - first, chain);
+    if (plan->refused == 0) {
+        plan->refused = error;
+        plan->refusal = strdup(tca_error_text());
+    }
+    return error;
+}
+
 int tca_plan_chain(struct tca_plan *plan)
 {
     int r = check_building(plan);
     if (r < 0)
         return r;
-    if (!plan->begin_chain && plan->chain_count == PLAN_CHAINS_MAX)
-        return error_set(-EINVAL, "a plan has at most %d chains", PLAN_CHAINS_MAX);
     plan->begin_chain = true;
     return 0;
 }
@@ -132,8 +146,11 @@ int plan_reserve_step(struct tca_plan *plan, struct step **ret_step)
     int r = check_building(plan);
     if (r < 0)
         return r;
+    if (plan->begin_chain && plan->chain_count == PLAN_CHAINS_MAX)
+        return error_set(-EINVAL, "a plan has at most %d chains: use several plans",
+                         PLAN_CHAINS_MAX);
     if (plan->step_count == PLAN_STEPS_MAX)
-        return error_set(-EINVAL, "a plan has at most %d steps", PLAN_STEPS_MAX);
+        return error_set(-EINVAL, "a plan has at most %d steps: use several plans", PLAN_STEPS_MAX);
     if (plan->step_count == plan->step_room) {
         uint32_t room = plan->step_room ? plan->step_room * 2 : 8;
         struct step *steps = realloc(plan->steps, room * sizeof(*steps));
@@ -175,14 +192,15 @@ static int add_notification(struct tca_plan *plan, enum step_kind kind, uint32_t
 
 int tca_plan_notify(struct tca_plan *plan, uint32_t rank, uint32_t slot)
 {
-    return add_notification(plan, STEP_NOTIFY, rank, slot, 0);
+    int r = add_notification(plan, STEP_NOTIFY, rank, slot, 0);
+    return r < 0 ? plan_refuse(plan, r) : 0;
 }
 
 int tca_plan_wait(struct tca_plan *plan, uint32_t rank, uint32_t slot, uint64_t count)
 {
-    if (count == 0)
-        return error_static(-EINVAL, "a wait for 0 notifications: the minimum is 1");
-    return add_notification(plan, STEP_WAIT, rank, slot, count);
+    int r = count > 0 ? add_notification(plan, STEP_WAIT, rank, slot, count)
+                      : error_static(-EINVAL, "a wait for 0 notifications: the minimum is 1");
+    return r < 0 ? plan_refuse(plan, r) : 0;
 }
 
 int tca_plan_flush(struct tca_plan *plan)
@@ -191,7 +209,8 @@ int tca_plan_flush(struct tca_plan *plan)
     if (r < 0)
         return r;
     if (plan->begin_chain)
-        return error_static(-EINVAL, "a flush begins a chain: it must follow another step");
+        return plan_refuse(
+            plan, error_static(-EINVAL, "a flush begins a chain: it must follow another step"));
     plan->steps[plan->step_count - 1].flush = true;
     return 0;
 }
@@ -304,6 +323,7 @@ void plan_destroy(struct tca_plan *plan)
     unlink_plan(plan);
     parts_free(plan);
     free(plan->steps);
+    free(plan->refusal);
     free(plan);
 }
 

@@ -150,6 +150,8 @@ struct tca_plan {
     struct tca_plan *previous;
     char name[NAME_MAX_BYTES];
     char why[160]; /* text for `broken` */
+    int refused; /* BUILDING: the error of the first step that was refused: it is the commit's, too; 0: none */
+    char *refusal; /* its text; NULL: no memory was left for it */
     uint32_t channel, together;
     char rail[RAIL_NAME_MAX_BYTES]; /* a rail or a driver; "": any */
     enum tca_seat seat;
@@ -185,6 +187,9 @@ static inline uint32_t plan_chain_end(const struct tca_plan *plan, uint32_t chai
     return chain + 1 < plan->chain_count ? plan->chain_first[chain + 1] : plan->step_count;
 }
 
+/* A step of a plan that is being built is not added: notes this for the commit, if it is the first, and returns `error`, whose
+ * text then names plan and step. */
+int plan_refuse(struct tca_plan *plan, int error) __attribute__((cold));
 /* Returns room for one more step; plan_add_step() then counts it. */
 int plan_reserve_step(struct tca_plan *plan, struct step **ret_step);
 void plan_add_step(struct tca_plan *plan);

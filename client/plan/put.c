@@ -146,7 +146,7 @@ static int check_reduction(const struct tca_put *put)
     return 0;
 }
 
-int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
+static int add_put(struct tca_plan *plan, const struct tca_put *put)
 {
     struct tca_layout *source = NULL, *target = NULL;
     struct step *step = NULL;
@@ -185,4 +185,10 @@ int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
     put->source->mapped.uses++;
     plan_add_step(plan);
     return 0;
+}
+
+int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
+{
+    int r = add_put(plan, put);
+    return r < 0 ? plan_refuse(plan, r) : 0;
 }

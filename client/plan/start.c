@@ -25,9 +25,11 @@ __attribute__((noinline, cold)) int plan_check_startable(struct tca_plan *plan)
             -EBUSY, "the plan's last start is still running: call tca_wait() or tca_test()");
     if (plan->state == PLAN_BUILDING)
         return error_set(-EINVAL, "%s was not committed", plan_text(plan, name));
-    if (plan->broken)
+    if (plan->broken) {
+        plan->last_status = plan->broken; /* tca_wait() returns it, too */
         return error_set(plan->broken, "%s cannot be started any more: %s", plan_text(plan, name),
                          plan->why);
+    }
     return 0;
 }
 

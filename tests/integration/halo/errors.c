@@ -197,14 +197,17 @@ static void slots(void)
     struct tca_halo_array one = array();
     struct tca_halo_args args = args_of(&one, 1);
     struct tca_halo *halo = NULL;
-    struct tca_plan *plan = NULL;
+    struct tca_plan *plan = NULL, *refused = NULL;
 
     check(tca_plan_new(session, NULL, &plan), "plan");
+    check(tca_plan_new(session, NULL, &refused), "plan");
     for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
-        expect(tca_plan_notify(plan, 1 - rank, foreign[i]), -EINVAL, "0 to 63", "notify");
-        expect(tca_plan_wait(plan, 1 - rank, foreign[i], 1), -EINVAL, "0 to 63", "wait");
+        expect(tca_plan_notify(refused, 1 - rank, foreign[i]), -EINVAL, "0 to 63", "notify");
+        expect(tca_plan_wait(refused, 1 - rank, foreign[i], 1), -EINVAL, "0 to 63", "wait");
         expect(tca_notified(session, 1 - rank, foreign[i]), -EINVAL, "to 63", "notified");
     }
+    expect(tca_plan_commit(refused, TCA_DEFAULT), -EINVAL, "0 to 63", "commit");
+    tca_plan_free(refused);
     for (uint32_t slot = 0; slot < 64; slot++)
         expect(tca_plan_notify(plan, 1 - rank, slot), 0, NULL, "notify");
     expect(tca_plan_commit(plan, TCA_DEFAULT), 0, NULL, "commit");
@@ -230,9 +233,11 @@ static void late(void)
     if (rank == 0) {
         expect(tca_halo_start(halo), 0, NULL, "start");
         expect(tca_halo_test(halo), 0, NULL, "test in vain");
-        expect(tca_halo_wait(halo, moment_ns), -ETIMEDOUT, "rank 1 has not sent", "wait in vain");
+        expect(tca_halo_wait(halo, moment_ns), -ETIMEDOUT, "rank 1 has not sent within",
+               "wait in vain");
         expect(tca_halo_wait(halo, 0), -ETIMEDOUT, "rank 1 has not sent", "look in vain");
-        expect(tca_halo_wait_face(halo, 0, moment_ns), -ETIMEDOUT, "face 0", "face in vain");
+        expect(tca_halo_wait_face(halo, 0, moment_ns), -ETIMEDOUT, "rank 1 has not sent within",
+               "face in vain");
         expect(tca_halo_start(halo), -EBUSY, "still running", "a start too many");
     }
     expect(tca_barrier(session, TCA_DEFAULT), 0, NULL, "barrier");

@@ -93,6 +93,7 @@ static void starts_rejected(struct tca_plan *plan, struct tca_plan *whole)
         memcpy(bad, good, sizeof bad);
         bad[0] = outside[i];
         expect(tca_start_parts(plan, bad, 2), -EINVAL, "part 0", "outside");
+        expect(tca_wait(plan, TCA_DEFAULT), -EINVAL, "", "its wait");
     }
     memcpy(bad, good, sizeof bad);
     bad[1].target_at_bytes = 8;

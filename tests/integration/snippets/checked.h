@@ -10,22 +10,24 @@
 #include <tca.h>
 #include <time.h>
 
-static uint32_t rank;
+static uint32_t this_rank;
 static unsigned long wrong;
 
 static inline int expect(int result, const char *call)
 {
     if (result >= 0)
         return result;
-    fprintf(stderr, "rank %u: %s: %s: %s\n", rank, call, tca_strerror(result), tca_error_text());
+    fprintf(stderr, "rank %u: %s: %s: %s\n", this_rank, call, tca_strerror(result),
+            tca_error_text());
     exit(1);
 }
 
-static inline void open_session(const struct tca_open_args *args, struct tca **ret_session)
+static inline int open_session(const struct tca_open_args *args, struct tca **ret_session)
 {
-    expect(tca_open(args, ret_session), "tca_open");
-    rank = tca_rank(*ret_session);
-    srand((unsigned)time(NULL) * 2 + rank);
+    int r = expect(tca_open(args, ret_session), "tca_open");
+    this_rank = tca_rank(*ret_session);
+    srand((unsigned)time(NULL) * 2 + this_rank);
+    return r;
 }
 
 /* Mostly none, so that the ranks race, and sometimes one falls behind. */
@@ -40,16 +42,16 @@ static inline void pause_sometimes(void)
 static inline void check_value(double found, double expected, const char *what, int step, int at)
 {
     if (found != expected && wrong++ == 0)
-        fprintf(stderr, "rank %u, step %d: %s %d is %.0f and should be %.0f\n", rank, step, what,
-                at, found, expected);
+        fprintf(stderr, "rank %u, step %d: %s %d is %.0f and should be %.0f\n", this_rank, step,
+                what, at, found, expected);
 }
 
 static inline int verdict(int steps, int expected)
 {
     if (steps != expected)
-        fprintf(stderr, "rank %u: %d steps instead of %d\n", rank, steps, expected);
+        fprintf(stderr, "rank %u: %d steps instead of %d\n", this_rank, steps, expected);
     if (wrong)
-        fprintf(stderr, "rank %u: %lu values are wrong\n", rank, wrong);
+        fprintf(stderr, "rank %u: %lu values are wrong\n", this_rank, wrong);
     return wrong || steps != expected;
 }
 

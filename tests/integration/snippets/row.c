@@ -11,7 +11,7 @@ int main(void)
     struct tca_plan *row_plan;
 
     tca_open(NULL, &session);
-    const uint32_t peer = 1 - rank;
+    const uint32_t peer = 1 - this_rank;
     tca_region_alloc(session, N * sizeof(double), &region);
     tca_region_handle(region, 0, TCA_ALL, &own);
     tca_allgather(session, &own, sizeof(own), all, TCA_DEFAULT);
@@ -20,7 +20,7 @@ int main(void)
     tca_plan_notify(row_plan, peer, 0);
     tca_plan_commit(row_plan, TCA_DEFAULT);
     for (int i = 0; i < N; i++)
-        row[i] = rank * N + i;
+        row[i] = this_rank * N + i;
     tca_start(row_plan);
     tca_notified_wait(session, peer, 0, TCA_FOREVER);
     const double *target = tca_region_address(region);

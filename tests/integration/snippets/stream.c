@@ -59,11 +59,11 @@ int main(void)
     tca_plan_notify(data, 1, 0);
     tca_plan_new(session, NULL, &back);
     tca_plan_notify(back, 0, 1);
-    tca_plan_commit(rank == 0 ? data : back, TCA_DEFAULT);
-    if (rank == 0)
+    tca_plan_commit(this_rank == 0 ? data : back, TCA_DEFAULT);
+    if (this_rank == 0)
         write_stream();
     else
         read_stream();
     tca_close(session);
-    return verdict(consumed, rank == 0 ? 0 : ITEMS);
+    return verdict(consumed, this_rank == 0 ? 0 : ITEMS);
 }

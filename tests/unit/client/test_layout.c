@@ -44,6 +44,35 @@ Test(layout, what_does_not_fit_is_refused)
     tca_layout_free(big);
 }
 
+/* After a call that failed, and whose result was ignored. */
+Test(layout, of_a_layout_that_was_not_made_is_refused)
+{
+    struct tca_layout *inner = NULL, *made = NULL;
+    const struct tca_layout *inners[] = {NULL};
+    const uint64_t one[] = {1}, none[] = {0};
+    const int64_t at[] = {0};
+    cr_assert_eq(tca_layout_contiguous(UINT64_MAX, &inner), -EOVERFLOW);
+    const int results[] = {
+        tca_layout_array(inner, 2, &made),
+        tca_layout_repeat(inner, 2, 8, &made),
+        tca_layout_vector(inner, 2, 1, 8, &made),
+        tca_layout_hvector(inner, 2, 1, 8, &made),
+        tca_layout_indexed(inner, 1, one, at, &made),
+        tca_layout_hindexed(inner, 1, one, at, &made),
+        tca_layout_indexed_block(inner, 1, 1, at, &made),
+        tca_layout_hindexed_block(inner, 1, 1, at, &made),
+        tca_layout_struct(1, inners, one, at, &made),
+        tca_layout_subarray(inner, 1, one, one, none, TCA_ORDER_C, &made),
+        tca_layout_resized(inner, 0, 8, &made),
+        tca_layout_shift(inner, 8, &made),
+        tca_layout_dup(inner, &made),
+    };
+    for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++)
+        cr_expect_eq(results[i], -EINVAL, "%zu", i);
+    cr_expect_not_null(strstr(tca_error_text(), "inner layout is NULL"), "%s", tca_error_text());
+    cr_assert_null(made);
+}
+
 /* ---- types ---- */
 
 static struct tca_layout *element(enum tca_type type)
