@@ -1,5 +1,6 @@
 /* Events from the daemon. */
 #include <errno.h>
+#include <stdio.h>
 
 #include "client/core/session.h"
 #include "client/memory/bounce.h"
@@ -42,13 +43,16 @@ static void rank_gone(struct tca *session, const Tca__Event *event)
     int error = state == SOURCE_NODE_DOWN ? -EHOSTDOWN : -EOWNERDEAD;
     const struct member *member = session->members ? &session->members[event->rank] : NULL;
     struct process *process = NULL;
+    char why[96];
+    snprintf(why, sizeof why, "rank %u, which it notifies or waits for, %s", event->rank,
+             error == -EHOSTDOWN ? "is unreachable: its node is down" : "has ended");
     if (member &&
         member->node == session->node) /* other daemons have sessions of this number too */
         process = process_gone(session, member->session, error);
     for (struct tca_plan *plan = session->plans; plan; plan = plan->next) {
         mark(plan, event->rank, process);
         if (needs_rank(plan, event->rank))
-            plan_break(plan, error, event->text);
+            plan_break(plan, error, why);
     }
     if (process)
         plan_drop_process(session, process);

@@ -2,6 +2,7 @@
 #include "client/memory/alloc.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,6 +14,7 @@
 #include "client/core/hello.h"
 #include "client/core/process.h"
 #include "client/core/segment.h"
+#include "client/core/wait.h"
 #include "client/memory/bounce.h"
 #include "client/memory/lane.h"
 #include "client/plan/pair.h"
@@ -39,6 +41,19 @@ int session_timeout(const struct tca *session, int64_t timeout_ns, int64_t *ret_
                          (long long)timeout_ns);
     *ret_timeout_ns = timeout_ns;
     return 0;
+}
+
+const char *session_timeout_text(const struct tca *session, int64_t timeout_ns,
+                                 char text[TIMEOUT_TEXT_BYTES])
+{
+    if (timeout_ns == TCA_DEFAULT)
+        snprintf(text, TIMEOUT_TEXT_BYTES, "within %.3g s (TCA_TIMEOUT)",
+                 (double)session->settings.timeout_ns / 1e9);
+    else if (timeout_ns == 0)
+        snprintf(text, TIMEOUT_TEXT_BYTES, "yet");
+    else
+        snprintf(text, TIMEOUT_TEXT_BYTES, "within %.3g s", (double)timeout_ns / 1e9);
+    return text;
 }
 
 uint64_t session_wire_timeout(int64_t timeout_ns)
@@ -264,9 +279,14 @@ static int open_all(struct tca *session, const struct tca_open_args *args)
     if (r < 0 || (r = identity_find(args, &session->identity)) < 0)
         return r;
     if (args->timeout_ns < TCA_DEFAULT)
-        return error_set(-EINVAL, "time-out %lld ns", (long long)args->timeout_ns);
+        return error_set(-EINVAL,
+                         "time-out %lld ns: it must be more than 0, 0 for TCA_TIMEOUT, TCA_FOREVER "
+                         "or TCA_DEFAULT",
+                         (long long)args->timeout_ns);
     if (args->timeout_ns != 0 && args->timeout_ns != TCA_DEFAULT)
         session->settings.timeout_ns = args->timeout_ns;
+    if (session->identity.rank == 0) /* the others most likely have the same */
+        environment_warn();
     waiter_init(&session->waiter, session->settings.spin_ns, session->settings.yield_ns);
 
     uint64_t end_ns = clock_end(session->settings.timeout_ns);

@@ -7,6 +7,7 @@
 #include "config/address.h"
 #include "config/cluster.h"
 #include "config/cluster_internal.h"
+#include "config/guess.h"
 #include "config/hostlist.h"
 #include "config/text.h"
 #include "config/value.h"

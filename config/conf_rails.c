@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "config/conf_internal.h"
+#include "config/guess.h"
 #include "config/text.h"
 #include "config/value.h"
 

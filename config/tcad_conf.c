@@ -7,6 +7,7 @@
 
 #include "config/cluster.h"
 #include "config/conf_internal.h"
+#include "config/guess.h"
 #include "config/text.h"
 #include "config/value.h"
 

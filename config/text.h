@@ -1,4 +1,4 @@
-/* Configuration text: bounded reading, lines, and suggestions for misspelt words. */
+/* Configuration text: bounded reading and lines. */
 #pragma once
 
 #include <stdbool.h>
@@ -37,12 +37,3 @@ bool config_lines_next(struct config_lines *lines);
 
 /* Removes white space at both ends, in place. */
 char *config_trim(char *text);
-
-/* The candidate most similar to a word, if any is similar enough. */
-struct config_guess {
-    const char *word;
-    const char *best; /* NULL: none */
-    unsigned distance;
-};
-void config_guess_init(struct config_guess *guess, const char *word);
-void config_guess_try(struct config_guess *guess, const char *candidate);

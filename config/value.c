@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "config/address.h"
+#include "config/guess.h"
 #include "config/hostlist.h"
 #include "config/text.h"
 #include "config/units.h"

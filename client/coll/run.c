@@ -251,10 +251,15 @@ int tca_coll_test(struct tca_coll *coll)
 
 /* ---- waiting */
 
-static int timed_out(void)
+static int overdue(const struct tca_coll *coll, int64_t timeout_ns)
 {
-    return error_static(-ETIMEDOUT, "the collective operation is still running: a rank has not "
-                                    "started it, or is slow");
+    char waited[TIMEOUT_TEXT_BYTES];
+
+    return error_set(
+        -ETIMEDOUT,
+        "the collective operation is still running, and has not completed %s: a rank has "
+        "not started it, or is slow",
+        session_timeout_text(coll->session, timeout_ns, waited));
 }
 
 /* For the running plan, or what a leaf waits for. */
@@ -277,7 +282,7 @@ static int wait_slices(struct tca_coll *coll, uint64_t end_ns)
         if ((r = coll_run_watch(coll, true)) < 0)
             return r;
         if (clock_left(end_ns) == 0)
-            return timed_out();
+            return -ETIMEDOUT;
     }
 }
 
@@ -289,7 +294,7 @@ static int linger(struct tca_coll *coll, uint64_t round, uint64_t end_ns)
     if (r < 0)
         return r;
     if (clock_left(end_ns) == 0)
-        return timed_out();
+        return -ETIMEDOUT;
     tca_pause(round);
     return 0;
 }
@@ -325,7 +330,7 @@ static int wait_thread(struct tca_coll *coll, uint64_t end_ns)
     coll_thread_lock(thread);
     while (coll->open && coll_thread_sleep(thread, end_ns) >= 0)
         ;
-    int r = coll->failed ? failed(coll) : coll->open ? timed_out() : 0;
+    int r = coll->failed ? failed(coll) : coll->open ? -ETIMEDOUT : 0;
     coll_thread_unlock(thread);
     return r;
 }
@@ -339,11 +344,13 @@ static __attribute__((noinline)) int wait_open(struct tca_coll *coll, int64_t ti
     int r = by_thread ? 0 : coll->open ? advance(coll) : 1;
     if (r != 0) /* complete or failed, without reading the clock */
         return r < 0 ? r : 0;
-    r = session_timeout(coll->session, timeout_ns, &timeout_ns);
+    int64_t left_ns;
+    r = session_timeout(coll->session, timeout_ns, &left_ns);
     if (r < 0)
         return r;
-    const uint64_t end_ns = clock_end(timeout_ns);
-    return by_thread ? wait_thread(coll, end_ns) : wait_all(coll, end_ns);
+    const uint64_t end_ns = clock_end(left_ns);
+    r = by_thread ? wait_thread(coll, end_ns) : wait_all(coll, end_ns);
+    return r == -ETIMEDOUT && !coll->failed ? overdue(coll, timeout_ns) : r;
 }
 
 int tca_coll_wait(struct tca_coll *coll, int64_t timeout_ns)

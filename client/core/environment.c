@@ -1,12 +1,16 @@
 #include "client/core/environment.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/core/error.h"
 #include "client/include/tca-admin.h"
+#include "config/guess.h"
 #include "proto/segment.h"
 
 /* Defaults are parsed like values. */
@@ -48,6 +52,62 @@ static const struct tca_variable variables[VARIABLE_COUNT + 1] = {
 const struct tca_variable *tca_variables(void)
 {
     return variables;
+}
+
+/* Those of the test suite. */
+static bool is_ours(const char *name)
+{
+    return strncmp(name, "TCA_TEST_", 9) == 0 || strncmp(name, "TCA_VM_", 7) == 0;
+}
+
+static bool is_known(const char *name)
+{
+    for (const struct tca_variable *v = variables; v->name; v++)
+        if (strcmp(name, v->name) == 0)
+            return true;
+    return false;
+}
+
+/* Without the common prefix, which would make all names similar. */
+static const char *similar_to(const char *name)
+{
+    struct config_guess guess;
+    config_guess_init(&guess, name + 4);
+    for (const struct tca_variable *v = variables; v->name; v++)
+        config_guess_try(&guess, v->name + 4);
+    return guess.best ? guess.best - 4 : NULL;
+}
+
+void tca_variables_unknown(void (*found)(void *context, const char *name, const char *similar),
+                           void *context)
+{
+    for (char **at = environ; at && *at; at++) {
+        char name[64];
+        const size_t bytes = strcspn(*at, "=");
+        if (strncmp(*at, "TCA_", 4) != 0 || bytes >= sizeof(name))
+            continue;
+        memcpy(name, *at, bytes);
+        name[bytes] = '\0';
+        if (!is_known(name) && !is_ours(name))
+            found(context, name, similar_to(name));
+    }
+}
+
+static void warn(void *context, const char *name, const char *similar)
+{
+    (void)context;
+    if (similar)
+        fprintf(stderr, "libtca: there is no variable %s: did you mean %s?\n", name, similar);
+    else
+        fprintf(stderr, "libtca: there is no variable %s: tcactl env lists all that there are\n",
+                name);
+}
+
+void environment_warn(void)
+{
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set_explicit(&warned, memory_order_relaxed))
+        tca_variables_unknown(warn, NULL);
 }
 
 const char *variable_text(enum variable variable)

@@ -58,3 +58,7 @@ struct settings {
     enum tune_setting tune;
 };
 int environment_settings(struct settings *ret_settings);
+
+/* Says once on standard error which variables whose names begin with TCA_ nothing reads: a misspelt
+ * one would have no effect. */
+void environment_warn(void);

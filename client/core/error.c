@@ -49,6 +49,20 @@ int error_prefix(int code, const char *format, ...)
     return code;
 }
 
+int error_suffix(int code, const char *format, ...)
+{
+    char text[sizeof(buffer)];
+    int length = snprintf(text, sizeof(text), "%s", tca_error_text());
+    va_list arguments;
+    va_start(arguments, format);
+    if (length >= 0 && (size_t)length < sizeof(text))
+        vsnprintf(text + length, sizeof(text) - (size_t)length, format, arguments);
+    va_end(arguments);
+    memcpy(buffer, text, sizeof(buffer));
+    last_text = buffer;
+    return code;
+}
+
 int error_of_rank(int code, const char *what, uint32_t rank, const char *text, size_t room)
 {
     char clean[sizeof(buffer)] = "";

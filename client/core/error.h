@@ -17,5 +17,8 @@ int error_wire(const Tca__Failure *failure) __attribute__((cold));
 int error_of_rank(int code, const char *what, uint32_t rank, const char *text, size_t room)
     __attribute__((cold));
 
+/* Appends to the current text. */
+int error_suffix(int code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
+
 /* Inserts a prefix before the current text: "step 3 of chain 0: ..." */
 int error_prefix(int code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));

@@ -15,6 +15,12 @@ struct session_wait {
 };
 int session_wait_until(struct tca *session, const struct session_wait *wait, int64_t timeout_ns);
 
+/* How long a call of this time-out has waited, for messages: "within 10 s (TCA_TIMEOUT)". Returns
+ * text. */
+enum { TIMEOUT_TEXT_BYTES = 48 };
+const char *session_timeout_text(const struct tca *session, int64_t timeout_ns,
+                                 char text[TIMEOUT_TEXT_BYTES]);
+
 /* A slot of the notifications of a rank, looked up once. Valid until the session ends. */
 struct session_slot {
     struct notify_line *line;

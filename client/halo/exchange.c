@@ -137,14 +137,18 @@ static void look_around(void *context)
         fail(halo, r);
 }
 
-static int overdue(const struct tca_halo *halo)
+static int overdue(const struct tca_halo *halo, int64_t timeout_ns)
 {
+    char waited[TIMEOUT_TEXT_BYTES];
+
+    session_timeout_text(halo->session, timeout_ns, waited);
     for (uint32_t n = 0; n < halo->neighbour_count; n++)
         if (!halo->neighbours[n].arrived)
-            return error_set(-ETIMEDOUT, "the halo exchange is still running: rank %u has not sent",
-                             halo->neighbours[n].rank);
-    return error_static(-ETIMEDOUT,
-                        "the halo exchange is still running: this rank has yet to send");
+            return error_set(-ETIMEDOUT,
+                             "the halo exchange is still running: rank %u has not sent %s",
+                             halo->neighbours[n].rank, waited);
+    return error_set(-ETIMEDOUT, "the halo exchange is still running: this rank has not sent %s",
+                     waited);
 }
 
 int tca_halo_test(struct tca_halo *halo)
@@ -167,7 +171,7 @@ int tca_halo_wait(struct tca_halo *halo, int64_t timeout_ns)
 
     if (r == 0) {
         r = session_wait_until(halo->session, &wait, timeout_ns);
-        r = r == 0 ? overdue(halo) : r;
+        r = r == 0 ? overdue(halo, timeout_ns) : r;
     }
     return r < 0 ? r : 0;
 }
@@ -223,6 +227,7 @@ static void look_for_one(void *context)
 
 int tca_halo_wait_face(struct tca_halo *halo, uint32_t face, int64_t timeout_ns)
 {
+    char waited[TIMEOUT_TEXT_BYTES];
     int r = check_face(halo, face);
 
     if (r < 0 || !halo->open)
@@ -231,7 +236,8 @@ int tca_halo_wait_face(struct tca_halo *halo, uint32_t face, int64_t timeout_ns)
     const struct session_wait wait = {.ready = test_one, .rare = look_for_one, .context = &one};
     r = session_wait_until(halo->session, &wait, timeout_ns);
     if (r == 0)
-        return error_set(-ETIMEDOUT, "face %u of the halo exchange: rank %u has not sent", face,
-                         one.neighbour->rank);
+        return error_set(-ETIMEDOUT, "face %u of the halo exchange: rank %u has not sent %s", face,
+                         one.neighbour->rank,
+                         session_timeout_text(halo->session, timeout_ns, waited));
     return r < 0 ? r : 0;
 }

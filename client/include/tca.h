@@ -36,7 +36,7 @@
  *   -EPROTO           ranks, or library and tcad, disagree
  *   -EPROTONOSUPPORT  tcad uses another protocol version
  *   -EOPNOTSUPP       the memory or the seat cannot be used for this
- *   -EFAULT           attached memory was unmapped
+ *   -EFAULT           attached memory is not mapped, or no longer
  *   -ENODATA          no receipt yet: no start has completed
  *   -EMSGSIZE         more bytes than a call or the receiver accepts
  *   -ENAMETOOLONG     a name or the path of a socket is too long
@@ -183,9 +183,9 @@ TCA_API int tca_barrier(struct tca *session, int64_t timeout_ns);
 TCA_API int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_region **ret_region);
 
 /* Makes a region of existing memory of this process (heap, stack, globals, a mapped file). The
- * memory is not moved or zeroed, and must stay valid until the region is freed. It can be source
- * and target of any put, in every seat and to and from every node, without privileges, but it is
- * slower than daemon-allocated memory.
+ * memory is not moved or zeroed. All of it must be mapped (-EFAULT), and must stay so until the region
+ * is freed. It can be source and target of any put, in every seat and to and from every node, without
+ * privileges, but it is slower than daemon-allocated memory.
  *
  * Puts by processes of this node in the client's seat: where the kernel lets processes of one user
  * write into each other (process_vm_writev: Yama's ptrace_scope 0, or CAP_SYS_PTRACE), the data

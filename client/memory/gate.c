@@ -9,6 +9,7 @@
 #include "client/core/clock.h"
 #include "client/core/error.h"
 #include "client/core/session.h"
+#include "client/core/wait.h"
 
 struct kept {
     struct attached_gate gate; /* first */
@@ -56,6 +57,7 @@ int gate_close(struct tca *session, struct attached_gate *gate)
 {
     const uint64_t name[2] = {gate->name[0], gate->name[1]};
     const uint64_t end_ns = clock_end(session->settings.timeout_ns);
+    char waited[TIMEOUT_TEXT_BYTES];
     pid_t writer;
     attached_gate_close(gate);
     if (session->control.pid != getpid())
@@ -65,9 +67,10 @@ int gate_close(struct tca *session, struct attached_gate *gate)
             gate_open(gate, name);
             return error_set(
                 -ETIMEDOUT,
-                "region %llu: thread %d of another process does not complete its put into "
-                "this attached memory: is it stopped?",
-                (unsigned long long)name[1], (int)writer);
+                "region %llu: thread %d of another process has not completed its put into "
+                "this attached memory %s: is it stopped?",
+                (unsigned long long)name[1], (int)writer,
+                session_timeout_text(session, TCA_DEFAULT, waited));
         }
         sched_yield();
     }

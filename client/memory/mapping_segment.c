@@ -75,7 +75,9 @@ int mapping_segment(struct tca *session, const Tca__Mapping *mapping,
 {
     struct mapped_segment *segment = find_segment(session, mapping->session);
     if (mapping->session == 0)
-        return error_static(-EOWNERDEAD, "the rank to be notified has ended");
+        return error_static(
+            -EOWNERDEAD,
+            "the process that would be notified has ended, or its tcad has been restarted");
     if (!segment)
         return error_set(-EPROTO, "tcad refers to session %llu without having sent it",
                          (unsigned long long)mapping->session);

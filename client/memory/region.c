@@ -210,18 +210,35 @@ static int request_attach(struct tca_region *region, void *address, uint64_t byt
     return r;
 }
 
+/* One call for any length: it looks at mappings, not at pages. Memory that is unmapped later is found when it is used (-EFAULT). */
+static int check_mapped(const void *address, uint64_t bytes)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = (uint64_t)(uintptr_t)address,
+                   first = at - at % page;
+    uint64_t end;
+    if (!address || bytes == 0)
+        return error_static(-EINVAL, "attaching memory needs an address and at least 1 byte");
+    if (__builtin_add_overflow(at, bytes, &end) ||
+        (msync((void *)(uintptr_t)first, end - first, MS_ASYNC) < 0 && errno == ENOMEM))
+        return error_set(
+            -EFAULT, "cannot attach %llu bytes at %p: not all of them are mapped in this process",
+            (unsigned long long)bytes, address);
+    return 0;
+}
+
 int tca_region_attach(struct tca *session, void *address, uint64_t bytes,
                       struct tca_region **ret_region)
 {
-    if (!address || bytes == 0)
-        return error_static(-EINVAL, "attaching memory needs an address and at least 1 byte");
+    int r = check_mapped(address, bytes);
+    if (r < 0)
+        return r;
     struct tca_region *region = calloc(1, sizeof(*region));
     if (!region)
         return error_static(-ENOMEM, "out of memory");
     region->session = session;
     region->gate = gate_take();
-    int r = region->gate ? request_attach(region, address, bytes)
-                         : error_static(-ENOMEM, "out of memory");
+    r = region->gate ? request_attach(region, address, bytes)
+                     : error_static(-ENOMEM, "out of memory");
     if (r < 0) {
         gate_give(region->gate);
         free(region);

@@ -82,10 +82,15 @@ static void look_around(void *context)
     progress_all(request->msg);
 }
 
-static __attribute__((noinline, cold)) int overdue(const struct tca_msg_request *request)
+static __attribute__((noinline, cold)) int overdue(const struct tca_msg_request *request,
+                                                   int64_t timeout_ns)
 {
-    return error_set(-ETIMEDOUT, "message %s rank %u, tag %u: timed out",
-                     request->sends ? "to" : "from", request->peer->rank, request->tag);
+    char waited[TIMEOUT_TEXT_BYTES];
+
+    return error_set(-ETIMEDOUT, "message %s rank %u, tag %u: %s %s",
+                     request->sends ? "to" : "from", request->peer->rank, request->tag,
+                     request->sends ? "not received" : "none came",
+                     session_timeout_text(request->msg->session, timeout_ns, waited));
 }
 
 static int test_one(void *context)
@@ -99,7 +104,7 @@ static __attribute__((noinline)) int wait_for(struct tca_msg_request *request, i
     int r = session_wait_until(request->msg->session, &wait, timeout_ns);
 
     if (r == 0)
-        return overdue(request);
+        return overdue(request, timeout_ns);
     return r < 0 ? r : 0;
 }
 
@@ -175,7 +180,7 @@ int tca_msg_wait_all(struct tca_msg_request *const *requests, uint32_t count, in
         return 0;
     int r = wait_several(&several, test_all, timeout_ns);
     if (r == 0)
-        return overdue(requests[several.next]);
+        return overdue(requests[several.next], timeout_ns);
     if (r > 0 && several.failed)
         return result_of(several.failed);
     return r < 0 ? r : 0;
@@ -202,7 +207,7 @@ int tca_msg_wait_any(struct tca_msg_request *const *requests, uint32_t count, in
     const struct tca_msg_request *first = requests[several.next];
     int r = wait_several(&several, test_any, timeout_ns);
     if (r == 0)
-        return overdue(first);
+        return overdue(first, timeout_ns);
     *ret_index = several.next;
     return r < 0 ? r : 0;
 }

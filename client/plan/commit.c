@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/core/clock.h"
 #include "client/core/error.h"
@@ -239,6 +240,19 @@ static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *commi
     check_ranks(plan);
 }
 
+/* The program may not know that the environment requests a seat or a rail. */
+static int blame_environment(const struct tca_plan *plan, int error)
+{
+    const struct settings *settings = &plan->session->settings;
+    if (error != -EOPNOTSUPP && error != -ENETDOWN && error != -ENETUNREACH && error != -ENODEV)
+        return error;
+    if (settings->seat != TCA_SEAT_ANY && plan->seat == settings->seat)
+        error_suffix(error, "; TCA_SEAT is %s in the environment", tca_seat_name(settings->seat));
+    if (settings->rail[0] && strcmp(plan->rail, settings->rail) == 0)
+        error_suffix(error, "; TCA_RAIL is %s in the environment", settings->rail);
+    return error;
+}
+
 static int commit_in(struct tca_plan *plan, enum tca_seat seat, int64_t timeout_ns)
 {
     struct tca *session = plan->session;
@@ -247,7 +261,9 @@ static int commit_in(struct tca_plan *plan, enum tca_seat seat, int64_t timeout_
     int r = request_commit(plan, seat, timeout_ns, &reply);
     if (r < 0) {
         plan_stop_engine(plan);
-        return plan->name[0] ? error_prefix(r, "%s: ", plan_text(plan, name)) : r;
+        if (plan->name[0])
+            error_prefix(r, "%s: ", plan_text(plan, name));
+        return blame_environment(plan, r);
     }
 
     const Tca__PlanCommitted *committed = reply.message->plan_committed;

@@ -6,15 +6,11 @@
 #include "client/core/error.h"
 #include "client/core/session.h"
 #include "client/core/slots.h"
+#include "client/core/wait.h"
 #include "client/plan/plan.h"
 #include "proto/notify.h"
 
 enum { TEXT_BYTES = 160 };
-
-static double seconds(const struct tca *session, int64_t timeout_ns)
-{
-    return (double)(timeout_ns == TCA_DEFAULT ? session->settings.timeout_ns : timeout_ns) / 1e9;
-}
 
 /* ---- a start ---- */
 
@@ -57,13 +53,13 @@ static void describe_remaining(const struct tca_plan *plan, char text[TEXT_BYTES
 
 int overdue_plan(const struct tca_plan *plan, int64_t timeout_ns)
 {
-    char name[PLAN_TEXT_BYTES], left[TEXT_BYTES];
+    char name[PLAN_TEXT_BYTES], left[TEXT_BYTES], waited[TIMEOUT_TEXT_BYTES];
     if (timeout_ns == 0)
         return error_static(-ETIMEDOUT, "the start is not complete yet");
     describe_remaining(plan, left);
-    return error_set(-ETIMEDOUT, "start %llu of %s did not complete within %.3g s: %s",
+    return error_set(-ETIMEDOUT, "start %llu of %s did not complete %s: %s",
                      (unsigned long long)plan->starts, plan_text(plan, name),
-                     seconds(plan->session, timeout_ns), left);
+                     session_timeout_text(plan->session, timeout_ns, waited), left);
 }
 
 static enum driver_id entry_driver(const struct tca_plan *plan)
@@ -83,18 +79,36 @@ static const char *remedy_of(int status)
                             : "";
 }
 
+/* Names the first rank that has ended and that a chain in the client's seat needs. */
+static void describe_gone(const struct tca_plan *plan, char text[TEXT_BYTES])
+{
+    const struct step *gone = NULL;
+    for (uint32_t i = 0; i < plan->unit_count && !gone; i++)
+        if (atomic_load_explicit(&plan->units[i].gone, memory_order_relaxed))
+            gone = plan->units[i].notify;
+    for (uint32_t i = 0; i < plan->step_count && !gone; i++)
+        if (plan->steps[i].kind == STEP_WAIT &&
+            atomic_load_explicit(&plan->steps[i].gone, memory_order_relaxed))
+            gone = &plan->steps[i];
+    text[0] = '\0';
+    if (gone)
+        snprintf(text, TEXT_BYTES, ": rank %u has ended", gone->notification.rank);
+}
+
 /* Prefers the reason why the plan is broken to its start's status, because a rail that fails first
  * reports a less specific error. */
 int plan_failure(const struct tca_plan *plan)
 {
-    char fault[256] = "", name[PLAN_TEXT_BYTES];
+    char fault[256] = "", name[PLAN_TEXT_BYTES], gone[TEXT_BYTES] = "";
+    const int status = plan->broken ? plan->broken : plan->last_status;
     if (plan->daemon_count > 0 && !plan->lossy)
         driver_fault_text(entry_driver(plan), plan->entry.fault, fault, sizeof(fault));
-    return error_set(plan->broken ? plan->broken : plan->last_status,
-                     "start %llu of %s failed: %s%s%s%s", (unsigned long long)plan->last_starts,
-                     plan_text(plan, name),
-                     plan->broken ? plan->why : tca_strerror(plan->last_status),
-                     fault[0] ? ": " : "", fault, plan->broken ? "" : remedy_of(plan->last_status));
+    if (!plan->broken && (status == -EOWNERDEAD || status == -EHOSTDOWN))
+        describe_gone(plan, gone);
+    return error_set(status, "start %llu of %s failed: %s%s%s%s%s",
+                     (unsigned long long)plan->last_starts, plan_text(plan, name),
+                     plan->broken ? plan->why : tca_strerror(status), gone, fault[0] ? ": " : "",
+                     fault, plan->broken ? "" : remedy_of(status));
 }
 
 /* ---- notifications ---- */
@@ -123,19 +137,19 @@ static void describe_other_slots(const struct tca *session, uint32_t rank, char 
 int overdue_notification(const struct tca *session, uint32_t rank, uint32_t slot,
                          int64_t timeout_ns)
 {
-    char others[TEXT_BYTES];
+    char others[TEXT_BYTES], waited[TIMEOUT_TEXT_BYTES];
     if (timeout_ns == 0)
         return error_static(-ETIMEDOUT, "the notification has not arrived yet");
-    double limit = seconds(session, timeout_ns);
+    session_timeout_text(session, timeout_ns, waited);
     if (pending(session, rank, slot) > 0)
         return error_set(-ETIMEDOUT,
-                         "rank %u notified slot %u, but its data was not copied within %.3g s: "
+                         "rank %u notified slot %u, but its data was not copied %s: "
                          "is its process stopped?",
-                         rank, slot, limit);
+                         rank, slot, waited);
     describe_other_slots(session, rank, others);
     return error_set(
-        -ETIMEDOUT, "rank %u did not notify slot %u within %.3g s; %llu were taken before%s", rank,
-        slot, limit,
+        -ETIMEDOUT, "rank %u did not notify slot %u %s; %llu were taken before%s", rank, slot,
+        waited,
         (unsigned long long)atomic_load_explicit(
             notify_taken_of(session->notify, session->sources, rank, slot), memory_order_relaxed),
         others);
@@ -143,8 +157,9 @@ int overdue_notification(const struct tca *session, uint32_t rank, uint32_t slot
 
 int overdue_any(const struct tca *session, uint32_t slot, int64_t timeout_ns)
 {
+    char waited[TIMEOUT_TEXT_BYTES];
     if (timeout_ns == 0)
         return error_static(-ETIMEDOUT, "the notification has not arrived yet");
-    return error_set(-ETIMEDOUT, "none of %u ranks notified slot %u within %.3g s",
-                     session->sources, slot, seconds(session, timeout_ns));
+    return error_set(-ETIMEDOUT, "none of %u ranks notified slot %u %s", session->sources, slot,
+                     session_timeout_text(session, timeout_ns, waited));
 }

@@ -43,7 +43,10 @@ int tca_wait_until(struct tca *session, int (*ready)(void *context), void *conte
 {
     const struct session_wait wait = {.ready = ready, .context = context};
     int r = session_wait_until(session, &wait, timeout_ns);
-    return r == 0 ? error_static(-ETIMEDOUT, "timed out before the condition was true") : r;
+    char waited[TIMEOUT_TEXT_BYTES];
+    return r == 0 ? error_set(-ETIMEDOUT, "the condition has not become true %s",
+                              session_timeout_text(session, timeout_ns, waited))
+                  : r;
 }
 
 uint64_t session_failures(struct tca *session)

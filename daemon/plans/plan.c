@@ -162,7 +162,8 @@ static void quiet(void *context)
 
 void plan_do_break(struct plan *plan)
 {
-    log_debug(NULL, "session %" PRIu64 ": %s", plan->session_id, plan->error_text);
+    log_debug(NULL, "plan %" PRIu64 ".%" PRIu32 " (%s): %s", plan->session_id, plan->id,
+              plan->name[0] ? plan->name : "unnamed", plan->error_text);
     tell_broken(plan);
     if (!plan_attached(plan))
         return;
@@ -179,7 +180,6 @@ void plan_break(struct plan *plan, int error, const char *text)
     if ((plan->joining || plan->rising) && !plan->doomed)
         plan->error = 0; /* of an attempt to bind it in both seats */
     plan->doomed = true;
-    plan_fail(plan, error, "plan %" PRIu32 " (%s): %s", plan->id,
-              plan->name[0] ? plan->name : "unnamed", text);
+    plan_fail(plan, error, "%s", text);
     plan_advance(plan);
 }

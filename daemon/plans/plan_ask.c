@@ -189,7 +189,7 @@ static int no_rail(struct plan *plan, const struct plan_unit *unit)
     const struct tcad *tcad = plan->tcad;
     const unsigned rails = plan->wanted_rails ? plan->wanted_rails : ~(1u << RAIL_SHM);
     const char *remedy = "";
-    char text[320] = "";
+    char text[320] = "", others[PLAN_OTHERS_BYTES];
     size_t used = 0;
     for (unsigned rail = 1; rail <= tcad->rails->count && used < sizeof text; rail++) {
         if (!(rails & 1u << rail))
@@ -199,8 +199,9 @@ static int no_rail(struct plan *plan, const struct plan_unit *unit)
         if (*rail_at(tcad, rail)->remedy)
             remedy = rail_at(tcad, rail)->remedy;
     }
-    return plan_fail(plan, -ENETDOWN, "no rail of this node leads to node %" PRIu32 ": %s%s%s",
-                     unit->node, text, *remedy ? ": " : "", remedy);
+    return plan_fail(plan, -ENETDOWN, "no rail %s leads to node %" PRIu32 ": %s%s%s%s",
+                     plan->wanted_rails ? "that the plan may use" : "of this node", unit->node,
+                     text, *remedy ? ": " : "", remedy, plan_other_rails(plan, unit->node, others));
 }
 
 static void fill_put(struct plan_unit *unit, Tca__BindPut *put)

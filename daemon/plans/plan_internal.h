@@ -10,6 +10,10 @@ int plan_fail(struct plan *plan, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same; the text names the unit's step. */
 int plan_fail_unit(struct plan *plan, const struct plan_unit *unit, int error, const char *text);
+/* For messages: the rails that lead to the node and that the plan does not allow itself, as "; but there
+ * is tcp", or "". Returns text. */
+enum { PLAN_OTHERS_BYTES = 128 };
+const char *plan_other_rails(const struct plan *plan, uint32_t node, char text[PLAN_OTHERS_BYTES]);
 void plan_break(struct plan *plan, int error, const char *text);
 void plan_free(struct plan *plan);
 void plan_unit_free(struct plan_unit *unit); /* what it holds */

@@ -2,7 +2,9 @@
  * from the message, in slices. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/base/loop.h"
 #include "daemon/plans/plan_collective.h"
@@ -161,6 +163,18 @@ static void end(struct parser *parser)
     plan_advance(plan);
 }
 
+/* Steps count from 0 in each chain. */
+static void name_chain(const struct parser *parser)
+{
+    struct plan *plan = parser->plan;
+    char text[sizeof plan->error_text];
+    if (plan->chain_count < 2)
+        return;
+    memcpy(text, plan->error_text, sizeof text);
+    snprintf(plan->error_text, sizeof plan->error_text, "chain %" PRIu32 ", %.480s", parser->chain,
+             text);
+}
+
 enum { SLICE_STEPS = 64 }; /* parsed between two checks of the clock */
 
 static bool parse_some(void *context)
@@ -174,7 +188,8 @@ static bool parse_some(void *context)
             plan->chains[parser->chain].steps = plan->steps + plan->step_count;
             plan_take_found(plan, &plan->chains[parser->chain], chain->rail);
         }
-        plan_parse_step(parser, chain->steps[parser->step]);
+        if (plan_parse_step(parser, chain->steps[parser->step]) < 0)
+            name_chain(parser);
         if (++parser->step == chain->n_steps) {
             parser->chain++;
             parser->step = 0;

@@ -145,8 +145,8 @@ static int move_chain(struct plan *plan, struct plan_chain *chain)
         plan->error = 0; /* the loss says more than a rail that was never there */
         return plan_fail(
             plan, plan->lost_error,
-            "plan %" PRIu32 " (%s): rail %s was lost, and no other rail leads to the same nodes",
-            plan->id, plan->name[0] ? plan->name : "unnamed", rail_name(plan->tcad, before));
+            "rail %s was lost, and no other rail that the plan may use leads to the same nodes",
+            rail_name(plan->tcad, before));
     }
     if (r == 0)
         log_message(asked ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, NULL,

@@ -114,11 +114,36 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
                : links_why_not(tcad, route.rail, tcad->node); /* a chain that only waits */
 }
 
+const char *plan_other_rails(const struct plan *plan, uint32_t node, char text[PLAN_OTHERS_BYTES])
+{
+    const struct tcad *tcad = plan->tcad;
+    size_t used = 0;
+    text[0] = '\0';
+    for (unsigned rail = 1; plan->wanted_rails && rail <= tcad->rails->last; rail++) {
+        if (plan->wanted_rails & 1u << rail || !links_possible(tcad, rail, node) ||
+            (links_know(tcad->links, node) && !links_exists(tcad->links, node, rail)))
+            continue;
+        int n = snprintf(text + used, PLAN_OTHERS_BYTES - used, "%s%s",
+                         used ? ", " : "; but there is ", rail_name(tcad, rail));
+        used += n > 0 && (size_t)n < PLAN_OTHERS_BYTES - used ? (size_t)n : 0;
+    }
+    return text;
+}
+
+/* The node of the first target of the chain; its own, if it has none. */
+static uint32_t node_of(const struct plan *plan, const struct plan_chain *chain)
+{
+    for (uint32_t i = 0; i < chain->step_count; i++)
+        if (!chain->steps[i].is_wait)
+            return plan->units[chain->steps[i].unit].node;
+    return plan->tcad->node;
+}
+
 /* Fails the plan, with the reason why each requested route is not possible. */
 static int no_way(struct plan *plan, const struct plan_chain *chain)
 {
     const char *remedy = "";
-    char text[400] = "";
+    char text[400] = "", others[PLAN_OTHERS_BYTES];
     size_t used = 0;
     for (uint32_t i = 0; i < chain->candidate_count; i++) {
         const struct plan_candidate *candidate = &chain->candidates[i];
@@ -132,9 +157,11 @@ static int no_way(struct plan *plan, const struct plan_chain *chain)
                          seat_name(candidate->seat), candidate->why);
         used += n > 0 && (size_t)n < sizeof text - used ? (size_t)n : 0;
     }
-    return plan_fail(plan, -ENETDOWN, "chain %u: no rail leads to its targets: %s%s%s",
+    return plan_fail(plan, -ENETDOWN, "chain %u: no rail%s leads to its targets: %s%s%s%s",
                      (unsigned)(chain - plan->chains),
-                     used ? text : "no rail has the requested seat", *remedy ? "; " : "", remedy);
+                     plan->wanted_rails ? " that the plan may use" : "",
+                     used ? text : "no rail has the requested seat", *remedy ? "; " : "", remedy,
+                     plan_other_rails(plan, node_of(plan, chain), others));
 }
 
 /* Within the node nothing is faster than load and store, so preferences apply to other nodes only. */

@@ -148,16 +148,29 @@ static int error_of(enum source_state state)
     return state == SOURCE_NODE_DOWN ? -EHOSTDOWN : -EOWNERDEAD;
 }
 
-static void describe_end(const struct subject_key *session, int error, char *text,
-                         size_t text_bytes)
+/* "rank 2, ", or nothing if it is of another group. */
+static void name_rank(const struct plan *plan, const struct subject_key *session, char *text,
+                      size_t text_bytes)
 {
+    const struct session *own = plan->session;
+    text[0] = '\0';
+    for (uint32_t rank = 0; own && own->members && rank < own->size && !text[0]; rank++)
+        if (own->members[rank].session == session->id && own->members[rank].node == session->node)
+            snprintf(text, text_bytes, "rank %" PRIu32 ", ", rank);
+}
+
+static void describe_end(const struct plan *plan, const struct subject_key *session, int error,
+                         char *text, size_t text_bytes)
+{
+    char rank[32];
+    name_rank(plan, session, rank, sizeof rank);
     if (error == -EHOSTDOWN)
         snprintf(text, text_bytes, "the daemon of node %" PRIu32 ", which it needs, has ended",
                  session->node);
     else
         snprintf(text, text_bytes,
-                 "session %" PRIu64 " of node %" PRIu32 ", which it needs, has ended", session->id,
-                 session->node);
+                 "%ssession %" PRIu64 " of node %" PRIu32 ", which it needs, has ended", rank,
+                 session->id, session->node);
 }
 
 static struct subject_key owner_of(const struct plan *plan, const struct subject_key *region)
@@ -180,7 +193,7 @@ static bool lose_region(const struct use_event *event, void *plan)
                  "region %" PRIu64 " of node %" PRIu32 ", which it puts into, was freed",
                  event->key.id, event->key.node);
     else /* freed at the end of its owner */
-        describe_end(&owner, error, text, sizeof text);
+        describe_end(plan, &owner, error, text, sizeof text);
     lose(plan, event, error, text);
     return false;
 }
@@ -190,7 +203,7 @@ static bool lose_session(const struct use_event *event, void *plan)
     char text[128];
     if (awaited(plan, &event->key))
         return true; /* until plans_source_gone() */
-    describe_end(&event->key, event->error, text, sizeof text);
+    describe_end(plan, &event->key, event->error, text, sizeof text);
     lose(plan, event, event->error, text);
     return false;
 }

@@ -44,6 +44,20 @@ class Draining(harness.Case):
             return False
 
 
+class Environment(harness.Case):
+    def test_what_the_environment_requests_is_named(self):
+        """A program that requests no rail and no seat learns why its plan is refused, and what it could use."""
+        cluster = self.cluster(2)
+        for number, (variables, error, texts) in enumerate((
+                ({"TCA_RAIL": "hca"}, "-ENETDOWN", ("no rail that the plan may use", "hca", "; but there is ",
+                                                    "TCA_RAIL is hca in the environment")),
+                ({"TCA_SEAT": "client"}, "-EOPNOTSUPP", ("attached", "TCA_SEAT is client in the environment")))):
+            sender, receiver = cluster.group([0, 1], name=f"job{number}", **variables)
+            source, target = sender.attach(4096), receiver.alloc(4096)
+            with self.refused(error, *texts):
+                sender.plan(f"put {source} 0 64 {receiver.handle(target)} 0 64")
+
+
 class Versions(harness.Case):
     """A library with another protocol version than the daemon's: in both cases, the user learns which is older, and the remedy."""
 

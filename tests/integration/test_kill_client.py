@@ -29,10 +29,10 @@ class Killed(harness.Case):
         harness.until(same, f"what the dead held is freed, down to {before}")
         self.slowest_s = max(self.slowest_s, time.monotonic() - begin)
 
-    def expect_death(self, actor, command):
-        with self.refused("-EOWNERDEAD") as refusal:
+    def expect_death(self, actor, command, rank):
+        with self.refused("-EOWNERDEAD", f"rank {rank}") as refusal:
             actor.ask(command)
-        return refusal.text
+        self.assertNotIn("unnamed", refusal.text)  # the plan is named once, by its id
 
     def test_in_the_middle(self):
         """Again and again, each rail and seat, sender and receiver; a third pair works on undisturbed."""
@@ -60,12 +60,12 @@ class Killed(harness.Case):
         time.sleep(random.uniform(0.005, 0.1))
         victim, survivor = (sender, receiver) if role == "sender" else (receiver, sender)
         victim.kill()
-        with self.refused("-EOWNERDEAD"):
-            survivor.answer()
         rank = 1 if role == "receiver" else 0
-        self.expect_death(survivor, f"notified_wait {rank} 5 -1")
-        self.expect_death(survivor, f"notified {rank} 5")
-        self.expect_death(survivor, f"start {stream.plan if role == 'receiver' else stream.ack}")
+        with self.refused("-EOWNERDEAD", f"rank {rank}"):
+            survivor.answer()
+        self.expect_death(survivor, f"notified_wait {rank} 5 -1", rank)
+        self.expect_death(survivor, f"notified {rank} 5", rank)
+        self.expect_death(survivor, f"start {stream.plan if role == 'receiver' else stream.ack}", rank)
         survivor.ask("close")
         survivor.end()
 
@@ -82,10 +82,10 @@ class Killed(harness.Case):
                 waiter.tell(f"wait {plan} -1")
                 time.sleep(0.2)  # so that it sleeps in it
                 victim.kill()
-                with self.refused("-EOWNERDEAD"):
+                with self.refused("-EOWNERDEAD", "rank 1"):
                     waiter.answer()
-                self.expect_death(waiter, f"start {plan}")
-                with self.refused("-EOWNERDEAD"):
+                self.expect_death(waiter, f"start {plan}", 1)
+                with self.refused("-EOWNERDEAD", "rank 1"):
                     waiter.ask(f"test {plan}")
                 self.assertEqual(waiter.receipt(plan)["status"] < 0, True)
                 waiter.ask(f"freeplan {plan}")
@@ -106,7 +106,7 @@ class Killed(harness.Case):
                 self.assertEqual(waiter.ask(f"test {plan}"), ["0"])
                 tell = friend.plan("notify 0 0")
                 friend.ask(f"start {tell}")
-                self.expect_death(waiter, f"wait {plan} -2")
+                self.expect_death(waiter, f"wait {plan} -2", 1)
                 friend.ask("notified_wait 0 0 -2")
                 waiter.ask("close")
                 friend.ask("close")
@@ -128,7 +128,7 @@ class Killed(harness.Case):
                     waiter.ask(f"start {plan}")
                     waiter.tell(f"wait {plan} -1")
                     victim.kill()
-                    with self.refused("-EOWNERDEAD"):
+                    with self.refused("-EOWNERDEAD", "rank 1"):
                         waiter.answer()
 
     def test_asleep_in_notified_wait(self):
@@ -154,7 +154,7 @@ class Killed(harness.Case):
                 harness.until(lambda: self.is_dead(waiter), "its death is known")
                 for _ in range(3):
                     waiter.ask("notified_wait 1 0 0")
-                self.expect_death(waiter, "notified_wait 1 0 0")
+                self.expect_death(waiter, "notified_wait 1 0 0", 1)
 
     def is_dead(self, actor):
         try:
@@ -205,7 +205,7 @@ class Killed(harness.Case):
         stream = Stream(sender, receiver, seat="client")
         self.assertEqual(stream.run(1), 1)
         actors[twin].kill()
-        self.expect_death(sender, f"notified_wait {twin} 5 -1")
+        self.expect_death(sender, f"notified_wait {twin} 5 -1", twin)
         self.assertEqual(stream.run(3), 3)
 
     def test_handles_of_the_dead(self):
@@ -226,7 +226,7 @@ class Killed(harness.Case):
         for _ in range(5):
             left, right = cluster.group([0, 1], name="again")
             right.kill()
-            self.expect_death(left, "notified_wait 1 0 -1")
+            self.expect_death(left, "notified_wait 1 0 -1", 1)
             left.ask("close")
             left.end()
 

@@ -55,7 +55,7 @@ class Rails(harness.Case):
                 return f"rail {other} to node 1 was lost" in nodes[0].log_text()
 
             until(lost, "the rail is lost")
-            with self.assertRaisesRegex(Failed, f"rail {other} was lost, and no other rail leads to the same nodes"):  # it is demanded
+            with self.assertRaisesRegex(Failed, f"rail {other} was lost, and no other rail that the plan may use leads to the same nodes"):  # it is demanded
                 self.start(pair, puts[other])
             self.assertEqual(self.start(pair, puts[one]), one)
             self.drain(pair[1], 3)

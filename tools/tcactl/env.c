@@ -3,7 +3,13 @@
 #include "tools/common/must.h"
 #include "tools/tcactl/tcactl.h"
 
-/* {"variables": [{"name", "value" or null, "default", "meaning"}], "socket", "why"} */
+static void add_unknown(void *list, const char *name, const char *similar)
+{
+    json_array_append_new(list, json_pack("{s:s, s:s?}", "name", name, "similar", similar));
+}
+
+/* {"variables": [{"name", "value" or null, "default", "meaning"}], "unknown": [{"name", "similar" or
+ * null}], "socket", "why"} */
 static json_t *env_document(const char *socket, const char *why)
 {
     json_t *list = must(json_array());
@@ -12,7 +18,10 @@ static json_t *env_document(const char *socket, const char *why)
         json_array_append_new(list, json_pack("{s:s, s:s?, s:s?, s:s?}", "name", v->name, "value",
                                               getenv(v->name), "default", v->default_value,
                                               "meaning", v->meaning));
-    return must(json_pack("{s:o, s:s, s:s}", "variables", list, "socket", socket, "why", why));
+    json_t *unknown = must(json_array());
+    tca_variables_unknown(add_unknown, unknown);
+    return must(json_pack("{s:o, s:o, s:s, s:s}", "variables", list, "unknown", unknown, "socket",
+                          socket, "why", why));
 }
 
 int run_env(struct tcactl *tcactl, int count, char **arguments)

@@ -164,6 +164,14 @@ void render_env(const json_t *doc, const struct screen *screen)
         {0},
     };
     list_show(doc, "variables", columns, screen, 0, "no variables");
+    size_t i;
+    const json_t *unknown;
+    json_array_foreach(doc_get(doc, "unknown"), i, unknown)
+    {
+        const char *similar = json_string_value(doc_get(unknown, "similar"));
+        screen_print(screen, "there is no variable %s%s%s%s\n", doc_text(unknown, "name"),
+                     similar ? ": did you mean " : "", similar ? similar : "", similar ? "?" : "");
+    }
     screen_print(screen, "socket in use: %s (%s)\n", doc_text(doc, "socket"), doc_text(doc, "why"));
 }
 

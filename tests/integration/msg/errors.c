@@ -84,7 +84,8 @@ static void arguments(void)
     expect(tca_msg_wait_all(none, 2, TCA_DEFAULT), 0, NULL, "wait_all without requests");
     expect((int)index, 7, NULL, "index of no request");
     expect(tca_msg_start(never), -EINVAL, "one-shot", "start of a one-shot request");
-    expect(tca_msg_wait(never, MILLISECOND), -ETIMEDOUT, "tag 3", "waiting in vain");
+    expect(tca_msg_wait(never, MILLISECOND), -ETIMEDOUT, "tag 3: none came within 0.001 s",
+           "waiting in vain");
 }
 
 static void limit(void)

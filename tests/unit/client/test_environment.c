@@ -1,5 +1,7 @@
 #include <criterion/criterion.h>
+#include <criterion/redirect.h>
 #include <errno.h>
+#include <stdio.h>
 
 #include "client/core/environment.h"
 #include "client/include/tca-admin.h"
@@ -27,6 +29,33 @@ Test(environment, defaults)
     cr_assert_eq(settings.yield_ns, 1000000);
     cr_assert_str_eq(settings.rail, "");
     cr_assert_eq(settings.seat, TCA_SEAT_ANY);
+}
+
+static void add_pair(void *context, const char *name, const char *similar)
+{
+    strcat(strcat(strcat(strcat((char *)context, name), "="), similar ? similar : "?"), " ");
+}
+
+Test(environment, unknown_names_are_found)
+{
+    char found[256] = "";
+    clear_environment();
+    tca_variables_unknown(add_pair, found);
+    cr_assert_str_eq(found, "");
+    set_environment((const char *const[]){"TCA_RIAL=tcp", "TCA_RAIL=tcp", "TCA_TIMEOUTS=1s",
+                                          "TCA_Q=", "TCA_TEST_ROUNDS=3", "TCAX=1", "XTCA_RAIL=1",
+                                          NULL});
+    tca_variables_unknown(add_pair, found);
+    cr_assert_str_eq(found, "TCA_RIAL=TCA_RAIL TCA_TIMEOUTS=TCA_TIMEOUT TCA_Q=? ");
+}
+
+Test(environment, warns_once, .init = cr_redirect_stderr)
+{
+    set_environment((const char *const[]){"TCA_RIAL=tcp", NULL});
+    environment_warn();
+    environment_warn();
+    fflush(stderr);
+    cr_assert_stderr_eq_str("libtca: there is no variable TCA_RIAL: did you mean TCA_RAIL?\n");
 }
 
 struct times {

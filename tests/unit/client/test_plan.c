@@ -2,6 +2,8 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "client/core/session.h"
 #include "client/include/tca.h"
@@ -266,6 +268,32 @@ Test(plan, a_plan_that_lacks_a_step_is_not_committed)
         cr_expect_eq(tca_wait(plan, TCA_DEFAULT), -EINVAL);
         tca_plan_free(plan);
     }
+}
+
+Test(plan, unmapped_memory_is_not_attached)
+{
+    struct tca_region *attached = NULL;
+    const long page = sysconf(_SC_PAGESIZE);
+    char *pages =
+        mmap(NULL, (size_t)(3 * page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq(pages, MAP_FAILED);
+    cr_assert_eq(munmap(pages + page, (size_t)page), 0);
+    const struct {
+        void *address;
+        uint64_t bytes;
+    } bad[] = {
+        {(void *)0x1000, 8}, {pages, (uint64_t)(3 * page)}, {pages + page - 1, 2},
+        {pages + page, 1},   {pages, UINT64_MAX - 7},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        cr_expect_eq(tca_region_attach(session, bad[i].address, bad[i].bytes, &attached), -EFAULT,
+                     "%zu", i);
+        cr_expect_not_null(strstr(tca_error_text(), "mapped"), "%s", tca_error_text());
+    }
+    cr_assert_null(attached);
+    cr_assert_eq(tca_region_attach(session, pages + 1, (uint64_t)page - 1, &attached), 0, "%s",
+                 tca_error_text());
+    cr_assert_eq(tca_region_free(attached), 0);
 }
 
 Test(plan, notifications_are_checked)

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "config/guess.h"
 #include "config/text.h"
 
 static const struct {
