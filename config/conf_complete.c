@@ -98,6 +98,16 @@ static void check_socket(struct completion *c)
                    strlen(c->conf->control.socket), max);
 }
 
+/* FNV-1a */
+static uint64_t mark_of(const unsigned char *key, size_t bytes)
+{
+    uint64_t mark = 0xcbf29ce484222325;
+
+    for (size_t i = 0; i < bytes; i++)
+        mark = (mark ^ key[i]) * 0x100000001b3;
+    return mark;
+}
+
 static void check_key_file(struct completion *c)
 {
     const struct config_key *key = KEY_AT(control.key_file);
@@ -112,11 +122,13 @@ static void check_key_file(struct completion *c)
                 "tls with other nodes requires the cluster key; set key_file, or security = plain");
         return;
     }
-    int fd = config_secret_open(c->conf->control.key_file, why, sizeof(why));
-    if (fd < 0)
+    unsigned char secret[SECRET_MAX_BYTES];
+    size_t bytes = 0;
+    if (config_secret_read(c->conf->control.key_file, secret, &bytes, why, sizeof(why)) < 0)
         conf_blame(c->conf, key, c->errors, "%s", why);
     else
-        close(fd);
+        c->conf->key_mark = mark_of(secret, bytes);
+    explicit_bzero(secret, sizeof(secret));
 }
 
 static void check_cpus(struct completion *c)

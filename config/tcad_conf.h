@@ -55,7 +55,7 @@ struct tcad_conf {
         struct config_address listen; /* for other daemons; none: alone */
         uint32_t security;            /* enum conf_security */
         char *key_file; /* of the cluster key; never NULL when TLS is needed. Read it through
-                           config_secret_open() */
+                           config_secret_read() */
         uint64_t heartbeat_interval_ns;
         uint64_t heartbeat_timeout_ns;
         uint64_t request_timeout_ns;
@@ -81,6 +81,7 @@ struct tcad_conf {
         uint64_t bytes_per_user; /* in the daemon, without the memory of regions */
         uint64_t bytes;          /* of all users */
     } limits;
+    uint64_t key_mark; /* tells two contents of key_file apart; 0: it was not read */
     struct {
         uint64_t spin_ns;
         uint64_t yield_ns;

@@ -1,6 +1,5 @@
 #include "daemon/base/tls.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
@@ -13,11 +12,7 @@
 
 #include "config/secret.h"
 
-enum {
-    KEY_MIN_BYTES = 32,
-    KEY_MAX_BYTES = 4096,
-    PSK_BYTES = 32,
-};
+enum { PSK_BYTES = 32 };
 
 static const char identity[] = "tcad";
 /* Binds the derived key to this purpose. */
@@ -31,28 +26,9 @@ struct tls {
 
 /* ---- the key ---- */
 
-/* Ignores white space at both ends: an editor may add a newline. */
-static void trim(const unsigned char **key, size_t *bytes)
+static int derive(const unsigned char *key, size_t bytes, unsigned char ret_psk[static PSK_BYTES],
+                  char *text, size_t text_bytes)
 {
-    while (*bytes > 0 && isspace((*key)[*bytes - 1]))
-        --*bytes;
-    while (*bytes > 0 && isspace(**key)) {
-        ++*key;
-        --*bytes;
-    }
-}
-
-static int derive(const unsigned char *key, size_t bytes, const char *path,
-                  unsigned char ret_psk[static PSK_BYTES], char *text, size_t text_bytes)
-{
-    trim(&key, &bytes);
-    if (bytes < KEY_MIN_BYTES || bytes > KEY_MAX_BYTES) {
-        snprintf(text, text_bytes,
-                 "the key file %s holds %s than %d bytes (make one: openssl rand -hex 32)", path,
-                 bytes < KEY_MIN_BYTES ? "less" : "more",
-                 bytes < KEY_MIN_BYTES ? KEY_MIN_BYTES : KEY_MAX_BYTES);
-        return -EINVAL;
-    }
     unsigned ret_bytes = PSK_BYTES;
     if (!HMAC(EVP_sha256(), label, sizeof label - 1, key, bytes, ret_psk, &ret_bytes)) {
         snprintf(text, text_bytes, "OpenSSL does not offer HMAC with SHA-256");
@@ -61,46 +37,23 @@ static int derive(const unsigned char *key, size_t bytes, const char *path,
     return 0;
 }
 
-/* Reads the whole file: a prefix would be a different key. */
-static int read_content(int fd, unsigned char *ret_content, size_t room, size_t *ret_bytes)
-{
-    size_t bytes = 0;
-
-    while (bytes < room) {
-        ssize_t n = read(fd, ret_content + bytes, room - bytes);
-        if (n == 0)
-            break;
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        if (n > 0)
-            bytes += (size_t)n;
-    }
-    *ret_bytes = bytes;
-    return 0;
-}
-
 static int read_key(const char *path, unsigned char ret_psk[static PSK_BYTES], char *text,
                     size_t text_bytes)
 {
-    unsigned char content[KEY_MAX_BYTES + 128]; /* with room for white space */
+    unsigned char key[SECRET_MAX_BYTES];
     char why[160];
     size_t bytes = 0;
 
-    int fd = config_secret_open(path, why, sizeof why);
-    if (fd < 0) {
+    int r = config_secret_read(path, key, &bytes, why, sizeof why);
+    if (r < 0)
         snprintf(text, text_bytes, "the key file %s %s%s", path, why,
-                 fd == -ENOENT ? " (make one with (umask 077; openssl rand -hex 32 > FILE), the "
-                                 "same for all nodes)"
-                               : "");
-        return fd;
-    }
-    int r = read_content(fd, content, sizeof content, &bytes);
-    close(fd);
-    if (r == 0)
-        r = derive(content, bytes, path, ret_psk, text, text_bytes);
+                 r == -ENOENT
+                     ? " (make one with (umask 077; openssl rand -hex 32 > FILE), the same "
+                       "for all nodes)"
+                     : "");
     else
-        snprintf(text, text_bytes, "the key file %s cannot be read: %s", path, strerrordesc_np(-r));
-    OPENSSL_cleanse(content, sizeof content);
+        r = derive(key, bytes, ret_psk, text, text_bytes);
+    OPENSSL_cleanse(key, sizeof key);
     return r;
 }
 

@@ -242,6 +242,10 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
         struct admin_reply *reply = reply_later(client, tag);
         if (reply)
             rows_reply(tcad, reply, verb, client->uid);
+    } else if (strcmp(verb, "status") == 0 && strcmp(admin->argument, "strict") == 0) {
+        struct admin_reply *reply = reply_later(client, tag);
+        if (reply)
+            admin_ask_all(tcad, reply);
     } else if (strcmp(verb, "status") == 0) {
         bool degraded = false;
         json_t *document = inspect_status(tcad, &degraded);

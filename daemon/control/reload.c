@@ -62,6 +62,19 @@ static void sort_keys(struct tcad *tcad, struct tcad_conf *next, json_t *applied
     }
 }
 
+/* The file has the same name, and another key. */
+static void sort_key(const struct tcad_conf *from, const struct tcad_conf *to, json_t *not_applied)
+{
+    if (from->key_mark == to->key_mark || !from->control.key_file || !to->control.key_file ||
+        strcmp(from->control.key_file, to->control.key_file) != 0)
+        return;
+    log_warning(NULL, "reload: %s holds another key, which is used only after a restart",
+                to->control.key_file);
+    json_array_append_new(
+        not_applied, json_pack("{s:s, s:s}", "key", "the new contents of control.key_file", "why",
+                               "which need a restart: until then this node uses the old key"));
+}
+
 static void sort_rails(const struct tcad_conf *from, const struct tcad_conf *to, bool all,
                        json_t *not_applied)
 {
@@ -86,6 +99,7 @@ json_t *reload(struct tcad *tcad)
     int r = tcad_conf_load(tcad->conf_path, tcad->is_system, tcad->overrides, &next, &errors);
     if (r == 0) {
         sort_keys(tcad, next, applied, not_applied);
+        sort_key(tcad->conf, next, not_applied);
         sort_rails(next, tcad->conf, true, not_applied);  /* changed or new */
         sort_rails(tcad->conf, next, false, not_applied); /* removed */
         json_decref(cluster);

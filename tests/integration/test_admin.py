@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What operators and health checks rely on: draining, exit codes, versions."""
 
+import json
 import os
 import socket
 import subprocess
@@ -42,6 +43,28 @@ class Draining(harness.Case):
             return actor.ask(f"check {region} 0 4096 {seed}") is not None
         except harness.Failed:
             return False
+
+
+class Health(harness.Case):
+    def test_strict_asks_nodes_that_were_never_spoken_to(self):
+        cluster = self.cluster(3, options={"control.request_timeout": "1s"})
+        self.assertEqual(cluster[0].tcactl("status", "--strict")["cluster"]["silent_nodes"], [])
+        self.assertEqual(cluster[0].tcactl("status")["cluster"]["connected"], 2)
+        cluster[2].kill()
+        # node 1 has a connection to node 0 only
+        self.assertEqual(cluster[1].tcactl("status")["cluster"]["down"], 0)
+        found = cluster[1].tcactl_raw("--json", "status", "--strict")
+        self.assertEqual(found.returncode, 5, found)
+        self.assertEqual(json.loads(found.stdout)["cluster"]["silent_nodes"], ["node2"])
+
+    def test_a_new_key_needs_a_restart(self):
+        cluster = self.cluster(2)
+        self.assertEqual(cluster[0].tcactl("reload")["not_applied"], [])
+        with open(cluster.key, "w", encoding="utf-8") as file:
+            file.write("another key of more than thirty-two bytes\n")
+        (found,) = cluster[0].tcactl("reload")["not_applied"]
+        self.assertIn("control.key_file", found["key"])
+        self.assertIn("restart", found["why"])
 
 
 class Environment(harness.Case):

@@ -49,6 +49,11 @@ static void cluster_line(const json_t *doc, const struct screen *screen)
     fprintf(screen->to, "%s%lld down", screen_begin(screen, down ? COLOR_BAD : COLOR_NONE), down);
     names(doc, "cluster.down_nodes", down, screen);
     fputs(screen_end(screen, down ? COLOR_BAD : COLOR_NONE), screen->to);
+    if (doc_count(doc, "cluster.silent_nodes") > 0) { /* --strict */
+        fprintf(screen->to, "%s, no answer from", screen_begin(screen, COLOR_BAD));
+        names(doc, "cluster.silent_nodes", 0, screen);
+        fputs(screen_end(screen, COLOR_BAD), screen->to);
+    }
     fputc('\n', screen->to);
     label(screen, "");
     fputs("security ", screen->to);

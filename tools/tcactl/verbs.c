@@ -59,7 +59,7 @@ int run_plan(struct tcactl *tcactl, int count, char **arguments)
     return EXIT_USAGE;
 }
 
-/* A health check of this node: other nodes count only with --strict. */
+/* A health check of this node: other nodes count only with --strict, for which tcad asks all of them. */
 static int judge_status(const struct tcactl *tcactl, const json_t *doc)
 {
     bool strict = tcactl->given & OPTION_STRICT;
@@ -68,7 +68,11 @@ static int judge_status(const struct tcactl *tcactl, const json_t *doc)
 
 int run_status(struct tcactl *tcactl, int count, char **arguments)
 {
-    return tcactl_show(tcactl, "status", NULL, render_status, judge_status);
+    const bool strict = tcactl->given & OPTION_STRICT;
+    if (strict &&
+        tcactl->timeout_ns == TCA_DEFAULT) /* control.request_timeout, for a few nodes at a time */
+        tcactl->timeout_ns = 120 * INT64_C(1000000000);
+    return tcactl_show(tcactl, "status", strict ? "strict" : NULL, render_status, judge_status);
 }
 
 int run_stats(struct tcactl *tcactl, int count, char **arguments)

@@ -267,6 +267,29 @@ Test(conf, a_secret_is_opened_only_when_it_is_one)
     cr_expect_eq(config_secret_open("/proc/nonexistent", why, sizeof(why)), -ENOENT);
 }
 
+Test(conf, a_key_is_read_whole_and_has_a_length)
+{
+    unsigned char key[SECRET_MAX_BYTES];
+    char why[160] = "", content[SECRET_MAX_BYTES + 64];
+    size_t bytes = 0;
+    const struct {
+        size_t letters;
+        int result;
+    } rows[] = {{6, -EINVAL}, {31, -EINVAL}, {32, 0}, {64, 0}, {4096, 0}, {4097, -EINVAL}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        memset(content, 'k', sizeof(content));
+        content[0] = ' '; /* white space around it does not count */
+        strcpy(content + 1 + rows[i].letters, "\n");
+        int r = config_secret_read(load_file("key", content, 0600), key, &bytes, why, sizeof(why));
+        cr_expect_eq(r, rows[i].result, "%zu: %d, %s", rows[i].letters, r, why);
+        if (r == 0)
+            cr_expect_eq(bytes, rows[i].letters);
+        else
+            cr_expect_not_null(strstr(why, "32 to 4096"), "%s", why);
+    }
+}
+
 Test(conf, the_table_is_sound)
 {
     for (size_t i = 0; i < config_key_count; i++) {

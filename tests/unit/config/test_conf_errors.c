@@ -244,6 +244,10 @@ Test(conf_errors, clusters)
     check_in_cluster(
         text,
         "tcad.conf:5: [control] key_file = key: is accessible to other users; chmod it to 0600\n");
+    load_file("key", "secret", 0600);
+    check_in_cluster(
+        text, "tcad.conf:5: [control] key_file = key: holds a key of 6 bytes; it must have 32 "
+              "to 4096 (make one: openssl rand -hex 32)\n");
 }
 
 Test(conf_errors, files)
