@@ -151,7 +151,8 @@ unsigned peach2_messages_send(struct peach2 *peach2)
 
 /* ---- in ---- */
 
-static void take_put(struct peach2 *peach2, struct source *source, uint64_t number, uint64_t id)
+static void take_put(struct peach2 *peach2, struct source *source, unsigned node, uint64_t number,
+                     uint64_t id)
 {
     uint32_t *expected = &source->expected[(number >> 32) % PEACH2_CHANNELS];
     if ((uint32_t)number != *expected)
@@ -160,7 +161,7 @@ static void take_put(struct peach2 *peach2, struct source *source, uint64_t numb
     credits_count(&source->credits, 0);
     const struct landing *landing =
         landings_find(&peach2->landings, (uint32_t)id, (uint32_t)(id >> 32));
-    if (landing && landing->notify)
+    if (landing && landing->notify && landing->nodes & UINT32_C(1) << node)
         peach2->driver.events.notified(peach2->driver.events.context, landing->token);
 }
 
@@ -198,7 +199,7 @@ static void take(struct peach2 *peach2, unsigned node, const struct peach2_notif
     switch ((enum kind)(entry->notify[0] >> 56)) {
     case KIND_PUT:
         if (entry->epoch >= source->epoch && source->epoch > 0)
-            take_put(peach2, source, number, entry->notify[1]);
+            take_put(peach2, source, node, number, entry->notify[1]);
         break;
     case KIND_SYNC:
         take_sync(peach2, source, node, number, entry->notify[1], entry->epoch);

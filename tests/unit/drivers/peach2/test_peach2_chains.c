@@ -48,15 +48,21 @@ struct transfer {
     struct driver_put_info info;
 };
 
-static struct transfer prepare(const struct shape *from, const struct shape *to)
+/* To a landing for the driver of a node alone; NULL: for all. */
+static struct transfer prepare_for(const struct side *only, const struct shape *from,
+                                   const struct shape *to)
 {
     const struct driver_ops *ops = sides[0].driver->ops;
     struct transfer transfer = {
         .from = *from, .to = *to, .source = shape_layout(from), .target = shape_layout(to)};
-    uint8_t blob[LANDING_MAX_BYTES];
+    uint8_t blob[LANDING_MAX_BYTES], address[ADDRESS_MAX_BYTES];
     size_t blob_bytes;
     const struct driver_landing_args landing = {
-        .region = sides[1].region, .layout = transfer.target, .notify = true};
+        .region = sides[1].region,
+        .layout = transfer.target,
+        .notify = true,
+        .from = only ? address : NULL,
+        .from_bytes = only ? (size_t)ops->address(only->driver, address) : 0};
     cr_assert(ops->landing_new(sides[1].driver, &landing, &transfer.landing, blob, &blob_bytes) ==
               0);
     const struct driver_put_args put = {.peer = peer,
@@ -67,6 +73,11 @@ static struct transfer prepare(const struct shape *from, const struct shape *to)
                                         .target_layout = transfer.target};
     cr_assert(ops->put_prepare(sides[0].driver, &put, &transfer.put, &transfer.info) == 0);
     return transfer;
+}
+
+static struct transfer prepare(const struct shape *from, const struct shape *to)
+{
+    return prepare_for(NULL, from, to);
 }
 
 static void release(struct transfer *transfer)
@@ -310,6 +321,25 @@ Test(peach2_chains, internal_memory_of_a_board_that_comes_back, .timeout = 120)
             pump_rounds(&sides[0], &sides[1], 1);
     }
     release(&transfer);
+    close_all();
+}
+
+/* Which node it is for is checked, not only its number, which comes back. */
+Test(peach2_chains, no_landing_notifies_for_another_node, .timeout = 120)
+{
+    static const struct shape shape = {64, 2, 4096, 1, 0, 0};
+    open_all();
+    for (unsigned for_node = 0; for_node < 2; for_node++) {
+        struct transfer transfer = prepare_for(&sides[for_node], &shape, &shape);
+        struct op op;
+        op_init(&op);
+        sides[1].notified_count = 0;
+        cr_assert(post(&sides[0], &sides[1], transfer.put, &op) == 0);
+        cr_assert(pump_until(&sides[0], &sides[1], &op.done, 1));
+        pump_rounds(&sides[0], &sides[1], 1000);
+        cr_expect_eq(sides[1].notified_count, for_node == 0);
+        release(&transfer);
+    }
     close_all();
 }
 
