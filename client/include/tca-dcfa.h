@@ -100,8 +100,9 @@ struct dcfa_address {
 };
 TCA_API void dcfa_qp_address(const struct dcfa_qp *qp, struct dcfa_address *ret_address);
 /* Connects this queue pair, once, to another, which must be connected to this one. Receives can be
- * posted before. -EISCONN: it is connected already. The device in software: -EHOSTUNREACH (the peer
- * is on another node), -ECONNREFUSED (it was released), -EACCES (it is another user's). */
+ * posted before. -EISCONN: it is connected already. -EACCES: the peer is another user's. -EINVAL: the
+ * address is none, or was changed. The device in software: -EHOSTUNREACH (the peer is on another
+ * node), -ECONNREFUSED (it was released). */
 TCA_API int dcfa_qp_connect(struct dcfa_qp *qp, const struct dcfa_address *peer);
 
 enum dcfa_access {

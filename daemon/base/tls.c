@@ -115,6 +115,17 @@ static int configure(SSL_CTX *context)
     return 0;
 }
 
+int tls_secret(const struct tls *tls, const char *purpose, uint64_t ret_secret[2])
+{
+    unsigned char hash[PSK_BYTES];
+    unsigned bytes = sizeof hash;
+    if (!HMAC(EVP_sha256(), tls->psk, sizeof tls->psk, (const unsigned char *)purpose,
+              strlen(purpose), hash, &bytes))
+        return -EIO;
+    memcpy(ret_secret, hash, 2 * sizeof ret_secret[0]);
+    return 0;
+}
+
 int tls_new(const char *key_file, char *text, size_t text_bytes, struct tls **ret_tls)
 {
     struct tls *tls = calloc(1, sizeof *tls);

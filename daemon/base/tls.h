@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct tls;
 
@@ -12,6 +13,8 @@ struct tls;
  * remedy. */
 int tls_new(const char *key_file, char *text, size_t text_bytes, struct tls **ret_tls);
 struct tls *tls_free(struct tls *tls);
+/* A secret for another purpose, which all nodes with the key derive. -EIO. */
+int tls_secret(const struct tls *tls, const char *purpose, uint64_t ret_secret[2]);
 
 /* ---- for loop_stream.c ---- */
 

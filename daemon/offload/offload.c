@@ -1,10 +1,12 @@
 /* Requests of offload processors: checks them and their limits. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/offload/offload_internal.h"
+#include "daemon/peers/peer.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -96,9 +98,13 @@ static void open_processor(struct session *session, uint32_t tag, uint64_t bytes
     }
     processor->offload = tcad->offload;
     processor->session = session->id;
-    processor->user = session->uid;
+    processor->owner.user = session->uid;
     processor->segment_bytes = PORT_QUEUE_BYTES + rounded;
-    int r = charge_segment(session, processor, text, sizeof text);
+    int r = peers_secret(tcad->peers, "addresses of offload processors", processor->owner.secret);
+    if (r < 0)
+        snprintf(text, sizeof text, "OpenSSL does not offer HMAC with SHA-256");
+    else
+        r = charge_segment(session, processor, text, sizeof text);
     if (r < 0) {
         session_fail(session, tag, r, "%s", text);
         free(command);

@@ -89,7 +89,7 @@ static int open_port(struct command *command)
     if (r == 0)
         r = choose_device(processor, &device, command->text, sizeof command->text);
     if (r == 0) {
-        r = port_new(offload->server, device, processor->user, command->memory_bytes,
+        r = port_new(offload->server, device, processor->owner, command->memory_bytes,
                      &offload->totals, broken, processor, &processor->port);
         if (r < 0)
             snprintf(command->text, sizeof command->text,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <stdbool.h>
-#include <sys/types.h>
 
 #include "daemon/base/loop.h"
 #include "daemon/base/table.h"
@@ -52,7 +51,7 @@ struct processor {
     struct offload *offload;
     struct table_entry entry;
     uint64_t session;
-    uid_t user;
+    struct port_owner owner;
     uint64_t segment_bytes;
     struct charge charge;
     struct verbs_device *device; /* its own, or NULL: offload's; the worker's */

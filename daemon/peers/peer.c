@@ -152,6 +152,12 @@ static int open_up(struct peers *peers, char *text, size_t text_bytes)
     return 0;
 }
 
+int peers_secret(const struct peers *peers, const char *purpose, uint64_t ret_secret[2])
+{
+    ret_secret[0] = ret_secret[1] = 0;
+    return peers->tls ? tls_secret(peers->tls, purpose, ret_secret) : 0;
+}
+
 /* ---- lifetime ---- */
 
 /* A deep copy of a hello. */

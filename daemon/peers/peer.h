@@ -52,6 +52,8 @@ int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers
               char *text, size_t text_bytes, struct peers **ret_peers);
 /* Cancels what is pending, so what replied() needs must still exist. */
 struct peers *peers_free(struct peers *peers);
+/* A secret for this purpose, the same on all nodes of the cluster; zeros if it has no key. -EIO. */
+int peers_secret(const struct peers *peers, const char *purpose, uint64_t ret_secret[2]);
 /* The daemon ends: all pending requests, including replies of this node that were not delivered yet, fail
  * with -ECANCELED, from within this call. NULL is a no-op. */
 void peers_cancel(struct peers *peers);

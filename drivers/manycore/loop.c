@@ -15,7 +15,7 @@ struct loop_address {
     uint64_t device, qp;
 };
 static const char address_magic[8] = "tcaloop";
-static_assert(sizeof(struct loop_address) <= DCFA_ADDRESS_BYTES, "fits");
+static_assert(sizeof(struct loop_address) <= VERBS_ADDRESS_BYTES, "fits");
 
 static struct loop_device *lock(struct verbs_device *base)
 {
@@ -212,7 +212,6 @@ static int qp_new(const struct verbs_qp_args *args, struct verbs_qp **ret_qp)
     if (!qp)
         return -ENOMEM;
     qp->base.device = args->domain->device;
-    qp->user = args->user;
     qp->domain = (struct loop_domain *)args->domain;
     qp->send_cq = (struct loop_cq *)args->send_cq;
     qp->receive_cq = (struct loop_cq *)args->receive_cq;
@@ -260,22 +259,7 @@ static void qp_free(struct verbs_qp *base)
     qp_destroy(qp);
 }
 
-/* The queue pair of this address, which one of that user may be connected to. */
-static int find_remote(struct loop_device *device, const struct loop_address *address,
-                       uint32_t user, struct loop_qp **ret_remote)
-{
-    if (address->device != device->id)
-        return -EHOSTUNREACH;
-    struct loop_qp *remote = loop_find(&device->qps, address->qp);
-    if (!remote)
-        return -ECONNREFUSED;
-    if (remote->user != user)
-        return -EACCES;
-    *ret_remote = remote;
-    return 0;
-}
-
-static int qp_connect(struct verbs_qp *base, const uint8_t bytes[static DCFA_ADDRESS_BYTES])
+static int qp_connect(struct verbs_qp *base, const uint8_t bytes[static VERBS_ADDRESS_BYTES])
 {
     struct loop_qp *qp = (struct loop_qp *)base;
     struct loop_address address;
@@ -283,10 +267,12 @@ static int qp_connect(struct verbs_qp *base, const uint8_t bytes[static DCFA_ADD
     if (memcmp(address.magic, address_magic, sizeof address.magic) != 0)
         return -EINVAL;
     struct loop_device *device = lock(base->device);
-    int r = find_remote(device, &address, qp->user, &qp->remote);
+    struct loop_qp *remote = loop_find(&device->qps, address.qp);
+    int r = address.device != device->id ? -EHOSTUNREACH : !remote ? -ECONNREFUSED : 0;
     if (r == 0) {
         qp->state = LOOP_CONNECTED;
-        LIST_ADD(&qp->remote->followers, qp, next_follower, follower_link);
+        qp->remote = remote;
+        LIST_ADD(&remote->followers, qp, next_follower, follower_link);
     }
     unlock(device);
     return r;

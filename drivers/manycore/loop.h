@@ -64,7 +64,6 @@ enum loop_state {
 struct loop_qp {
     struct verbs_qp base;
     struct loop_name name; /* 64 bits */
-    uint32_t user;
     enum loop_state state;
     struct loop_share *share;
     struct loop_qp *next, **link; /* in share->busy; link NULL: it is not */

@@ -56,7 +56,7 @@ static int make_segment(struct port *port)
     return port->wake_fd < 0 ? -errno : 0;
 }
 
-int port_new(struct port_server *server, struct verbs_device *device, uint32_t user,
+int port_new(struct port_server *server, struct verbs_device *device, struct port_owner owner,
              uint64_t memory_bytes, struct port_stats *totals,
              void (*on_broken)(void *context, const char *why), void *context,
              struct port **ret_port)
@@ -66,7 +66,7 @@ int port_new(struct port_server *server, struct verbs_device *device, uint32_t u
         return -ENOMEM;
     port->server = server;
     port->device = device;
-    port->user = user;
+    port->owner = owner;
     port->totals = totals;
     port->on_broken = on_broken;
     port->context = context;

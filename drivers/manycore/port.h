@@ -66,6 +66,13 @@ struct port_stats { /* written by the server's thread; others may read them */
     _Atomic uint64_t entries, completions, errors, bytes;
 };
 
+/* Whose processor it is: its queue pairs can be connected to those of the same user only. Addresses
+ * are signed, so that nobody makes one that names another user's queue pair. */
+struct port_owner {
+    uint32_t user;      /* uid */
+    uint64_t secret[2]; /* the same on all nodes of the cluster */
+};
+
 struct port {
     struct verbs_device *device;
     struct port_server *server;
@@ -73,7 +80,7 @@ struct port {
     struct dcfa_head *head;    /* the segment's begin */
     uint64_t segment_bytes;
     int segment_fd, wake_fd;
-    uint32_t user; /* whose queue pairs it can reach, if the device distinguishes them */
+    struct port_owner owner;
     uint32_t generation;
     bool full; /* a ring of completions has no space: the processor does not announce that it has
                   made some */
@@ -96,8 +103,8 @@ struct port {
 /* The offset of the processor's own memory in its segment. */
 enum { PORT_QUEUE_BYTES = DCFA_QUEUE_PAGES * DCFA_PAGE_BYTES };
 
-/* Makes the segment, and has the server serve it. user: a uid. */
-int port_new(struct port_server *server, struct verbs_device *device, uint32_t user,
+/* Makes the segment, and has the server serve it. */
+int port_new(struct port_server *server, struct verbs_device *device, struct port_owner owner,
              uint64_t memory_bytes, struct port_stats *totals,
              void (*on_broken)(void *context, const char *why), void *context,
              struct port **ret_port);

@@ -1,11 +1,20 @@
 /* Queue pairs of a port. */
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "drivers/manycore/port.h"
 #include "drivers/manycore/server.h"
+#include "proto/siphash.h"
+
+struct address {
+    uint8_t device[VERBS_ADDRESS_BYTES];
+    uint32_t user, zero;
+    uint64_t signature[2]; /* of the above */
+};
+static_assert(sizeof(struct address) == DCFA_ADDRESS_BYTES, "wire format");
 
 static bool is_size(uint32_t entries)
 {
@@ -89,7 +98,6 @@ static void qp_free(struct port *port, struct port_qp *qp)
 static int make(struct port *port, const struct port_request *request, struct port_qp *qp)
 {
     const struct verbs_qp_args args = {.owner = port,
-                                       .user = port->user,
                                        .domain = port->domains[request->domain]->domain,
                                        .send_cq = port->cqs[request->send_cq]->cq,
                                        .receive_cq = port->cqs[request->receive_cq]->cq,
@@ -117,6 +125,30 @@ static void enter(struct port *port, const struct port_request *request, struct 
     if (port->qp_end <= qp->number)
         port->qp_end = qp->number + 1;
     port_server_unlock(port->server);
+}
+
+static void sign(const struct port *port, const struct address *address, uint64_t ret_signature[2])
+{
+    siphash_128(port->owner.secret, address, offsetof(struct address, signature), ret_signature);
+}
+
+static void make_address(const struct port *port, const struct port_qp *qp,
+                         uint8_t ret_address[static DCFA_ADDRESS_BYTES])
+{
+    struct address address = {.user = port->owner.user};
+    memcpy(address.device, qp->qp->address, sizeof address.device);
+    sign(port, &address, address.signature);
+    memcpy(ret_address, &address, sizeof address);
+}
+
+/* Of a queue pair that this processor's may be connected to: 0, -EINVAL or -EACCES. */
+static int check_address(const struct port *port, const struct address *address)
+{
+    uint64_t own[2];
+    sign(port, address, own);
+    if ((own[0] ^ address->signature[0]) | (own[1] ^ address->signature[1]))
+        return -EINVAL;
+    return address->user == port->owner.user ? 0 : -EACCES;
 }
 
 int port_qp_create(struct port *port, const struct port_request *request,
@@ -155,7 +187,7 @@ int port_qp_create(struct port *port, const struct port_request *request,
         ret_created->queue.offset = (uint64_t)qp->send.page * DCFA_PAGE_BYTES;
         ret_created->receive.offset = (uint64_t)qp->receive.page * DCFA_PAGE_BYTES;
     }
-    memcpy(ret_created->address, qp->qp->address, DCFA_ADDRESS_BYTES);
+    make_address(port, qp, ret_created->address);
     return 0;
 }
 
@@ -180,7 +212,7 @@ static const char *why_not(int r)
 {
     switch (r) {
     case -EINVAL:
-        return "the address is not one of a queue pair of such a device";
+        return "the address is not one of a queue pair of this cluster, and of such a device";
     case -EHOSTUNREACH:
         return "it belongs to another tcad, and this device is in software: set dcfa.device";
     case -ECONNREFUSED:
@@ -192,9 +224,10 @@ static const char *why_not(int r)
     }
 }
 
-int port_connect(struct port *port, uint32_t id, const uint8_t *address, size_t address_bytes,
+int port_connect(struct port *port, uint32_t id, const uint8_t *bytes, size_t address_bytes,
                  char *text, size_t text_bytes)
 {
+    struct address address;
     struct port_qp *qp = id < DCFA_QPS_MAX ? port->qps[id] : NULL;
     if (!qp || address_bytes != DCFA_ADDRESS_BYTES) {
         snprintf(text, text_bytes, "no queue pair %u, or an address of %zu bytes", id,
@@ -205,7 +238,10 @@ int port_connect(struct port *port, uint32_t id, const uint8_t *address, size_t 
         snprintf(text, text_bytes, "queue pair %u is connected already: create another", id);
         return -EISCONN;
     }
-    int r = port->device->ops->qp_connect(qp->qp, address);
+    memcpy(&address, bytes, sizeof address);
+    int r = check_address(port, &address);
+    if (r == 0)
+        r = port->device->ops->qp_connect(qp->qp, address.device);
     if (r < 0) {
         snprintf(text, text_bytes, "queue pair %u: %s cannot reach the peer: %s", id,
                  port->device->name, why_not(r));

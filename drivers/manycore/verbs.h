@@ -14,6 +14,8 @@
 
 #include "proto/dcfa.h"
 
+enum { VERBS_ADDRESS_BYTES = 40 }; /* of a queue pair: the device's part of its address */
+
 struct verbs_device { /* first member of each implementation's own struct, as are the next four */
     const struct verbs_ops *ops;
     char name[DCFA_DEVICE_NAME_BYTES];
@@ -39,14 +41,13 @@ struct verbs_cq {
 };
 struct verbs_qp {
     struct verbs_device *device;
-    uint8_t address[DCFA_ADDRESS_BYTES];
+    uint8_t address[VERBS_ADDRESS_BYTES];
     struct verbs_map send, receive;
     uint32_t handle, number; /* of the kernel and of the device */
 };
 
 struct verbs_qp_args {
     const void *owner; /* the processor: the device in software gives all owners the same share */
-    uint32_t user;     /* its uid: the device in software connects queue pairs of one user */
     struct verbs_domain *domain;
     struct verbs_cq *send_cq, *receive_cq;
     uint32_t send_entries, receive_entries;
@@ -75,8 +76,8 @@ struct verbs_ops {
     int (*qp_new)(const struct verbs_qp_args *args, struct verbs_qp **ret_qp);
     void (*qp_free)(struct verbs_qp *qp);
     /* Once per queue pair. -EINVAL: the address is none of such a device. -EHOSTUNREACH: of a device
-     * out of reach. -ECONNREFUSED: the peer was released. -EACCES: it is another user's. */
-    int (*qp_connect)(struct verbs_qp *qp, const uint8_t address[static DCFA_ADDRESS_BYTES]);
+     * out of reach. -ECONNREFUSED: the peer was released. */
+    int (*qp_connect)(struct verbs_qp *qp, const uint8_t address[static VERBS_ADDRESS_BYTES]);
     /* Puts it into its error state: what is posted is flushed, the peer sees it fail. */
     void (*qp_fail)(struct verbs_qp *qp);
 

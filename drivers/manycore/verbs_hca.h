@@ -54,7 +54,7 @@ static inline int hca_access(unsigned access)
 bool hca_is_rxe(const struct verbs_device *device);
 int hca_qp_new(const struct verbs_qp_args *args, struct verbs_qp **ret_qp);
 void hca_qp_free(struct verbs_qp *qp);
-int hca_qp_connect(struct verbs_qp *qp, const uint8_t address[static DCFA_ADDRESS_BYTES]);
+int hca_qp_connect(struct verbs_qp *qp, const uint8_t address[static VERBS_ADDRESS_BYTES]);
 void hca_qp_fail(struct verbs_qp *qp);
 int hca_post_send(struct verbs_qp *qp, const struct dcfa_entry *entry, uint64_t token);
 int hca_post_receive(struct verbs_qp *qp, const struct dcfa_entry *entry, uint64_t token);

@@ -22,7 +22,7 @@ struct hca_address {
     uint8_t gid[16];
 };
 static const char address_magic[8] = "tcahca1";
-static_assert(sizeof(struct hca_address) <= DCFA_ADDRESS_BYTES, "fits");
+static_assert(sizeof(struct hca_address) <= VERBS_ADDRESS_BYTES, "fits");
 
 /* ---- queue pairs ---- */
 
@@ -111,7 +111,7 @@ void hca_qp_free(struct verbs_qp *base)
     free(qp);
 }
 
-int hca_qp_connect(struct verbs_qp *base, const uint8_t bytes[static DCFA_ADDRESS_BYTES])
+int hca_qp_connect(struct verbs_qp *base, const uint8_t bytes[static VERBS_ADDRESS_BYTES])
 {
     const struct hca_device *device = hca_of(base->device);
     struct hca_qp *qp = (struct hca_qp *)base;

@@ -79,7 +79,8 @@ static struct port_created create(struct port *port, struct port_request request
 static void proxied_open(struct port_server *server, struct port_stats *totals, struct proxied *own)
 {
     char text[256] = "";
-    check(port_new(server, device, 1000, MEMORY_BYTES, totals, on_broken, NULL, &own->port),
+    check(port_new(server, device, (struct port_owner){0}, MEMORY_BYTES, totals, on_broken, NULL,
+                   &own->port),
           "a port");
     uint8_t *base = (uint8_t *)own->port->head;
     for (uint64_t at = DCFA_PAGE_BYTES; at < own->port->segment_bytes; at += DCFA_PAGE_BYTES)
@@ -150,7 +151,7 @@ static void plain_open(struct plain *own)
                                  DCFA_ACCESS_ALL, &own->memory),
           "memory");
     check(device_ops->cq_new(device, 2 * ENTRIES, &cq), "a completion queue");
-    const struct verbs_qp_args args = {NULL, 1000, own->domain, cq, cq, ENTRIES, ENTRIES};
+    const struct verbs_qp_args args = {NULL, own->domain, cq, cq, ENTRIES, ENTRIES};
     check(device_ops->qp_new(&args, &qp), "a queue pair");
     check(device_ops->qp_connect(qp, qp->address), "connecting it");
     own->qp = (struct hca_qp *)qp;

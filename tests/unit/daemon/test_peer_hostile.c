@@ -31,6 +31,28 @@ Test(peer_hostile, another_key_is_refused_and_said)
     unlink(path);
 }
 
+/* For this purpose, of the cluster's key: another purpose or key has another one. */
+Test(peer_hostile, nodes_share_secrets_of_their_key)
+{
+    uint64_t a[2], b[2], different[2];
+    char path[128];
+    struct node *nodes[] = {node_new(0), node_new(1), node_init(2)};
+    snprintf(path, sizeof path, "%s/other", test.dir);
+    write_key(path, "another key, another key, another key, another key");
+    nodes[2]->conf.control.key_file = path;
+    node_open(nodes[2]);
+    cr_assert_eq(peers_secret(nodes[0]->tcad.peers, "a purpose", a), 0);
+    cr_assert_eq(peers_secret(nodes[1]->tcad.peers, "a purpose", b), 0);
+    cr_expect_arr_eq(a, b, sizeof a);
+    cr_assert_eq(peers_secret(nodes[1]->tcad.peers, "another purpose", b), 0);
+    cr_assert_eq(peers_secret(nodes[2]->tcad.peers, "a purpose", different), 0);
+    const uint64_t none[2] = {0};
+    cr_expect_arr_neq(a, b, sizeof a);
+    cr_expect_arr_neq(a, different, sizeof a);
+    cr_expect_arr_neq(a, none, sizeof a);
+    unlink(path);
+}
+
 Test(peer_hostile, plain_against_tls_is_refused_and_said)
 {
     node_new(0);

@@ -1,6 +1,7 @@
 /* drivers/manycore: what each of several offload processors gets, served round by round. One of them
  * is greedy: it has many queue pairs, long transfers, or queues full of garbage. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <string.h>
 
 #include "drivers/manycore/loop.h"
@@ -61,11 +62,11 @@ static void make_qp(struct processor *processor)
                    ENTRIES);
 }
 
-static void make(struct processor *processor, uint32_t qps)
+static void make(struct processor *processor, struct port_owner owner, uint32_t qps)
 {
     *processor = (struct processor){0};
     cr_assert_eq(
-        port_new(server, device, 1000, MEMORY_BYTES, &totals, on_broken, NULL, &processor->port),
+        port_new(server, device, owner, MEMORY_BYTES, &totals, on_broken, NULL, &processor->port),
         0);
     memset((uint8_t *)processor->port->head + PORT_QUEUE_BYTES, 1, MEMORY_BYTES);
     memset((uint8_t *)processor->port->head + DCFA_PAGE_BYTES, 0,
@@ -91,17 +92,22 @@ static void set_up(void)
     cr_assert_eq(verbs_open_loop(&device), 0);
     cr_assert_eq(port_server_new(device, 1000, 1000, &server), 0);
     for (unsigned i = 0; i < PROCESSORS; i++)
-        make(&processors[i], i == GREEDY ? GREEDY_QPS : 1);
+        make(&processors[i], (struct port_owner){.user = 1000}, i == GREEDY ? GREEDY_QPS : 1);
     port_server_lock(server); /* from now on, this thread serves */
+}
+
+static void close_all(void)
+{
+    for (unsigned i = 0; i < PROCESSORS; i++)
+        port_free(processors[i].port);
+    port_server_free(server);
+    device->ops->close(device);
 }
 
 static void tear_down(void)
 {
     port_server_unlock(server);
-    for (unsigned i = 0; i < PROCESSORS; i++)
-        port_free(processors[i].port);
-    port_server_free(server);
-    device->ops->close(device);
+    close_all();
 }
 
 TestSuite(manycore, .init = set_up, .fini = tear_down, .timeout = 120);
@@ -201,4 +207,47 @@ Test(manycore, garbage_takes_nothing_from_others)
         cr_expect_eq(processors[i].failed, 0);
         cr_expect_geq(processors[i].done, ROUNDS * 10);
     }
+}
+
+/* ---- whose queue pairs can be connected ---- */
+
+static struct port_created new_qp(struct processor *processor)
+{
+    return create(processor,
+                  (struct port_request){.kind = DCFA_QP, .entries = 2, .receive_entries = 2});
+}
+
+static int connect_to(struct processor *processor, const struct port_created *qp,
+                      const uint8_t *address, const char *text)
+{
+    char said[256] = "";
+    int r = port_connect(processor->port, qp->id, address, DCFA_ADDRESS_BYTES, said, sizeof said);
+    cr_expect(r == 0 || strstr(said, text), "%s", said);
+    return r;
+}
+
+/* Those of one user of one cluster, by addresses that nobody has changed. */
+Test(manycore_owners, one_user)
+{
+    static const struct port_owner owners[PROCESSORS] = {
+        {1000, {1, 2}}, {1000, {1, 2}}, {1001, {1, 2}}, {1000, {3, 4}}};
+    cr_assert_eq(verbs_open_loop(&device), 0);
+    cr_assert_eq(port_server_new(device, 1000, 1000, &server), 0);
+    for (unsigned i = 0; i < PROCESSORS; i++)
+        make(&processors[i], owners[i], 0);
+    const struct port_created mine = new_qp(&processors[0]), other = new_qp(&processors[1]),
+                              stranger = new_qp(&processors[2]), foreign = new_qp(&processors[3]);
+    cr_expect_eq(connect_to(&processors[2], &stranger, mine.address, "another user"), -EACCES);
+    cr_expect_eq(connect_to(&processors[0], &mine, stranger.address, "another user"), -EACCES);
+    cr_expect_eq(connect_to(&processors[0], &mine, foreign.address, "this cluster"), -EINVAL);
+    for (unsigned i = 0; i < DCFA_ADDRESS_BYTES; i++) {
+        uint8_t forged[DCFA_ADDRESS_BYTES];
+        memcpy(forged, other.address, sizeof forged);
+        forged[i] ^= 1;
+        cr_expect_eq(connect_to(&processors[0], &mine, forged, "this cluster"), -EINVAL, "byte %u",
+                     i);
+    }
+    cr_expect_eq(connect_to(&processors[0], &mine, other.address, ""), 0);
+    cr_expect_eq(connect_to(&processors[1], &other, mine.address, ""), 0);
+    close_all();
 }
