@@ -87,7 +87,7 @@ struct coll_head {
     uint64_t bytes, element_bytes, wanted_segment_bytes;
     uint64_t digest; /* of the blocks */
     /* and what need not */
-    uint32_t in_place, seat;
+    uint32_t in_place, seat, node, cluster;
     /* ---- COLL_MEET */
     uint32_t algorithm, slot;
     uint64_t segment_bytes, scratch_bytes;

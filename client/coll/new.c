@@ -12,7 +12,8 @@
 
 /* ---- what this rank needs and contributes */
 
-static int find_places(struct tca_coll *coll)
+/* Each rank says where it is itself: nodes whose cluster files differ would place others differently. */
+static int take_places(struct tca_coll *coll, const struct coll_head *heads)
 {
     struct coll_places *places = &coll->shape.places;
     bool several = false;
@@ -22,12 +23,8 @@ static int find_places(struct tca_coll *coll)
     if (!coll->nodes || !coll->clusters)
         return error_static(-ENOMEM, "out of memory");
     for (uint32_t rank = 0; rank < places->size; rank++) {
-        int node = tca_node_of(coll->session, rank);
-        int cluster = tca_subcluster_of(coll->session, rank);
-        if (node < 0 || cluster < 0)
-            return node < 0 ? node : cluster;
-        coll->nodes[rank] = (uint32_t)node;
-        coll->clusters[rank] = (uint32_t)cluster;
+        coll->nodes[rank] = heads[rank].node;
+        coll->clusters[rank] = heads[rank].cluster;
         several |= coll->clusters[rank] != coll->clusters[0];
     }
     places->nodes = coll->nodes;
@@ -135,18 +132,20 @@ static int ask(struct tca_coll *coll, const struct tca_coll_args *args, struct c
     head->wanted_segment_bytes = args->segment_bytes;
     head->digest = digest(coll);
     head->in_place = coll->shape.in_place;
+    head->node = tca_node(coll->session);
+    head->cluster = (uint32_t)tca_subcluster_of(coll->session, tca_rank(coll->session));
     head->seat = session_seat(coll->session, &args->plan);
     int r = coll_siblings_join(coll->session, &coll->siblings);
 
     coll->by_thread = args->thread;
     if (r >= 0 && args->thread)
         r = coll_thread_begin(coll->siblings);
-    return r < 0 ? r : find_places(coll);
+    return r;
 }
 
-/* What the algorithm is chosen from, besides what all ranks have given alike. Where the ranks are, and what
- * nodes have measured, is what the group's coordinator told all of them when they joined. */
-static void take_common(struct tca_coll *coll, const struct coll_head *heads)
+/* What the algorithm is chosen from, besides what all ranks have given alike. What nodes have measured is what the
+ * group's coordinator told all of them when they joined. */
+static int take_common(struct tca_coll *coll, const struct coll_head *heads)
 {
     bool daemon = false;
 
@@ -157,13 +156,15 @@ static void take_common(struct tca_coll *coll, const struct coll_head *heads)
     coll->wanted = (enum tca_coll_algorithm)heads[0].wanted;
     coll->shape.segment_bytes = coll->wanted_segment_bytes = heads[0].wanted_segment_bytes;
     tca_coll_costs(coll->session, daemon ? TCA_SEAT_DAEMON : TCA_SEAT_ANY, &coll->costs);
+    return take_places(coll, heads);
 }
 
 static int meet(struct tca_coll *coll, const struct coll_head *heads, struct coll_head *head)
 {
-    take_common(coll, heads);
-    int r = schedule(coll);
+    int r = take_common(coll, heads);
 
+    if (r >= 0)
+        r = schedule(coll);
     if (r >= 0)
         r = take_slots(coll);
     if (r >= 0)

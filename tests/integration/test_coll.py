@@ -196,6 +196,25 @@ class Coll(Ranks):
             with self.subTest(places=places):
                 self.ranks(cluster, places, [harness.program("coll-alike")])
 
+    def test_cluster_files_differ(self):
+        """Each node's file divides the cluster in another way."""
+        cluster = harness.Cluster(4, options={"rails.enable": "shm tcp"})
+        self.addCleanup(self.take_down, cluster)
+        with open(cluster.file, encoding="ascii") as file:
+            lines = file.read().splitlines()
+        for node in cluster.nodes:
+            own = f"{node.directory}/cluster.conf"
+            with open(own, "w", encoding="ascii") as file:
+                for number, line in enumerate(lines, -1):
+                    file.write(line.replace("subcluster=s0", f"subcluster=s{int(number > node.number)}") + "\n")
+            node.options = {**node.options, "node.cluster_file": own}
+            node.configure()
+        cluster.up()
+        for places in ([0, 1, 2, 3], [3, 0, 2, 1, 1, 0]):
+            with self.subTest(places=places):
+                self.ranks(cluster, places, [harness.program("coll-roots")])
+                self.coll(cluster, places, 2 * ROUNDS)
+
     def test_errors(self):
         for places in ([0, 0], [0, 1]):
             with self.subTest(places=places):
