@@ -207,9 +207,11 @@ static void prepare(struct job *job, struct random *random, struct operation *op
 static void finish(struct job *job, struct operation *operation)
 {
     tca_coll_free(operation->coll);
-    int r = give_memory(job, &operation->in), s = give_memory(job, &operation->out);
-    if ((r < 0 || s < 0) && job->victim == UINT32_MAX)
-        wrong(job, operation, "freeing its memory", r < 0 ? r : s);
+    if (job->victim == UINT32_MAX) { /* otherwise, others may still put there */
+        int r = give_memory(job, &operation->in), s = give_memory(job, &operation->out);
+        if (r < 0 || s < 0)
+            wrong(job, operation, "freeing its memory", r < 0 ? r : s);
+    }
     coll_world_deinit(&operation->world);
 }
 
