@@ -281,6 +281,13 @@ void lanes_help(void *context)
             lane_drain_one(&in->lane);
 }
 
+void lanes_drain(const struct tca *session)
+{
+    for (struct lane_in *in = session->lanes; in; in = in->next)
+        if (lane_pending(&in->lane))
+            lane_drain(&in->lane);
+}
+
 int lanes_strict(struct tca *session, uint64_t end_ns)
 {
     be_strict(session);

@@ -37,6 +37,10 @@ int lane_in_drain(struct tca *session, struct lane_in *in);
  * be waiting for it. The context is the session. */
 void lanes_help(void *context);
 
+/* Copies what is pending, while this process waits: for a start in the daemon's seat, for example, whose notifications
+ * senders do not raise before that. */
+void lanes_drain(const struct tca *session);
+
 /* Makes senders complete their copies before they notify, instead of leaving the rest to this
  * process, and completes those that they have left to it. -ETIMEDOUT: a sender is still copying. */
 int lanes_strict(struct tca *session, uint64_t end_ns);

@@ -50,6 +50,7 @@ static int check_rest(struct tca *session, const struct wait_spec *spec)
 {
     uint64_t now_ns = clock_now_ns();
     check_socket(session, now_ns);
+    lanes_drain(session);
     session_progress(session);
     int failure = spec->failed ? spec->failed(session, spec->subject) : 0;
     if (failure < 0 && session->pairs)

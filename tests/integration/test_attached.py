@@ -125,6 +125,24 @@ class Containers(harness.Case):
     def test_every_side(self):
         self.each(lambda sender, receiver, same: check_every_side(self, sender, receiver))
 
+    def test_a_plan_waits(self):
+        """A process copies while it waits for a plan, in either seat, that waits for the notification."""
+        def check(sender, receiver, _same):
+            source, target = sender.alloc(1 << 20), receiver.attach(1 << 20)
+            plan = sender.plan(f"put {source} 0 900000 {receiver.handle(target)} 0 900000", "notify 1 7")
+            for seed, seat in enumerate(("client", "daemon")):
+                waits = receiver.plan("await 0 7 1", "notify 0 3", seat=seat)
+                sender.ask(f"fill {source} 0 900000 {seed}")
+                receiver.ask(f"start {waits}")
+                receiver.tell(f"wait {waits} -2")
+                sender.ask(f"start {plan}")
+                sender.tell(f"wait {plan} -2")
+                receiver.answer()
+                receiver.ask(f"check {target} 0 900000 {seed}")
+                sender.answer()
+
+        self.each(check)
+
     def test_the_receiver_looks_later(self):
         def check(sender, receiver, same):
             source, target = sender.alloc(1 << 20), receiver.attach(1 << 20)
