@@ -173,7 +173,7 @@ static void lost(void *context, int error)
 }
 
 static const struct control_ops session_control_ops = {
-    .event = session_event, .late = late, .await = pairs_await, .lost = lost};
+    .event = session_event, .late = late, .await = session_await, .lost = lost};
 
 /* ---- the shm driver ---- */
 

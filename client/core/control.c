@@ -45,6 +45,7 @@ void control_close(struct control *control)
     struct reply reply;
     while (take_early(control, &reply))
         reply_free(&reply);
+    reply_free(&control->answer);
     if (control->fd >= 0)
         close(control->fd);
     control->fd = -1;
@@ -143,9 +144,11 @@ static int receive_frame(struct control *control, struct reply *ret_reply)
  * is then lost. */
 static int receive(struct control *control, struct reply *ret_reply)
 {
-    if (take_early(control, ret_reply))
-        return 0;
-    int r = control->early_error ? control->early_error : receive_frame(control, ret_reply);
+    const bool early = take_early(control, ret_reply);
+    int r = early                  ? 0
+            : control->early_error ? control->early_error
+                                   : receive_frame(control, ret_reply);
+    control->received += r == 0;
     return r == 0 || r == -EAGAIN ? r : control_lose(control, r);
 }
 
@@ -190,10 +193,15 @@ bool control_hear(struct control *control,
 
 /* ---- messages ---- */
 
-/* Handles an event, a late reply, or the reply to control_post(). */
+/* Handles an event, a late reply, or the reply to control_post(); keeps the reply that is awaited. */
 static void dispatch(struct control *control, struct reply *reply)
 {
     const struct control_ops *ops = control->ops;
+    if (control->awaited && reply->frame->header.tag == control->awaited) {
+        control->awaited = 0;
+        control->answer = *reply;
+        return;
+    }
     if (reply->frame->header.tag & TAG_POSTED) {
         const uint32_t done =
             reply->message->body_case == TCA__MESSAGE__BODY_DONE ? reply->message->done->also : 0;
@@ -223,13 +231,21 @@ int control_drain(struct control *control)
     return r == -EAGAIN ? 0 : r;
 }
 
+/* Without time, it only looks: it may be called while something is moved on. */
+static bool await(struct control *control, short events, uint64_t end_ns)
+{
+    return control->ops && control->ops->await && end_ns > 0
+               ? control->ops->await(control->context, events, end_ns)
+               : clock_poll(control->fd, events, end_ns);
+}
+
 static int send_request(struct control *control, uint32_t tag, const Tca__Message *request, int fd,
                         uint64_t end_ns)
 {
     int r;
     while ((r = frame_send_message(control->fd, tag, &request->base, &fd, fd >= 0)) == -EAGAIN ||
            r == -EINTR)
-        if (!clock_poll(control->fd, POLLOUT, end_ns))
+        if (!await(control, POLLOUT, end_ns))
             break;
     if (r == -EAGAIN || r == -EINTR)
         return control_overdue(control, request);
@@ -245,32 +261,27 @@ static int send_request(struct control *control, uint32_t tag, const Tca__Messag
     return r < 0 ? control_lose(control, r) : 0;
 }
 
-static bool await(struct control *control, uint64_t end_ns)
-{
-    return control->ops && control->ops->await ? control->ops->await(control->context, end_ns)
-                                               : clock_poll(control->fd, POLLIN, end_ns);
-}
-
 static int receive_reply(struct control *control, uint32_t tag, const Tca__Message *request,
                          uint64_t end_ns, struct reply *ret_reply)
 {
     struct reply reply;
-    for (;;) {
-        int r = receive(control, &reply);
-        if (r == -EAGAIN) {
-            if (await(control, end_ns))
-                continue;
-            control->owed++;
-            return control_overdue(control, request);
-        }
-        if (r < 0)
-            return r;
-        if (reply.frame->header.tag == tag) {
-            *ret_reply = reply;
-            return 0;
-        }
-        dispatch(control, &reply);
+    int r = 0;
+    control->awaited = tag;
+    while (control->awaited) {
+        r = receive(control, &reply);
+        if (r == 0)
+            dispatch(control, &reply);
+        else if (r != -EAGAIN || !await(control, POLLIN, end_ns))
+            break;
     }
+    if (control->awaited) {
+        control->awaited = 0;
+        control->owed += r == -EAGAIN;
+        return r == -EAGAIN ? control_overdue(control, request) : r;
+    }
+    *ret_reply = control->answer;
+    control->answer = (struct reply){0};
+    return 0;
 }
 
 static uint32_t next_tag(struct control *control)
@@ -332,7 +343,7 @@ bool control_settle(struct control *control, uint32_t most, uint64_t end_ns)
         const int r = receive(control, &reply);
         if (r == 0)
             dispatch(control, &reply);
-        else if (r != -EAGAIN || !await(control, end_ns))
+        else if (r != -EAGAIN || !await(control, POLLIN, end_ns))
             return false;
     }
     return control->lost == 0;

@@ -22,11 +22,19 @@ struct control_ops {
     void (*event)(void *context, const Tca__Event *event, struct frame *frame);
     /* The reply to a request that timed out: gives back what it grants. */
     void (*late)(void *context, const Tca__Message *message, struct frame *frame);
-    /* Waits until the socket is readable, or false: until end_ns. NULL: clock_poll(). */
-    bool (*await)(void *context, uint64_t end_ns);
+    /* Moves on what the program has started, until the socket is ready for `events` (poll()) or a message
+     * has been received meanwhile, or false: until end_ns. NULL: clock_poll(). */
+    bool (*await)(void *context, short events, uint64_t end_ns);
     /* Called once, when the connection is lost. Every later call fails with this error. */
     void (*lost)(void *context, int error);
 };
+
+/* A reply: the message, and the frame with its descriptors. */
+struct reply {
+    Tca__Message *message;
+    struct frame *frame;
+};
+void reply_free(struct reply *reply);
 
 enum { EARLY_MAX = 64 }; /* messages, and descriptors that they may hold */
 
@@ -34,10 +42,14 @@ struct control {
     int lost; /* 0, -EHOSTDOWN (daemon ended), -EPROTO (invalid message), -EPROTONOSUPPORT, -EMFILE,
                  -ENOMEM */
     int fd;
-    uint32_t tag;     /* of the last request */
-    bool heard;       /* a reply or event was received */
-    uint16_t version; /* of the daemon, for -EPROTONOSUPPORT */
-    uint32_t owed;    /* late replies still to come: their requests timed out */
+    uint32_t tag; /* of the last request */
+    uint32_t
+        awaited; /* of the request whose reply the program waits for; 0: none, or it has come: */
+    struct reply answer;
+    uint64_t received; /* messages */
+    bool heard;        /* a reply or event was received */
+    uint16_t version;  /* of the daemon, for -EPROTONOSUPPORT */
+    uint32_t owed;     /* late replies still to come: their requests timed out */
     struct early_message *early, **early_end; /* received by control_hear(), for the program */
     unsigned early_count, early_fds;
     int early_error; /* 0, or why nothing comes after them */
@@ -58,13 +70,6 @@ static inline bool control_is_session(const struct control *control)
 int control_open(struct control *control, const char *socket, uint64_t end_ns,
                  const struct control_ops *ops, void *context);
 void control_close(struct control *control);
-
-/* A reply: the message, and the frame with its descriptors. */
-struct reply {
-    Tca__Message *message;
-    struct frame *frame;
-};
-void reply_free(struct reply *reply);
 
 /* The initializer of a request. */
 #define REQUEST(CASE, member, pointer) MESSAGE_OF(CASE, member, pointer)

@@ -714,10 +714,10 @@ TCA_API int tca_plan_wait(struct tca_plan *plan, uint32_t rank, uint32_t slot, u
 TCA_API int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns);
 
 /* Starts the plan. Chains in the client's seat are copied before the call returns, up to the first
- * wait step whose notifications have not arrived; they then advance in tca_test(), tca_wait() and
- * the notification calls. A plan that puts more than 4 MiB in this seat is copied piecewise in
- * these calls, so that later starts need not wait for it; tca_wait() right after the start copies
- * it without interruption. To overlap computation within a node, request TCA_SEAT_DAEMON. Allocates
+ * wait step whose notifications have not arrived; they then advance in tca_test(), tca_notified(),
+ * tca_dispatch() and all calls that wait, for whatever (tca_wait(), tca_barrier(), a commit). A plan
+ * that puts more than 4 MiB in this seat is copied piecewise in these calls, so that later starts
+ * need not wait for it; tca_wait() right after the start copies it without interruption. To overlap computation within a node, request TCA_SEAT_DAEMON. Allocates
  * nothing; takes no lock and makes no system call, except to wake a sleeping daemon or peer, and to
  * write to a connection to another node. -EBUSY
  * while the last start is running, -EAGAIN when the ring is full; the other errors are permanent

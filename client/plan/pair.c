@@ -291,8 +291,8 @@ void pairs_drain(struct tca *session, const struct pair *one, uint64_t end_ns)
     standby_enter(session->standby);
     while (drain(session, one, false) > 0 && clock_left(end_ns) > 0) {
         session_drain(session); /* may remove others */
-        if (pairs_move(session) == 0)
-            sched_yield();
+        session_progress_within(session);
+        sched_yield();
     }
     drain(session, one, true);
     standby_leave(session->standby);

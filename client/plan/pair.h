@@ -76,9 +76,8 @@ void pairs_push(struct tca *session);
 /* Call before sleeping on the doorbell, which then rings when they have work. 0; -EAGAIN: they have
  * work now; other errors: it will not ring. */
 int pairs_arm(struct tca *session);
-/* Whether the socket of tcad becomes readable before end_ns; meanwhile advances the connections.
- * control_ops.await */
-bool pairs_await(void *session, uint64_t end_ns);
+/* control_ops.await: advances the connections and the session's starts meanwhile. */
+bool session_await(void *session, short events, uint64_t end_ns);
 /* Waits until all data that was put over one pair (NULL: over all) has reached the other process's
  * host, so that the end of a landing, of which the other process is informed, cannot overtake it.
  * Ends the connection if this takes until end_ns. */

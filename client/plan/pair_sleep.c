@@ -6,6 +6,9 @@
 #include "client/core/clock.h"
 #include "client/core/session.h"
 #include "client/plan/pair_internal.h"
+#include "client/plan/plan.h"
+
+enum { SLICE_MIN_NS = 50 * 1000, SLICE_MAX_NS = 1000 * 1000 };
 
 int pairs_arm(struct tca *session)
 {
@@ -21,34 +24,54 @@ int pairs_arm(struct tca *session)
     return r;
 }
 
-/* False: until end_ns nothing has come. */
-static bool sleep_once(struct tca *session, struct pollfd *fds, unsigned count, uint64_t end_ns)
+/* ---- for tcad ---- */
+
+/* Connections, and starts that wait here. *slice_ns: how long it may sleep: while there are such starts, not
+ * for long, because the notifications for them make no descriptor readable. */
+static void move_on(struct tca *session, uint64_t *slice_ns)
 {
-    const uint64_t left_ns = clock_left(end_ns);
-    const struct timespec timeout = {.tv_sec = (time_t)(left_ns / 1000000000),
-                                     .tv_nsec = (long)(left_ns % 1000000000)};
-    const bool busy = pairs_are_busy(session->pairs);
-    int n = ppoll(fds, count,
-                  busy                  ? &(struct timespec){0}
-                  : end_ns == END_NEVER ? NULL
-                                        : &timeout,
-                  NULL);
-    return n != 0 || (busy && left_ns > 0);
+    if (session->running)
+        session_progress_within(session);
+    else if (session->pairs && session->pairs->drivers)
+        pairs_progress(session);
+    *slice_ns = !session->running                            ? UINT64_MAX
+                : session->copying                           ? 0
+                : *slice_ns == 0 || *slice_ns > SLICE_MAX_NS ? SLICE_MIN_NS
+                : 2 * *slice_ns < SLICE_MAX_NS               ? 2 * *slice_ns
+                                                             : SLICE_MAX_NS;
 }
 
-bool pairs_await(void *context, uint64_t end_ns)
+/* False: until end_ns nothing has come. slice_ns: the most that it sleeps. */
+static bool sleep_once(struct tca *session, struct pollfd *fds, unsigned count, uint64_t slice_ns,
+                       uint64_t end_ns)
+{
+    const bool busy = session->pairs && pairs_are_busy(session->pairs);
+    const uint64_t left_ns = end_ns == END_NEVER ? UINT64_MAX : clock_left(end_ns),
+                   most_ns = busy                 ? 0
+                             : slice_ns < left_ns ? slice_ns
+                                                  : left_ns;
+    const struct timespec timeout = {.tv_sec = (time_t)(most_ns / 1000000000),
+                                     .tv_nsec = (long)(most_ns % 1000000000)};
+    const int n = ppoll(fds, count, most_ns == UINT64_MAX ? NULL : &timeout, NULL);
+    return n != 0 || most_ns < left_ns;
+}
+
+bool session_await(void *context, short events, uint64_t end_ns)
 {
     struct tca *session = context;
-    struct pollfd fds[1 + RAILS_MAX] = {{.fd = session->control.fd, .events = POLLIN}};
+    struct pollfd fds[1 + RAILS_MAX] = {{.fd = session->control.fd, .events = events}};
+    const uint64_t received = session->control.received;
+    uint64_t slice_ns = 0;
     unsigned count = 1;
-    if (!session->pairs || !session->pairs->drivers)
-        return clock_poll(session->control.fd, POLLIN, end_ns);
-    for (struct pair_driver *via = session->pairs->drivers; via; via = via->next)
+    for (struct pair_driver *via = session->pairs ? session->pairs->drivers : NULL; via;
+         via = via->next)
         fds[count++] =
             (struct pollfd){.fd = via->driver->ops->event_fd(via->driver), .events = POLLIN};
     do {
-        pairs_progress(session);
-        if (!sleep_once(session, fds, count, end_ns))
+        move_on(session, &slice_ns);
+        if (session->control.received != received)
+            return true; /* it has read the socket, too */
+        if (!sleep_once(session, fds, count, slice_ns, end_ns))
             return false;
     } while (fds[0].revents == 0);
     return true;

@@ -217,15 +217,15 @@ int tca_plan_flush(struct tca_plan *plan)
 
 /* ---- the end ---- */
 
-/* On failure it is released with the session. Waits only for starts that the release ends, and for the engine to take no
- * notification any more. */
-static void release(struct tca_plan *plan)
+/* On failure it is released with the session. Waits only for starts that the release ends (running), and for the engine
+ * to take no notification any more. */
+static void release(struct tca_plan *plan, bool running)
 {
     struct tca *session = plan->session;
     Tca__PlanRelease body = TCA__PLAN_RELEASE__INIT;
     const Tca__Message request = REQUEST(PLAN_RELEASE, plan_release, &body);
     body.plan = plan->id;
-    if (plan->state == PLAN_IDLE && !plan->broken && !plan->engine_takes) {
+    if (!running && !plan->broken && !plan->engine_takes) {
         body.later = true;
         standby_enter(session->standby);
         control_post(&session->control, &request, clock_end(session->settings.timeout_ns));
@@ -265,8 +265,10 @@ static void drain_puts(const struct tca_plan *plan)
         if (plan->units[i].pair && plan->units[i].pair != pair)
             pairs_drain(plan->session, pair = plan->units[i].pair, end_ns);
         while (plan->units[i].process && !shm_peer_copied(plan->units[i].process->peer) &&
-               clock_left(end_ns) > 0)
+               clock_left(end_ns) > 0) {
+            session_progress(plan->session);
             sched_yield();
+        }
     }
 }
 
@@ -336,8 +338,10 @@ struct tca_plan *tca_plan_free(struct tca_plan *plan)
     if (plan->state == PLAN_RUNNING)
         tca_wait(plan, TCA_DEFAULT);
     if (plan->state != PLAN_BUILDING) {
+        const bool running = plan->state == PLAN_RUNNING;
+        plan_abandon(plan, -ECANCELED); /* its puts must not go on in the waits below */
         drain_puts(plan);
-        release(plan);
+        release(plan, running);
     }
     plan_destroy(plan);
     return NULL;

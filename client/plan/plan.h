@@ -217,6 +217,8 @@ void plan_destroy(struct tca_plan *plan);
 
 /* Advances all running plans of the session as far as possible without waiting. */
 void session_progress(struct tca *session);
+/* The same within a request, whose caller has the lock. */
+void session_progress_within(struct tca *session);
 /* Takes completions of chains in the daemon's seat, and does nothing else. */
 void session_complete(struct tca *session);
 

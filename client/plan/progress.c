@@ -283,6 +283,14 @@ static void run_all(struct tca *session)
         end_holds(session);
 }
 
+void session_progress_within(struct tca *session)
+{
+    session_complete(session);
+    if (atomic_load_explicit(&session->connected, memory_order_relaxed)) /* a hint */
+        pairs_progress(session);
+    run_all(session);
+}
+
 static __attribute__((noinline)) void run_with_pairs(struct tca *session)
 {
     pairs_stand_by(session);

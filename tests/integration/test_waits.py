@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Waits of the library sleep until something happens: for messages, and for conditions of the program."""
+"""Waits of the library sleep until something happens: for messages, and for conditions of the program; meanwhile, starts that wait
+go on."""
 
 import harness
 from ranks import Ranks
@@ -22,6 +23,13 @@ class Waits(Ranks):
 
     def test_failure(self):
         self.waits("failure", victim=2)
+
+    def test_starts_go_on(self):
+        """In every waiting call."""
+        cluster = self.cluster()
+        for calls in ("all", "qmp"):
+            with self.subTest(calls=calls):
+                self.ranks(cluster, [0, 0], [harness.program("goes-on"), calls, str(cluster[0].process.pid)])
 
     def test_late(self):
         """A plan that is committed after the rank that it waits for has ended."""
