@@ -53,7 +53,7 @@ class Tune(Way):
         return step["copy"]["tried"]
 
     def test_several_kinds_in_one_plan(self):
-        """One kind after the other; starts between the ends of the first and the last are trials, too."""
+        """One kind after the other, until all of them are known."""
         sender, receiver = self.pair(self.cluster(), "any")
         source = sender.alloc(1 << 20)
         target = receiver.alloc(1 << 20)
@@ -73,7 +73,9 @@ class Tune(Way):
             for i, shape in enumerate(shapes):
                 receiver.ask(f"notified_wait 0 {i} -2")
                 receiver.ask(f"check {target} {places[i]} {shape} {starts % 250}")
-        self.assertGreater(starts, 300)
+        number, = (other["id"] for other in sender.node.plans())
+        for step in sender.node.tcactl("plan", number)["chains"][0]["steps"]:
+            self.assertGreater(len(step["copy"]["tried"]), 2, step)
 
     def test_no_trials(self):
         cluster = self.cluster()
@@ -157,7 +159,6 @@ class Tune(Way):
             self.assertLess(number, ENOUGH)
             self.iterate(ends, number)
             number += 1
-        return number
 
     def test_two_that_exchange_try_the_same_together(self):
         """Else each would blame the other's slow modes: both take part in every iteration."""
@@ -168,7 +169,7 @@ class Tune(Way):
             self.assertEqual(ways[0], ways[1], f"iteration {number}")
             seen.add(ways[0])
         self.assertGreater(len(seen), 2)
-        self.assertGreater(self.finish(ends, TOGETHER), 100)
+        self.finish(ends, TOGETHER)
 
     def test_receiver_is_stopped_while_the_sender_tries(self):
         sender, receiver = self.pair(self.cluster(), "any")

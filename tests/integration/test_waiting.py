@@ -186,13 +186,14 @@ class Cancel(harness.Case):
             with self.subTest(seat=seat, places=places):
                 waiter, teller = self.cluster(1 + max(places)).group(places, name=f"{seat}{places[1]}")
                 tell = [teller.plan(f"notify 0 {slot}") for slot in range(2)]
-                plan = waiter.plan("await 1 0 1", "await 1 1 1", "notify 1 0", seat=seat)
+                plan = waiter.plan("await 1 0 1", "notify 1 1", "await 1 1 1", "notify 1 0", seat=seat)
                 for told in ([], [0], [1], [1]):  # of slot 1, one remains each time: no start has consumed it so far
                     waiter.ask(f"start {plan}")
                     for slot in told:
                         self.start(teller, tell[slot])
                         if slot == 0:
-                            harness.until(lambda: waiter.ask(f"test {plan}") + waiter.ask("count 1 0") == ["0", "0"], "it waits for slot 1")
+                            harness.until(lambda: waiter.ask(f"test {plan}") + teller.ask("count 0 1") == ["0", "1"], "it waits for slot 1")
+                            teller.ask("notified_wait 0 1 -2")
                     waiter.ask(f"cancel {plan}")
                     waiter.ask(f"cancel {plan}")
                     with self.refused("-ECANCELED", "start"):
