@@ -25,7 +25,7 @@ import tempfile
 import unittest
 
 from actors import Actor, Failed, Stream  # noqa: F401 (the tests have them from here)
-from processes import DEADLINE_S, SLOW, die_with_us, program, rounds, run, stacks, until  # noqa: F401
+from processes import DEADLINE_S, SLOW, die_with_us, program, rounds, run, stacks, stop, until  # noqa: F401
 
 # What libpciaccess keeps for hwloc, which unloads it, looks like a leak of this project.
 os.environ["HWLOC_COMPONENTS"] = "-pci"
@@ -130,15 +130,7 @@ class Node:
         self.wait_ready()
 
     def pause(self):
-        """Stops it. Its threads do not stop at once: waits until all of them have."""
-        self.process.send_signal(signal.SIGSTOP)
-        until(lambda: all(state == "T" for state in self.thread_states()), f"node{self.number} has stopped")
-
-    def thread_states(self):
-        tasks = f"/proc/{self.process.pid}/task"
-        for task in os.listdir(tasks):
-            with open(f"{tasks}/{task}/stat", encoding="ascii", errors="replace") as stat:
-                yield stat.read().rsplit(") ", 1)[1][0]
+        stop(self.process.pid)
 
     def resume(self):
         self.process.send_signal(signal.SIGCONT)

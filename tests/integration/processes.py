@@ -46,6 +46,16 @@ def until(condition, what, seconds=DEADLINE_S, pause=0.01):
         time.sleep(pause)
 
 
+def stop(pid):
+    """Stops a process. Its threads do not stop at once: waits until all of them have."""
+    def state(task):
+        with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii", errors="replace") as stat:
+            return stat.read().rsplit(") ", 1)[1][0]
+
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: all(state(task) == "T" for task in os.listdir(f"/proc/{pid}/task")), f"process {pid} has stopped")
+
+
 def threads(pid):
     """The kernel's view of a process's threads, and their stacks if gdb is installed, as lines."""
     for task in os.listdir(f"/proc/{pid}/task"):

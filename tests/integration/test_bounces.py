@@ -74,7 +74,7 @@ class Bounces(harness.Case):
             handle = receiver.handle(target)
             puts = [f"put {source} {16 * i} 16 {handle} {16 * i} 16" for i in range(3000)]
             with self.subTest(nodes=nodes):
-                receiver.process.send_signal(signal.SIGSTOP)
+                harness.stop(receiver.process.pid)
                 with self.assertRaisesRegex(Failed, "-EBUSY.*has not read"):
                     sender.plan(*puts, "notify 1 2", seat=seat)
                 receiver.process.send_signal(signal.SIGCONT)
@@ -178,7 +178,7 @@ class Bounces(harness.Case):
         target = stopped.attach(1 << 20)
         plan = sender.plan(f"put {source} 0 300000 {stopped.handle(target)} 0 300000", "notify 1 0")
         stopped.ask("count 0 0")  # it has heard of the plan
-        os.kill(stopped.pid, signal.SIGSTOP)
+        harness.stop(stopped.pid)
         try:
             for seed in range(400):
                 sender.ask(f"fill {source} 0 300000 {seed}" if seed % 100 == 99 else f"set {source} 0 1 {seed % 256}")
@@ -210,7 +210,7 @@ class Bounces(harness.Case):
                     told.ask(f"start {answer}")
                     sender.ask(f"fill {source} 0 {size} 5")
                     stopped.ask("count 0 0")  # it has heard of the plan
-                    os.kill(stopped.pid, signal.SIGSTOP)
+                    harness.stop(stopped.pid)
                     try:
                         sender.run(plan)
                         getattr(sender, how)()

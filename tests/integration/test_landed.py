@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """Remote completion of starts: what another process sees then without a notification."""
 
-import os
-import signal
 
 import harness
 from harness import Failed
@@ -117,7 +115,7 @@ class Landed(harness.Case):
             source = sender.alloc(4096)
             target = owner.attach(4096)
             plan = sender.plan(f"put {source} 0 64 {owner.handle(target)} 0 64", landed=True)
-            os.kill(owner.pid, signal.SIGSTOP)
+            harness.stop(owner.pid)
             sender.ask(f"start {plan}")
             with self.assertRaises(Failed) as caught:
                 sender.ask(f"wait {plan} 200")

@@ -241,7 +241,7 @@ class Stops(Way):
                     stream.begin()
                     for round in range(harness.rounds(8)):
                         process = pair[round % 2].process
-                        process.send_signal(signal.SIGSTOP)
+                        harness.stop(process.pid)
                         time.sleep(dice.random() * 0.02)
                         process.send_signal(signal.SIGCONT)
                         time.sleep(dice.random() * 0.02)
@@ -288,7 +288,7 @@ class Stops(Way):
                     stream = harness.Stream(sender, receiver, shape="4000000", region_bytes=4 << 20)
                     stream.begin()
                     time.sleep(0.05 + dice.random() * 0.05)
-                    sender.process.send_signal(signal.SIGSTOP)
+                    harness.stop(sender.process.pid)
                     time.sleep(0.05)
                     receiver.process.stdin.write(b"\n")
                     receiver.answer()

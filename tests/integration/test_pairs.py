@@ -106,7 +106,7 @@ class OverARail:
         target = receiver.alloc(1 << 20)
         handle = receiver.handle(target)
         puts = [f"put {source} {16 * i} 16 {handle} {16 * i} 16" for i in range(3000)]
-        receiver.process.send_signal(signal.SIGSTOP)
+        harness.stop(receiver.process.pid)
         with self.assertRaisesRegex(Failed, "-EBUSY.*has not read"):
             sender.plan(*puts, "notify 1 2", seat="client", rail=self.rail)
         receiver.process.send_signal(signal.SIGCONT)
@@ -314,7 +314,7 @@ class OverARail:
         source = sender.alloc(size)
         target = receiver.alloc(size)
         plan = sender.plan(f"put {source} 0 {size} {receiver.handle(target)} 0 {size}", "notify 1 0", rail=self.rail, seat="client")
-        receiver.process.send_signal(signal.SIGSTOP)
+        harness.stop(receiver.process.pid)
         sender.ask(f"start {plan}")
         with self.refused("-ETIMEDOUT", "has not copied its part"):
             sender.ask(f"wait {plan} 300")
@@ -341,7 +341,7 @@ class OverARail:
                 sender.ask(f"start {plan}")
                 receiver.ask("notified_wait 0 0 -1")  # a start writes, whatever its process does next
                 sender.ask(f"wait {plan} -1")
-                receiver.process.send_signal(signal.SIGSTOP)
+                harness.stop(receiver.process.pid)
                 for number in range(1, 10):
                     sender.ask(f"set {source} 0 4096 {number}")
                     sender.ask(f"start {plan}")

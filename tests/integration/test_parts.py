@@ -3,7 +3,6 @@
 library and the daemon refuse; a rail that is lost between two starts."""
 
 import pathlib
-import signal
 import tempfile
 
 import boards
@@ -77,7 +76,7 @@ class Parts(Ranks):
             harness.until(lambda: all(plan()["starts"] > then + 10 for plan, then in zip(both, moved)), "they run on")
             self.assertEqual([process.poll() for process in processes], [None, None])
             for process in processes:
-                process.send_signal(signal.SIGSTOP)
+                harness.stop(process.pid)
             harness.until(lambda: all(map(self.is_stopped, processes)), "they have stopped")
             for node, then in zip(cluster.nodes, before):
                 harness.until(lambda node=node, then=then: self.put_bytes(node) - then == node.tcactl("plan", self.plan(node)["id"])["moved_bytes"],
@@ -102,7 +101,7 @@ class Parts(Ranks):
         self.assertEqual([step["parts"] for step in steps], [True, True, False, True, True, True, True, True])
         self.assertEqual(node.tcactl_raw("plan", plan).stdout.count("each start chooses the part"), 7)
         harness.until(lambda: node.tcactl("plan", plan)["starts"] >= 20, "it was started many times")
-        processes[0].send_signal(signal.SIGSTOP)
+        harness.stop(processes[0].pid)
         harness.until(lambda: self.is_stopped(processes[0]), "it has stopped")
         doc = node.tcactl("plan", plan)
         self.assertTrue(doc["parts"])

@@ -191,7 +191,7 @@ class Mappings(harness.Case):
         kept = owner.alloc(4096)
         plan = peer.plan(f"put {source} 0 8 {owner.handle(kept)} 0 8", seat="client")
         self.assertEqual(self.mapped(peer), before + self.COUNT + 1)
-        os.kill(peer.pid, signal.SIGSTOP)
+        harness.stop(peer.pid)
         for region in [*regions, kept]:
             owner.ask(f"free {region}")
         os.kill(peer.pid, signal.SIGCONT)
@@ -223,7 +223,7 @@ class Mappings(harness.Case):
             for region in regions:
                 peer.ask(f"freeplan {peer.plan(f'put {source} 0 8 {owner.handle(region)} 0 8', seat='client')}")
             if stopped:
-                os.kill(peer.pid, signal.SIGSTOP)
+                harness.stop(peer.pid)
                 for region in regions:
                     owner.ask(f"free {region}")
             cluster.kill_actors([peer])

@@ -50,7 +50,7 @@ class Repeat(harness.Case):
         """The relay's process is stopped meanwhile."""
         for relay in self.relays():
             relay.relay.ask(f"start {relay.plan}")
-            os.kill(relay.relay.pid, signal.SIGSTOP)
+            harness.stop(relay.relay.pid)
             for number in range(20):
                 relay.put(number)
                 relay.check(self)

@@ -216,7 +216,7 @@ class Rising(harness.Case):
         for number in range(ENOUGH):
             sender.ask(f"fill {source} 0 {LONG} {number}")
             if number < 100:
-                os.kill(receiver.pid, signal.SIGSTOP)
+                harness.stop(receiver.pid)
             sender.ask(f"start {plan}")
             with contextlib.suppress(Failed):
                 sender.ask(f"wait {plan} 30")

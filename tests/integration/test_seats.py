@@ -348,7 +348,7 @@ class Seats(harness.Case):
         _, pair, start = self.troubled()
         self.tries_in("client", pair, start)
         for _ in range(40):
-            os.kill(pair[1].pid, signal.SIGSTOP)
+            harness.stop(pair[1].pid)
             pair[0].ask(f"start {self.plan}")
             with contextlib.suppress(Failed):
                 pair[0].ask(f"wait {self.plan} 30")

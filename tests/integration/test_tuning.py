@@ -175,7 +175,7 @@ class Tune(Way):
         sender, receiver = self.pair(self.cluster(), "any")
         plan, source, target = self.one_way(sender, receiver, "60000")
         starts = 0
-        os.kill(receiver.pid, signal.SIGSTOP)
+        harness.stop(receiver.pid)
         try:
             while starts == 0 or sender.receipt(plan)["trying"]:
                 starts += 1
