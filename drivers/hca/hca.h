@@ -173,6 +173,9 @@ int hca_puts_pump(struct hca_peer *peer, unsigned budget);
 
 /* hca_write.c: the next writes of a put; see window_make. */
 int hca_write(struct hca_put *put);
+/* The target of a put is gone: makes no more pieces, and fails it when the device has read what it has
+ * posted. As window_make. */
+int hca_write_stop(struct hca_put *put);
 /* The next writes of a put that is written again, for this piece. 1: these were the last; 0, -EAGAIN. */
 int hca_write_again(struct hca_put *put, const struct hca_piece *piece);
 

@@ -74,14 +74,15 @@ static void take_answer(struct hca_peer *peer, const struct hca_found *found)
     hca_peer_activate(peer);
 }
 
-/* A put that has sent everything waits for the count: of this message, or a later one. */
+/* A put that has sent everything waits for the count: of this message, or a later one. Of one that has not, the
+ * device may be reading what was posted: make() ends it. */
 static void take_dropped(struct hca_peer *peer, const struct hca_found *found)
 {
     struct hca_put *put = search(peer->writes, found);
     if (!put)
         return;
     put->gone = true;
-    if (put->base.op && put->base.error == 0)
+    if (put->base.op && put->base.made && put->base.error == 0)
         put->base.error = -ESTALE;
 }
 

@@ -149,11 +149,8 @@ static int make(struct window_put *base)
     struct hca_put *put = (struct hca_put *)base;
     if (put->unknown)
         return -EAGAIN;
-    if (put->gone) {
-        base->error = -ESTALE;
-        base->made = true;
-        return 0;
-    }
+    if (put->gone)
+        return hca_write_stop(put);
     return put->writes ? hca_write(put) : hca_send_piece(put);
 }
 

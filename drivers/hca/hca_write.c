@@ -84,9 +84,8 @@ static uint64_t build(struct chain *chain, const struct hca_put *put)
     return position - begin;
 }
 
-/* The region of the target was recalled. The device may still read what was posted: a message that
- * it will report follows. */
-static int stop(struct hca_put *put)
+/* The device may still read what was posted: a message that it will report follows. */
+int hca_write_stop(struct hca_put *put)
 {
     int r = put->base.made_bytes > put->base.from_bytes
                 ? hca_send_notice(put->peer, HCA_ASK, NULL, 0, put)
@@ -126,7 +125,7 @@ int hca_write(struct hca_put *put)
 {
     struct hca_peer *peer = put->peer;
     if (put->base.stale)
-        return stop(put);
+        return hca_write_stop(put);
     if (put->base.made_bytes == put->base.end_bytes)
         return hca_send_piece(put); /* there was no room for it */
     struct hca_piece *piece = hca_next_piece(peer);

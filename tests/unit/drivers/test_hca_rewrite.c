@@ -203,6 +203,33 @@ Test(hca_rewrite, gone_meanwhile)
     }
 }
 
+/* The message that a landing is gone comes when only a part of the put's writes has been posted: it does not
+ * complete while the device may read its source. */
+Test(hca_rewrite, gone_half_way)
+{
+    struct pair pair;
+    struct comb comb;
+    pair_ready(&pair);
+    comb_open(&comb, &pair, HCA_REQUESTS + 2 * HCA_CHAIN, OWN);
+    struct hca_peer *peer = peer_of(pair.peer);
+    stop(pair.back); /* the device gets no acknowledgement */
+    comb_start(&comb, 2);
+    const struct hca_put *put = (struct hca_put *)comb.put;
+    cr_assert(!put->base.made && peer->posted > peer->reported);
+    const struct hca_found found = {
+        .landing = put->landing, .generation = put->generation, .state = HCA_DROPPED};
+    cr_assert(hca_found(peer, &found, sizeof found) == 0);
+    hca_puts_pump(peer, HCA_WINDOW);
+    cr_assert(comb.op.done == 0, "it has completed while its source is read");
+    stop(pair.peer);
+    wait_until_broken(&pair);
+    join(&pair);
+    cr_assert(pump_until(&sender, &receiver, &comb.op.done, 1));
+    cr_assert(comb.op.status == -ESTALE, "%d", comb.op.status);
+    comb_close(&comb);
+    pair_close(&pair);
+}
+
 /* The other end has counted a write whose acknowledgement was lost: it is complete. */
 Test(hca_rewrite, counted_only)
 {
