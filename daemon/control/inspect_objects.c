@@ -78,8 +78,9 @@ json_t *inspect_user(const struct tcad *tcad, const struct user *user)
     const struct tcad_conf *conf = tcad->conf;
     json_t *kinds = json_object();
     for (int kind = 0; kind < USER_KINDS; kind++)
-        json_object_set_new(kinds, user_kind_name(kind),
-                            json_integer((json_int_t)user->bytes[kind]));
+        if (kind != USER_CONNECTIONS)
+            json_object_set_new(kinds, user_kind_name(kind),
+                                json_integer((json_int_t)user->bytes[kind]));
     return json_pack(
         "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "uid",
         (json_int_t)user->uid, "sessions", (json_int_t)user->count[USER_SESSIONS], "regions",

@@ -13,10 +13,10 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/message.h"
 #include "daemon/base/remedy.h"
-#include "daemon/base/table.h"
 #include "daemon/control/server_socket.h"
 #include "daemon/rails/exposure.h"
 #include "daemon/sessions/client_request.h"
+#include "daemon/sessions/descriptors.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 #include "proto/frame.h"
@@ -25,22 +25,14 @@
 #include "proto/wait.h"
 
 enum {
-    SILENT_MAX = 64,  /* connections of one user that have not said hello */
     OTHERS_MAX = 256, /* connections of one user besides limits.sessions_per_user */
+    FIRST_TAG = 1,    /* of the first message on a connection */
 };
 
 #define TICK_NS UINT64_C(1000000000)
 
-/* A user and its connections. */
-struct visitor {
-    struct table_entry entry; /* in server->visitors, by uid */
-    uint32_t count, silent_count;
-    struct client *silent, **silent_end; /* oldest first */
-};
-
 struct server {
     struct tcad *tcad;
-    struct table visitors;
     struct listener *listener;
     struct loop_timer *tick; /* checks silent connections; runs while there are any */
     bool ticking;
@@ -49,53 +41,9 @@ struct server {
     struct server_socket socket; /* created by this daemon */
 };
 
-/* ---- connections ---- */
-
-static struct visitor *visitor_get(struct server *server, uid_t uid)
-{
-    struct visitor *visitor = table_find(&server->visitors, uid);
-    if (visitor)
-        return visitor;
-    visitor = calloc(1, sizeof *visitor);
-    if (!visitor)
-        return NULL;
-    visitor->silent_end = &visitor->silent;
-    table_add(&server->visitors, &visitor->entry, uid, visitor);
-    return visitor;
-}
-
-static void visitor_forget(struct server *server, struct visitor *visitor)
-{
-    if (visitor->count > 0)
-        return;
-    table_remove(&server->visitors, &visitor->entry);
-    free(visitor);
-}
-
-static void begin_silence(struct client *client)
-{
-    struct visitor *visitor = client->visitor;
-    client->silent_link = visitor->silent_end;
-    *visitor->silent_end = client;
-    visitor->silent_end = &client->younger;
-    visitor->silent_count++;
-}
-
-static void end_silence(struct client *client)
-{
-    struct visitor *visitor = client->visitor;
-    if (!client->silent_link)
-        return;
-    *client->silent_link = client->younger;
-    *(client->younger ? &client->younger->silent_link : &visitor->silent_end) = client->silent_link;
-    client->silent_link = NULL;
-    client->younger = NULL;
-    visitor->silent_count--;
-}
-
 static bool is_silent(const struct client *client)
 {
-    return client->silent_link;
+    return !client->session && !client->admin;
 }
 
 /* ---- receiving ---- */
@@ -105,10 +53,6 @@ static void client_drop(struct client *client)
 {
     struct session *session = client->session;
     LIST_REMOVE(client, next, link);
-    end_silence(client);
-    client->visitor->count--;
-    visitor_forget(client->server, client->visitor);
-    loop_io_free(client->io);
     frame_discard(client->fd);
     client_end(client);
     if (client->request)
@@ -151,8 +95,6 @@ static void serve(struct client *client, struct client_request *request)
     const int error = request->error;
     if (error == 0 && !request->failed && !client->doomed) {
         request_serve(client, request);
-        if (client->session || client->admin)
-            end_silence(client);
         return;
     }
     client_request_free(request);
@@ -236,15 +178,60 @@ static void tick(void *context)
         loop_timer_set(server->tick, TICK_NS, 0);
 }
 
-/* Whether the user may have one more connection. May drop its oldest silent one. */
-static bool has_room(const struct server *server, const struct visitor *visitor)
+/* Tells the client why, without having read its hello, and closes the connection. */
+static void turn_away(struct server *server, int fd, const struct ucred *who, const char *text)
 {
-    if (visitor->silent_count >= SILENT_MAX) {
-        struct client *oldest = visitor->silent;
-        client_doom(oldest, "its user has 64 younger connections that did not say hello either");
-        client_drop(oldest); /* 63 are left, so the visitor still exists */
+    static struct log_limit refused;
+    Tca__Failure failure;
+    Tca__Message message;
+    log_limited(&refused, LOG_LEVEL_WARNING, NULL, "client pid %d uid %u: refused: %s", who->pid,
+                who->uid, text);
+    message_failure(&message, &failure, -EDQUOT, (char *)text);
+    frame_send_message(fd, FIRST_TAG, &message.base, NULL, 0);
+    frame_discard(fd);
+    close(fd);
+}
+
+/* A connection that has not said hello counts, too: it is not dropped for a younger one, as in a moment it may be a
+ * session. */
+static bool may_connect(const struct server *server, uid_t uid, char *text, size_t text_bytes)
+{
+    const struct tcad_conf *conf = server->tcad->conf;
+    const struct user *user = user_find(server->tcad, uid);
+    const uint32_t count = user ? user->count[USER_CONNECTIONS] : 0,
+                   most = conf->limits.sessions_per_user + OTHERS_MAX;
+    if (count < most)
+        return session_user_may_connect(server->tcad, uid, text, text_bytes);
+    snprintf(text, text_bytes,
+             "user %u has %" PRIu32 " connections to node %s, %" PRIu32
+             " more than limits.sessions_per_user: close some, or have the limit raised",
+             uid, count, conf->node.name, (uint32_t)OTHERS_MAX);
+    return false;
+}
+
+static int begin(struct server *server, int fd, const struct ucred *who)
+{
+    char text[512];
+    struct client *client = calloc(1, sizeof *client);
+    if (!client)
+        return -ENOMEM;
+    *client = (struct client){.server = server,
+                              .id = ++server->last_id,
+                              .tcad = server->tcad,
+                              .fd = fd,
+                              .pid = who->pid,
+                              .uid = who->uid,
+                              .gid = who->gid,
+                              .since_ns = clock_now_ns()};
+    int r = client_begin(client, ready, text, sizeof text);
+    if (r < 0) {
+        free(client);
+        return r;
     }
-    return visitor->count < server->tcad->conf->limits.sessions_per_user + OTHERS_MAX;
+    LIST_ADD(&server->clients, client, next, link);
+    if (!server->ticking)
+        server->ticking = loop_timer_set(server->tick, TICK_NS, 0) == 0;
+    return 0;
 }
 
 static void accepted(void *context, int fd, const char *from)
@@ -253,57 +240,19 @@ static void accepted(void *context, int fd, const char *from)
     struct server *server = context;
     struct ucred who;
     socklen_t length = sizeof who;
-    struct client *client = calloc(1, sizeof *client);
-
-    if (!client || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) < 0) {
+    char text[512];
+    int r = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) < 0 ? -errno : 0;
+    if (r == 0 && !may_connect(server, who.uid, text, sizeof text)) {
+        turn_away(server, fd, &who, text);
+        return;
+    }
+    if (r == 0)
+        r = begin(server, fd, &who);
+    if (r < 0) {
         log_limited(&refused, LOG_LEVEL_ERROR, NULL, "a client could not be accepted: %s",
-                    client ? strerror(errno) : "no memory");
-        goto fail;
+                    remedy_text(r));
+        close(fd);
     }
-    struct visitor *visitor = visitor_get(server, who.uid);
-    if (!visitor) {
-        log_limited(&refused, LOG_LEVEL_ERROR, NULL,
-                    "a client could not be accepted: out of memory");
-        goto fail;
-    }
-    if (!has_room(server, visitor)) {
-        log_limited(&refused, LOG_LEVEL_WARNING, NULL,
-                    "client pid %d: user %u has %" PRIu32
-                    " + %d connections (limits.sessions_per_user): refused",
-                    who.pid, who.uid, server->tcad->conf->limits.sessions_per_user, OTHERS_MAX);
-        goto fail;
-    }
-    *client = (struct client){.server = server,
-                              .id = ++server->last_id,
-                              .visitor = visitor,
-                              .tcad = server->tcad,
-                              .fd = fd,
-                              .pid = who.pid,
-                              .uid = who.uid,
-                              .gid = who.gid,
-                              .since_ns = clock_now_ns()};
-    client->queue_end = &client->queue;
-    if (client_begin(client) < 0 ||
-        loop_io_new(server->tcad->loop, fd, LOOP_READ, ready, client, &client->io) < 0) {
-        log_limited(&refused, LOG_LEVEL_ERROR, NULL,
-                    "a client could not be accepted: out of memory");
-        visitor_forget(server, visitor);
-        if (client->flight) {
-            client_end(client);
-            free(client);
-            return;
-        }
-        goto fail;
-    }
-    visitor->count++;
-    begin_silence(client);
-    LIST_ADD(&server->clients, client, next, link);
-    if (!server->ticking)
-        server->ticking = loop_timer_set(server->tick, TICK_NS, 0) == 0;
-    return;
-fail:
-    free(client);
-    close(fd);
 }
 
 static bool give_some_up(void *context)
@@ -321,7 +270,7 @@ static void refuse(void *context, int fd, int error)
     Tca__Failure failure;
     Tca__Message message;
     char text[256];
-    uint32_t tag = 1; /* of the first message on a connection */
+    uint32_t tag = FIRST_TAG;
     if (frame_recv_any(fd, &header, &hello) == 0) {
         tag = header.tag;
         frame_free(hello);
@@ -374,7 +323,6 @@ struct server *server_free(struct server *server)
     if (!server)
         return NULL;
     server_drop_clients(server);
-    table_deinit(&server->visitors);
     listener_free(server->listener);
     loop_timer_free(server->tick);
     server_socket_remove(&server->socket);

@@ -50,7 +50,7 @@ int server_socket_make(const struct tcad_conf *conf, struct server_socket *ret_s
         return r;
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
-        chmod(address.sun_path, conf->control.socket_mode) < 0 || listen(fd, 1024) < 0) {
+        chmod(address.sun_path, conf->control.socket_mode) < 0 || listen(fd, SOMAXCONN) < 0) {
         r = -errno;
         snprintf(text, text_bytes,
                  "%s: %s (control.socket): its directory must exist and be writable",

@@ -245,11 +245,26 @@ static void send_again(void *context)
     client_flush(context);
 }
 
-int client_begin(struct client *client)
+int client_begin(struct client *client, void (*ready)(void *context, unsigned events), char *text,
+                 size_t text_bytes)
 {
-    client->flight =
-        flight_new(client->tcad, client->fd, client->uid, client->pid, send_again, client);
-    return client->flight ? 0 : -ENOMEM;
+    client->queue_end = &client->queue;
+    int r = charge_take(client->tcad, &client->connection, client->uid, USER_CONNECTIONS, 0,
+                        "a connection", text, text_bytes);
+    if (r < 0)
+        return r;
+    charge_descriptors(&client->connection, 1);
+    r = loop_io_new(client->tcad->loop, client->fd, LOOP_READ, ready, client, &client->io);
+    if (r == 0) {
+        client->flight =
+            flight_new(client->tcad, client->fd, client->uid, client->pid, send_again, client);
+        r = client->flight ? 0 : -ENOMEM;
+    }
+    if (r < 0) {
+        client->io = loop_io_free(client->io);
+        charge_drop(&client->connection);
+    }
+    return r;
 }
 
 /* Whether nobody can read what is sent. */
@@ -342,5 +357,7 @@ void client_end(struct client *client)
     charge_drop(&client->charge);
     end_waits(client);
     client->patience = loop_timer_free(client->patience);
+    client->io = loop_io_free(client->io);
     client->flight = flight_end(client->flight);
+    charge_drop(&client->connection);
 }

@@ -27,9 +27,6 @@ struct client_wait {
 struct client {
     struct client *next, **link;
     struct server *server;
-    struct visitor *visitor; /* its user */
-    struct client *younger,
-        **silent_link; /* among its user's that have not said hello; NULL: it has */
     uint64_t id;
     struct tcad *tcad;
     int fd;
@@ -44,8 +41,9 @@ struct client {
     struct outgoing *queue, **queue_end; /* frames that did not fit into the socket */
     uint32_t queued, queued_fds;
     size_t queued_bytes;
-    struct charge charge;  /* of the queued frames */
-    struct flight *flight; /* its sent descriptors */
+    struct charge connection; /* its descriptor */
+    struct charge charge;     /* of the queued frames */
+    struct flight *flight;    /* its sent descriptors */
     struct client_wait *waits;
     struct loop_timer *patience; /* of these; NULL: there were none yet */
     uint64_t sent, sent_before;  /* queued frames; at the last look */
@@ -55,8 +53,9 @@ struct client {
         *request; /* a long one that is being unpacked; nothing is read meanwhile */
 };
 
-/* With fd, uid and pid set. -ENOMEM */
-int client_begin(struct client *client);
+/* With fd, uid and pid set: calls ready() when there is something to receive or to send. -EDQUOT or -ENOMEM */
+int client_begin(struct client *client, void (*ready)(void *context, unsigned events), char *text,
+                 size_t text_bytes);
 /* Closes its socket, at once or when it has received the descriptors that were sent. */
 void client_end(struct client *client);
 /* Sends a message, or queues it while the socket is full, or it has too many descriptors in flight. Drops a client whose queue exceeds the

@@ -54,6 +54,12 @@ static uint64_t for_one_user(const struct tcad *tcad, uint64_t limit)
     return for_users(tcad, limit) / 4 * 3;
 }
 
+/* With connections that have no session, among them those of tcactl. */
+static uint64_t for_connections(const struct tcad *tcad, uint64_t limit)
+{
+    return for_users(tcad, limit) / 8 * 7;
+}
+
 int descriptors_reserve(struct tcad *tcad, char *text, size_t text_bytes)
 {
     const struct descriptors now = descriptors_now();
@@ -85,14 +91,23 @@ int descriptors_reserve(struct tcad *tcad, char *text, size_t text_bytes)
     return 0;
 }
 
+/* One that was lowered meanwhile takes nothing away from those who were there. */
+static uint64_t limit_of(const struct tcad *tcad)
+{
+    const uint64_t now = descriptors_now().limit;
+    return now > tcad->descriptors_limit ? now : tcad->descriptors_limit;
+}
+
+static uint64_t has(const struct tcad *tcad, uid_t uid)
+{
+    const struct user *user = user_find(tcad, uid);
+    return user ? user->descriptors : 0;
+}
+
 bool session_user_may_have(const struct tcad *tcad, uid_t uid, unsigned fds_more, char *text,
                            size_t text_bytes)
 {
-    const struct user *user = user_find(tcad, uid);
-    const uint64_t now = descriptors_now().limit, fds = user ? user->descriptors : 0;
-    /* one that was lowered meanwhile takes nothing away from those who were there */
-    const uint64_t limit = now > tcad->descriptors_limit ? now : tcad->descriptors_limit;
-    const uint64_t most = for_one_user(tcad, limit);
+    const uint64_t fds = has(tcad, uid), limit = limit_of(tcad), most = for_one_user(tcad, limit);
     if (fds + fds_more <= most)
         return true;
     snprintf(text, text_bytes,
@@ -102,5 +117,20 @@ bool session_user_may_have(const struct tcad *tcad, uid_t uid, unsigned fds_more
              " that it needs itself), 1 per region (if attached, once another node puts into it) "
              "and %d per session: free some, allocate fewer, larger regions, or raise the limit",
              uid, fds, most, limit, tcad->own_descriptors, FDS_PER_SESSION);
+    return false;
+}
+
+bool session_user_may_connect(const struct tcad *tcad, uid_t uid, char *text, size_t text_bytes)
+{
+    const uint64_t fds = has(tcad, uid), limit = limit_of(tcad),
+                   most = for_connections(tcad, limit);
+    if (fds < most)
+        return true;
+    snprintf(text, text_bytes,
+             "user %u has %" PRIu64 " of the %" PRIu64
+             " descriptors that tcad grants one user with all connections (7/8 of its LimitNOFILE= "
+             "(%" PRIu64 ") without the %" PRIu64
+             " that it needs itself): close sessions or connections, or raise the limit",
+             uid, fds, most, limit, tcad->own_descriptors);
     return false;
 }

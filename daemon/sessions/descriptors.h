@@ -25,3 +25,5 @@ int descriptors_reserve(struct tcad *tcad, char *text, size_t text_bytes);
  * need some too. If not, `text` describes the limit and the remedy. */
 bool session_user_may_have(const struct tcad *tcad, uid_t uid, unsigned fds_more, char *text,
                            size_t text_bytes);
+/* Whether this user may have one more connection, which may become a session. */
+bool session_user_may_connect(const struct tcad *tcad, uid_t uid, char *text, size_t text_bytes);

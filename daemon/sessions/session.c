@@ -178,7 +178,7 @@ static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
         return false;
     }
     char text[256];
-    if (!session_user_may_have(tcad, client->uid, FDS_PER_SESSION, text, sizeof text)) {
+    if (!session_user_may_have(tcad, client->uid, FDS_PER_SESSION - 1, text, sizeof text)) {
         client_failf(client, tag, -EDQUOT, "%s", text);
         return false;
     }
@@ -237,7 +237,7 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
         client_failf(client, tag, -ENOMEM, "out of memory for a session");
         return NULL;
     }
-    charge_descriptors(&charge, FDS_PER_SESSION);
+    charge_descriptors(&charge, FDS_PER_SESSION - 1); /* the client's connection has the other */
     session->charge = charge;
     session->tcad = tcad;
     session->id = ++tcad->next_session;

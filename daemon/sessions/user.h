@@ -20,10 +20,11 @@ enum user_kind {
     USER_SESSIONS, /* segments */
     USER_REGIONS,  /* their bookkeeping, not their memory */
     USER_PLANS,
-    USER_BINDINGS, /* targets prepared for plans of this and other nodes */
-    USER_GROUPS,   /* members, published names, lookups, gathers */
-    USER_MESSAGES, /* messages that clients have not read */
-    USER_OFFLOAD,  /* queues and memory of offload processors */
+    USER_BINDINGS,    /* targets prepared for plans of this and other nodes */
+    USER_GROUPS,      /* members, published names, lookups, gathers */
+    USER_MESSAGES,    /* messages that clients have not read */
+    USER_CONNECTIONS, /* also those without a session; counted only */
+    USER_OFFLOAD,     /* queues and memory of offload processors */
     USER_KINDS,
 };
 const char *user_kind_name(enum user_kind kind);

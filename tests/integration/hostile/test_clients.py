@@ -8,12 +8,14 @@ import os
 import socket
 import struct
 import subprocess
+import unittest
 
 import wire
 from hostile import HostileCase, until
 from harness import DEADLINE_S, Stream, main, program
 
 MIB = 1 << 20
+STRANGER = 65534  # another user
 # proto/segment.h: struct session_segment
 LINE, CHANNELS, SUBMIT, COMPLETE, PLANS, TRIALS, PARTS, BOUNCES = 64, 4, 256, 1024, 4096, 64, 1024, 256
 AT_ARMED, AT_SUBMIT = LINE, 3 * LINE
@@ -186,16 +188,40 @@ class Clients(HostileCase):
             cluster[1].resume()
             client.close()
 
+    def test_open_together(self):
+        """Hundreds of processes connect before the first of them says hello, beside silent connections of another user."""
+        cluster = self.cluster()
+        cluster.admit_users()
+        stranger = STRANGER if os.geteuid() == 0 else os.geteuid()
+        silent = [wire.Client.of_user(stranger, cluster[0].socket) if stranger == STRANGER else self.connect(cluster[0]) for _ in range(200)]
+        clients = [self.connect(cluster[0]) for _ in range(500)]
+        for client in clients:
+            client.send(wire.hello())
+        for client in clients:
+            kind, _, fds = client.answer()
+            self.assertEqual((kind, len(fds)), (wire.WELCOME, 3))
+            for fd in fds:
+                os.close(fd)
+        self.assertEqual(cluster[0].counts()[0], 500)
+        for client in silent:  # these, too, may still say it
+            self.assertEqual(client.ask(wire.hello(admin=True))[0], wire.WELCOME)
+            client.close()
+
+    @unittest.skipIf(os.geteuid() != 0, "needs processes of two users")
     def test_says_nothing(self):
-        cluster = self.cluster(options={"control.request_timeout": "2s"})
+        """Silent connections end after a while; until then their user gets no more than a limit of them, and other users notice nothing."""
+        cluster = self.cluster(options={"control.request_timeout": "5s", "limits.sessions_per_user": "100"})
+        cluster.admit_users()
         with self.undisturbed(cluster):
-            most, silent = cluster[0].fds() + 150, []
-            for _ in range(2000):  # more than this user's limit
-                silent.append(wire.Client(cluster[0].socket))
-            with self.open(cluster[0]) as client:  # others are still served
+            silent = [wire.Client.of_user(STRANGER, cluster[0].socket) for _ in range(100 + 256)]
+            with wire.Client.of_user(STRANGER, cluster[0].socket) as client, \
+                    self.fails("-EDQUOT", f"user {STRANGER} has 356 connections", "limits.sessions_per_user"):
+                client.tag = 1
+                client.answer()  # to its first message, whatever that is
+            with self.open(cluster[0]) as client:
                 client.alloc(4096)
-            until(lambda: cluster[0].fds() < most, "the silent ones are dropped")
             for client in silent:
+                self.assertTrue(client.gone())
                 client.close()
         self.assertIn("did not say hello", cluster[0].log_text())
 
