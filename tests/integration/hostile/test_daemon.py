@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Broken environments: configurations, sockets, directories, full disks. The daemon reports what is wrong and the remedy."""
 
+import contextlib
+import fcntl
 import os
 import shutil
+import socket
+import struct
 import subprocess
 import tempfile
 
 from hostile import HostileCase, until
-from harness import DEADLINE_S, main, program
-
+from harness import DEADLINE_S, die_with_us, main, program
 
 class Start(HostileCase):
     """Daemons that cannot start."""
@@ -76,6 +79,49 @@ class Start(HostileCase):
         os.mkdir(path + ".d")
         self.refused(path + ".d", options={"control.socket": path + ".d"})
 
+    def test_lock(self):
+        """A tcad that is just starting has bound its socket and does not listen yet: another one leaves it alone."""
+        path = os.path.join(self.directory, "tcad.sock")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as bound, open(path + ".lock", "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            bound.bind(path)
+            inode = os.stat(path).st_ino
+            self.refused(f"{path}: another tcad listens on it (control.socket)", options={"control.socket": path})
+            self.assertEqual(os.stat(path).st_ino, inode)
+        os.unlink(path + ".lock")
+        os.symlink("/etc/passwd", path + ".lock")
+        self.refused(path + ".lock", "control.socket", options={"control.socket": path})
+
+    def test_start_together(self):
+        """Of many that start at once, over the remnants of a killed one, one stays."""
+        path = os.path.join(self.directory, "tcad.sock")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as killed:
+            killed.bind(path)
+        with open(path + ".lock", "w", encoding="ascii"):
+            pass
+        empty = os.path.join(self.directory, "empty.conf")
+        with open(empty, "w", encoding="ascii"):
+            pass
+        command = [program("tcad"), "-c", empty, *(f"-o{option}" for option in (
+            f"control.socket={path}", f"node.runtime_dir={self.directory}", f"node.state_dir={self.directory}", "rails.enable=shm",
+            "rails.calibration=off"))]
+        daemons = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_us) for _ in range(8)]
+        until(lambda: sum(daemon.poll() is None for daemon in daemons) == 1, "one is left")
+        ended = [daemon for daemon in daemons if daemon.poll() is not None]
+        for daemon in ended:
+            text = daemon.communicate()[1]
+            self.assertEqual((daemon.returncode, "another tcad" in text), (1, True), text)
+        stays, = (daemon for daemon in daemons if daemon.poll() is None)
+
+        def pid():
+            with contextlib.suppress(ConnectionRefusedError, FileNotFoundError), socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+                client.connect(path)
+                return struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+        until(lambda: pid() == stays.pid, "it answers")
+        stays.terminate()
+        self.assertEqual((stays.communicate()[0], stays.wait()), (None, 0))
+        self.assertEqual([name for name in os.listdir(self.directory) if name.startswith("tcad.sock")], [])
+
     def test_keys(self):
         key = os.path.join(self.directory, "key")
         conf = os.path.join(self.directory, "cluster.conf")
@@ -100,7 +146,8 @@ class Running(HostileCase):
             self.assertIn(f"{cluster[0].socket}: another tcad listens on it (control.socket): stop it", second.stderr)
 
     def test_socket_removed(self):
-        """Open connections survive; another daemon may take the path, and keeps it when the first one ends."""
+        """Open connections survive; with the lock gone, too, another daemon may take the path, and keeps it when the first one
+        ends."""
         cluster = self.cluster()
         first = cluster[0]
         streams = self.bystanders(cluster)
@@ -108,6 +155,7 @@ class Running(HostileCase):
             stream.begin()
         self.assert_moving(first, streams)
         os.unlink(first.socket)
+        os.unlink(first.socket + ".lock")
         for stream in streams:
             self.assertGreater(stream.finish(), 0)
         for actor in cluster.actors:
