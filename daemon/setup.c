@@ -30,6 +30,7 @@
 #include "daemon/sessions/flight.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
+#include "daemon/sessions/trim.h"
 #include "daemon/tcad.h"
 #include "proto/wait.h"
 
@@ -218,6 +219,8 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
     if (r == 0)
         r = worker_new(tcad->loop, "tcad-dialler", DIALLER_THREADS, &tcad->dialler);
     if (r == 0)
+        r = trim_new(tcad, &tcad->users.trim);
+    if (r == 0)
         r = regions_new(tcad, &tcad->regions);
     if (r == 0)
         r = bindings_new(tcad, &tcad->bindings);
@@ -322,6 +325,7 @@ void tcad_deinit(struct tcad *tcad)
     regions_free(tcad->regions);
     uses_deinit(&tcad->plan_uses);
     table_deinit(&tcad->session_ids);
+    trim_free(tcad->users.trim);
     users_deinit(&tcad->users);
     loop_free(tcad->loop);
 }

@@ -17,6 +17,7 @@ struct worker;
 /* Lanes of the worker of tcad, besides those of users, whose key is their uid. */
 #define WORKER_LINKS   (UINT64_C(1) << 32)
 #define WORKER_OFFLOAD (UINT64_C(2) << 32) /* processors share a device */
+#define WORKER_TRIM    (UINT64_C(3) << 32)
 
 /* name: of its threads, at most 15 bytes. They begin when they are needed, at most `threads`. */
 int worker_new(struct loop *loop, const char *name, unsigned threads, struct worker **ret_worker);

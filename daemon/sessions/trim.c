@@ -40,7 +40,7 @@ static void expired(void *context)
 {
     struct trim *trim = context;
     trim->tcad->users.peak = trim->tcad->users.total;
-    trim->due = worker_submit(trim->tcad->worker, work, done, dropped, trim) == 0;
+    trim->due = worker_submit(trim->tcad->worker, WORKER_TRIM, work, done, dropped, trim) == 0;
 }
 
 void trim_consider(struct trim *trim)

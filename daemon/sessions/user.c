@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/sessions/trim.h"
 #include "daemon/tcad.h"
 
 static const char *const names[USER_KINDS] = {
@@ -120,6 +121,8 @@ int charge_take(struct tcad *tcad, struct charge *charge, uid_t uid, enum user_k
     user->bytes[kind] += bytes;
     user->total += bytes;
     tcad->users.total += bytes;
+    if (tcad->users.peak < tcad->users.total)
+        tcad->users.peak = tcad->users.total;
     return 0;
 }
 
@@ -133,6 +136,8 @@ void charge_lower(struct charge *charge, uint64_t bytes)
     user->bytes[charge->kind] -= bytes;
     user->total -= bytes;
     user->users->total -= bytes;
+    if (user->users->trim)
+        trim_consider(user->users->trim);
 }
 
 void charge_memory(struct charge *charge, uint64_t bytes)

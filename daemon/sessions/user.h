@@ -15,6 +15,7 @@
 #include "daemon/base/table.h"
 
 struct tcad;
+struct trim;
 
 enum user_kind {
     USER_SESSIONS, /* segments */
@@ -47,6 +48,8 @@ struct user {
 struct users {
     struct table by_uid;
     uint64_t total;
+    uint64_t peak;     /* of it, since the last trim */
+    struct trim *trim; /* NULL: memory is kept */
     uint64_t memory_bytes, freed_bytes, quarantined_bytes;
 };
 

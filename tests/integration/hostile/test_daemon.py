@@ -9,9 +9,14 @@ import socket
 import struct
 import subprocess
 import tempfile
+import unittest
 
 from hostile import HostileCase, until
-from harness import DEADLINE_S, die_with_us, main, program
+import wire
+from harness import DEADLINE_S, SLOW, die_with_us, main, program
+
+MIB = 1 << 20
+
 
 class Start(HostileCase):
     """Daemons that cannot start."""
@@ -144,6 +149,23 @@ class Running(HostileCase):
                                     text=True, timeout=DEADLINE_S, check=False)
             self.assertEqual(second.returncode, 1)
             self.assertIn(f"{cluster[0].socket}: another tcad listens on it (control.socket): stop it", second.stderr)
+
+    @unittest.skipIf(SLOW > 1, "sanitizers keep freed memory")
+    def test_memory_is_returned(self):
+        """After a peak of plans, between whose blocks lie those of regions that stay."""
+        cluster = self.cluster(options={"rails.enable": "shm"})
+        node, keeper, worker = cluster[0], self.open(cluster[0]), self.open(cluster[0])
+        source, _, handle = worker.alloc(MIB)
+        before = node.memory_kib()
+        put = wire.put(source, handle, wire.contiguous(8), wire.contiguous(8))
+        for _ in range(40):
+            worker.ask(wire.commit([put] * 500, seat=2))
+            keeper.alloc(4096)
+        peak = node.memory_kib()
+        self.assertGreater(peak - before, 32 << 10)
+        worker.close()
+        until(lambda: node.counts()[0] == 1, "the plans are released")
+        until(lambda: node.memory_kib() - before < (peak - before) // 3, "most of it is returned")
 
     def test_socket_removed(self):
         """Open connections survive; with the lock gone, too, another daemon may take the path, and keeps it when the first one
