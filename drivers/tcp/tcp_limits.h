@@ -31,9 +31,10 @@ enum {
     TCP_TELL_BYTES = 128 << 10, /* of copies that take so much, or */
     TCP_TELL_MS = 5,            /* after so long */
 
-    TCP_OPENINGS_MAX = 64,  /* connections that have not said hello; the oldest goes first */
-    TCP_OPENING_MS = 5000,  /* and within which they have to */
-    TCP_SOURCES_MAX = 4096, /* links to us */
+    TCP_OPENINGS_MAX = 256,     /* connections that have not said hello: no more are accepted */
+    TCP_OPENINGS_OF_HOST = 128, /* of one address: the oldest of them goes first */
+    TCP_OPENING_MS = 5000,      /* and within which they have to */
+    TCP_SOURCES_MAX = 4096,     /* links to us */
 
     /* A peer is lost when it could not be connected to for so long. Its daemon's heartbeats tell of
      * a node that is down. */

@@ -84,12 +84,22 @@ void tcp_door(const struct driver *driver, struct driver_door *ret_door)
 
 /* ---- openings ---- */
 
+/* Lets connections wait to be accepted. */
+static void hold(struct tcp_driver *tcp, bool full)
+{
+    struct epoll_event event = {.events = full ? 0 : EPOLLIN, .data.ptr = &tcp->listener};
+    if (tcp->full != full && epoll_ctl(tcp->epoll_fd, EPOLL_CTL_MOD, tcp->listener.fd, &event) == 0)
+        tcp->full = full;
+}
+
 static void unlist(struct tcp_driver *tcp, struct tcp_opening *opening)
 {
     *(opening->previous ? &opening->previous->next : &tcp->openings) = opening->next;
     if (opening->next)
         opening->next->previous = opening->previous;
     tcp->opening_count--;
+    if (tcp->full)
+        hold(tcp, false);
 }
 
 void tcp_opening_free(struct tcp_driver *tcp, struct tcp_opening *opening)
@@ -107,11 +117,37 @@ static struct tcp_opening *oldest(const struct tcp_driver *tcp)
     return opening;
 }
 
-static void opening_new(struct tcp_driver *tcp, int fd, uint64_t now_ns)
+static bool is_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+    const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
+    const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
+    if (a->ss_family != b->ss_family)
+        return false;
+    return a->ss_family == AF_INET6
+               ? memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr) == 0
+               : a4->sin_addr.s_addr == b4->sin_addr.s_addr;
+}
+
+/* An address that has as many as it may have gets no more at the cost of others. */
+static void make_room(struct tcp_driver *tcp, const struct sockaddr_storage *from)
+{
+    struct tcp_opening *last = NULL; /* the list is newest first */
+    unsigned count = 0;
+    for (struct tcp_opening *at = tcp->openings; at; at = at->next) {
+        if (!is_same_host(&at->from, from))
+            continue;
+        last = at;
+        count++;
+    }
+    if (count >= TCP_OPENINGS_OF_HOST)
+        tcp_opening_free(tcp, last);
+}
+
+static void opening_new(struct tcp_driver *tcp, int fd, const struct sockaddr_storage *from,
+                        uint64_t now_ns)
 {
     const int one = 1;
-    if (tcp->opening_count >= TCP_OPENINGS_MAX)
-        tcp_opening_free(tcp, oldest(tcp));
+    make_room(tcp, from);
     struct tcp_opening *opening = calloc(1, sizeof *opening);
     if (!opening || tcp_random(opening->nonce, sizeof opening->nonce) < 0) {
         free(opening);
@@ -119,6 +155,7 @@ static void opening_new(struct tcp_driver *tcp, int fd, uint64_t now_ns)
         return;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    opening->from = *from;
     opening->deadline_ns = now_ns + TCP_OPENING_MS * TCP_MS;
     opening->next = tcp->openings;
     if (tcp->openings)
@@ -135,15 +172,20 @@ static void opening_new(struct tcp_driver *tcp, int fd, uint64_t now_ns)
 
 void tcp_accept(struct tcp_driver *tcp, uint64_t now_ns)
 {
-    for (int i = 0; i < TCP_OPENINGS_MAX; i++) {
-        int fd = accept4(tcp->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    for (int i = 0; i < TCP_OPENINGS_OF_HOST && tcp->opening_count < TCP_OPENINGS_MAX; i++) {
+        struct sockaddr_storage from = {0};
+        socklen_t bytes = sizeof from;
+        int fd = accept4(tcp->listener.fd, (struct sockaddr *)&from, &bytes,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0)
             return;
         if (atomic_load_explicit(&tcp->shut, memory_order_relaxed))
             close(fd);
         else
-            opening_new(tcp, fd, now_ns);
+            opening_new(tcp, fd, &from, now_ns);
     }
+    if (tcp->opening_count >= TCP_OPENINGS_MAX)
+        hold(tcp, true);
 }
 
 static int challenge(struct tcp_opening *opening)

@@ -123,6 +123,7 @@ struct tcp_peer {
 struct tcp_opening {
     struct tcp_stream stream; /* first */
     struct tcp_opening *next, *previous;
+    struct sockaddr_storage from;
     bool greeted; /* the challenge has been sent */
     bool no_pair; /* it is not for a pair of processes */
     uint64_t deadline_ns;
@@ -183,6 +184,7 @@ struct tcp_driver {
     uint32_t landing_last;        /* a process's instance: the newest generation (adopt.h) */
     struct tcp_opening *openings; /* newest first */
     unsigned opening_count;
+    bool full; /* of openings: it does not accept */
     struct tcp_source *sources;
     unsigned source_count, hot_count;
     struct tcp_peer *active;

@@ -218,13 +218,13 @@ Test(tcp_hostile, a_hello_is_good_once)
 
 Test(tcp_hostile, silence_is_not_kept)
 {
-    int fds[3 * TCP_OPENINGS_MAX];
-    for (unsigned i = 0; i < 3 * TCP_OPENINGS_MAX; i++) {
+    int fds[3 * TCP_OPENINGS_OF_HOST];
+    for (unsigned i = 0; i < 3 * TCP_OPENINGS_OF_HOST; i++) {
         fds[i] = dial();
         move(2);
     }
     check_alive();
-    for (unsigned i = 0; i < 3 * TCP_OPENINGS_MAX; i++) {
+    for (unsigned i = 0; i < 3 * TCP_OPENINGS_OF_HOST; i++) {
         cr_assert(is_closed(fds[i]), "number %u", i); /* the last ones after TCP_OPENING_MS */
         close(fds[i]);
     }
