@@ -128,9 +128,9 @@ struct msg_peer {
     uint32_t sent, confirmed;
     struct msg_out *out, **out_last;
     /* ---- receiving them */
-    uint32_t taken, pending; /* packets consumed; notifications of others */
-    struct tca_plan *credit;
-    uint32_t owed; /* credits to give */
+    uint32_t taken, pending;                         /* packets consumed; notifications of others */
+    struct tca_plan *credits[MSG_RING / MSG_CREDIT]; /* used in turn */
+    uint32_t given, owed;
     struct msg_early *early, **early_last;
     uint32_t early_count;
     /* ---- requests */

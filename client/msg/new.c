@@ -88,7 +88,8 @@ static void peer_deinit(struct tca_msg *msg, struct msg_peer *peer)
     for (uint32_t place = 0; place < MSG_RING; place++)
         for (uint32_t size = 0; size < MSG_CLASSES; size++)
             msg_plan_free(peer->puts[place][size]);
-    msg_plan_free(peer->credit);
+    for (uint32_t i = 0; i < MSG_RING / MSG_CREDIT; i++)
+        msg_plan_free(peer->credits[i]);
     if (peer->staging)
         tca_free(msg->session, peer->staging);
     msg_peer_drop(peer);

@@ -193,19 +193,30 @@ static uint32_t visible(const struct msg_peer *peer)
     return count;
 }
 
+/* The other rank has seen the last credit of this turn: without it, it could not have sent what makes this one
+ * due. */
+static int give_credit(struct msg_peer *peer, struct tca_msg *msg)
+{
+    struct tca_plan **plan = &peer->credits[peer->given % (MSG_RING / MSG_CREDIT)];
+    int r =
+        *plan ? tca_test(*plan) : msg_plan_notify(peer, msg, peer->slot + MSG_SLOT_CREDIT, plan);
+
+    if (r >= 0)
+        r = msg_plan_start(msg, *plan);
+    if (r >= 0) {
+        peer->given++;
+        peer->owed--;
+    }
+    return r;
+}
+
+/* All of them: this rank may not call again before it waits for what the other one sends then. */
 static int give_credits(struct msg_peer *peer, struct tca_msg *msg)
 {
     int r = 0;
 
-    if (!peer->credit)
-        r = msg_plan_notify(peer, msg, peer->slot + MSG_SLOT_CREDIT, &peer->credit);
-    while (r >= 0 && peer->owed > 0 && (r = tca_test(peer->credit)) > 0) {
-        r = tca_start(peer->credit);
-        if (r == -EAGAIN)
-            return 0; /* next time */
-        if (r >= 0)
-            peer->owed--;
-    }
+    while (r >= 0 && peer->owed > 0)
+        r = give_credit(peer, msg);
     return r < 0 && !msg_has_ended(r) ? r : 0;
 }
 

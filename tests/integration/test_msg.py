@@ -103,9 +103,10 @@ class Msg(Ranks):
     def test_complete_and_queued_messages(self):
         """Complete sends need no further call of the sender; queued ones end with the messenger."""
         cluster = self.cluster()
-        for program in ("msg-complete", "msg-leave"):
-            with self.subTest(program=program):
-                self.ranks(cluster, [0, 0], [harness.program(program)], TCA_TUNE="off")
+        for seat, program, *arguments in (("any", "msg-complete"), ("any", "msg-complete", "ahead"), ("daemon", "msg-complete", "ahead"),
+                                          ("any", "msg-leave")):
+            with self.subTest(seat=seat, program=program, arguments=arguments):
+                self.ranks(cluster, [0, 0], [harness.program(program), *arguments], TCA_SEAT=seat, TCA_TUNE="off")
 
     def test_straight_into_blocks(self):
         cluster = self.cluster(2)

@@ -1,7 +1,9 @@
 /*
  * msg-complete: sends that are complete arrive without another call of the sender, whatever the receiver does. Rank 1
  * seems to be interrupted while it unpacks a long message. Rank 0 sends short ones meanwhile, and then calls nothing
- * until rank 1 has received them. Ends with 0, or prints what was wrong.
+ * until rank 1 has received them.
+ * msg-complete ahead: rank 1 takes a full ring in one call, and calls nothing more: as many sends are complete as
+ * tca-msg.h says. Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -12,7 +14,7 @@
 #include "client/msg/msg.h"
 #include "tests/integration/expect.h"
 
-enum { TAG, SHORT_TAG, LONG_BYTES = 20000, SHORT_BYTES = 100, COUNT = MSG_RING / 2 };
+enum { TAG, SHORT_TAG, LONG_BYTES = 20000, SHORT_BYTES = 100, COUNT = MSG_RING / 2, AHEAD = 9 };
 
 struct board {
     _Atomic uint32_t sent, received;
@@ -110,12 +112,32 @@ static void receive_all(struct tca_msg_request *pair)
     finish(big, "the long message");
 }
 
-int main(void)
+static void ahead(void)
 {
-    check(tca_open(NULL, &session), "open");
-    rank = tca_rank(session);
-    check(tca_msg_new(session, NULL, &msg), "messenger");
-    share_board();
+    struct tca_msg_request *first = NULL;
+    for (int i = 0; rank == 0 && i < MSG_RING; i++)
+        finish(begin(SHORT_TAG, SHORT_BYTES), "a message in the ring");
+    if (rank == 1) {
+        while (tca_notified_count(session, 0, msg->slot + MSG_SLOT_RING) < MSG_RING)
+            usleep(1000);
+        first = begin(SHORT_TAG, SHORT_BYTES);
+        if (first->state != MSG_DONE)
+            expect(tca_msg_test(first), 1, NULL, "the first message");
+        atomic_store(&board->received, 1);
+        await(&board->sent);
+        for (int i = 1; i < MSG_RING + AHEAD; i++)
+            finish(begin(SHORT_TAG, SHORT_BYTES), "a message");
+        tca_msg_release(first);
+        return;
+    }
+    await(&board->received);
+    for (int i = 0; i < AHEAD; i++)
+        finish(begin(SHORT_TAG, SHORT_BYTES), "a message ahead of the receiver");
+    atomic_store(&board->sent, 1);
+}
+
+static void overtake(void)
+{
     struct tca_msg_request *pair = make_pair();
     finish(begin(TAG, LONG_BYTES), "the first long message"); /* announces its plan */
     if (rank == 0)
@@ -123,6 +145,19 @@ int main(void)
     else
         receive_all(pair);
     tca_msg_release(pair);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argv;
+    check(tca_open(NULL, &session), "open");
+    rank = tca_rank(session);
+    check(tca_msg_new(session, NULL, &msg), "messenger");
+    share_board();
+    if (argc > 1)
+        ahead();
+    else
+        overtake();
     check(tca_barrier(session, TCA_DEFAULT), "barrier");
     tca_msg_free(msg);
     tca_close(session);
