@@ -33,7 +33,7 @@ const char *tca_rail_name(enum tca_rail rail)
 const char *tca_way_name(enum tca_way way)
 {
     const char *name = way_name((enum way)way);
-    return name ? name : "?";
+    return way == TCA_WAY_NONE ? "none" : name ? name : "?";
 }
 
 const char *tca_seat_name(enum tca_seat seat)

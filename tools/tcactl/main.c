@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/guess.h"
 #include "tools/common/number.h"
 #include "tools/tcactl/tcactl.h"
 
@@ -86,7 +87,14 @@ static const struct verb *find_verb(const char *word)
     if (matches == 1)
         return found;
     if (matches == 0) {
-        fprintf(stderr, "tcactl: unknown verb \"%s\"\n", word);
+        struct config_guess guess;
+        config_guess_init(&guess, word);
+        for (const struct verb *verb = verbs; verb->name; verb++)
+            if (verb->run || verb->render)
+                config_guess_try(&guess, verb->name);
+        fprintf(stderr, "tcactl: unknown verb \"%s\"%s%s%s\n", word,
+                guess.best ? ": did you mean " : "", guess.best ? guess.best : "",
+                guess.best ? "?" : "");
         usage();
         return NULL;
     }
@@ -251,6 +259,10 @@ int main(int argc, char **argv)
     if (optind == argc) {
         fputs("tcactl: a verb is missing, such as \"tcactl status\"\n", stderr);
         return usage();
+    }
+    if (strcmp(argv[optind], "help") == 0 && optind + 1 == argc) {
+        help();
+        return EXIT_OK;
     }
     const struct verb *verb = find_verb(argv[optind++]);
     if (!verb)

@@ -36,8 +36,9 @@ render_function render_rankfile;
 render_function render_hostlist;
 render_function render_simulate; /* the document of simulate.c */
 
-/* Renders the families whose names contain the word; NULL: all. False: no such family. */
-bool render_stats(const json_t *doc, const char *word, const struct screen *screen);
+/* Removes the families whose names do not contain the word. False: none is left. */
+bool stats_select(json_t *doc, const char *word);
+render_function render_stats;
 
 /* Renders the rates between two samples taken `seconds` apart: {"status", "sessions", "stats"}, as
  * received. before NULL: no rates. */

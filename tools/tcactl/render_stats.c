@@ -17,8 +17,10 @@ static char *labels_text(const json_t *labels)
 
     json_object_foreach((json_t *)labels, key, value)
     {
-        const char *word = json_string_value(value);
-        fprintf(to, "%s%s=%s", between, key, word ? word : "?");
+        if (json_is_string(value))
+            fprintf(to, "%s%s=%s", between, key, json_string_value(value));
+        else
+            fprintf(to, "%s%s=%.0f", between, key, json_number_value(value));
         between = " ";
     }
     if (fclose(to) != 0)
@@ -37,19 +39,25 @@ static struct units_text value_text(double value, const char *unit)
     return units_count(value);
 }
 
-bool render_stats(const json_t *doc, const char *word, const struct screen *screen)
+bool stats_select(json_t *doc, const char *word)
+{
+    json_t *families = json_object_get(doc, "families");
+
+    for (size_t i = json_array_size(families); i-- > 0;)
+        if (!strstr(doc_text(json_array_get(families, i), "name"), word))
+            json_array_remove(families, i);
+    return json_array_size(families) > 0;
+}
+
+void render_stats(const json_t *doc, const struct screen *screen)
 {
     static const char *const titles[] = {"NAME", "LABELS", ">VALUE", "MEANING", NULL};
     struct table table;
-    bool any = false;
 
     table_init(&table, titles);
     for (size_t i = 0; i < doc_count(doc, "families"); i++) {
         const json_t *family = doc_at(doc, "families", i);
         const char *name = doc_text(family, "name");
-        if (word && !strstr(name, word))
-            continue;
-        any = true;
         for (size_t k = 0; k < doc_count(family, "samples"); k++) {
             const json_t *sample = doc_at(family, "samples", k);
             char *labels = labels_text(doc_get(sample, "labels"));
@@ -62,8 +70,8 @@ bool render_stats(const json_t *doc, const char *word, const struct screen *scre
         }
     }
     table_print(&table, screen, 0,
-                word ? "no statistics contain the word in their name: \"tcactl stats\" lists all"
-                     : "no statistics");
+                doc_count(doc, "families") > 0
+                    ? "these statistics have no values now"
+                    : "no statistics contain the word in their name: \"tcactl stats\" lists all");
     table_deinit(&table);
-    return any || !word;
 }

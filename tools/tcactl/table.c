@@ -88,43 +88,27 @@ static void print_cell(const struct table *table, const struct screen *screen, s
     }
 }
 
-/* Where the last column is wrapped if the table is wider than the terminal; room 0: it is not,
- * because it fits or contains numbers. */
-struct wrap {
+enum {
+    ROOM_MIN = 24, /* with less room beside the other columns, wraps below the row */
+    INDENT_MORE = 4,
+    TEXT_MAX = 24, /* of words in a table that is too wide */
+};
+
+/* How a table is made to fit. */
+struct fit {
+    unsigned widths[TABLE_COLUMNS_MAX];
+    bool hidden[TABLE_COLUMNS_MAX];
+    bool folded[TABLE_COLUMNS_MAX]; /* begins another line of the row */
+    /* Where the last column is wrapped; room 0: it is not, because it fits or contains numbers. */
     unsigned at, room;
     bool below;
 };
 
-enum {
-    ROOM_MIN = 24, /* with less room beside the other columns, wraps below the row */
-    BELOW_INDENT = 4,
-};
-
-/* hidden: columns that are omitted. */
-static unsigned width_before_last(const struct table *table, unsigned indent,
-                                  const unsigned *widths, const bool *hidden)
+static unsigned width_before_last(const struct table *table, unsigned indent, const struct fit *fit)
 {
     for (size_t c = 0; c + 1 < table->columns; c++)
-        indent += hidden[c] ? 0 : widths[c] + 2;
+        indent += fit->hidden[c] ? 0 : fit->widths[c] + 2;
     return indent;
-}
-
-static struct wrap wrap_of(const struct table *table, const struct screen *screen, unsigned indent,
-                           const unsigned *widths, const bool *hidden)
-{
-    size_t last = table->columns - 1;
-    unsigned at = width_before_last(table, indent, widths, hidden);
-
-    if (screen->columns == 0 || at + widths[last] <= screen->columns || table->right[last])
-        return (struct wrap){0};
-    if (at + ROOM_MIN <= screen->columns)
-        return (struct wrap){.at = at, .room = screen->columns - at};
-    at = indent + BELOW_INDENT;
-    return (struct wrap){
-        .at = at,
-        .room = screen->columns > at + ROOM_MIN ? screen->columns - at : ROOM_MIN,
-        .below = true,
-    };
 }
 
 /* The bytes of the words that fit, at least one, and of the blanks that follow. */
@@ -144,15 +128,15 @@ static size_t line_of(const char *text, unsigned room, size_t *ret_blanks)
     return end;
 }
 
-static void print_words(const struct screen *screen, const struct wrap *wrap, const char *text,
+static void print_words(const struct screen *screen, const struct fit *fit, const char *text,
                         enum screen_color color, unsigned owed)
 {
-    if (wrap->below && *text) {
+    if (fit->below && *text) {
         fputc('\n', screen->to);
-        owed = wrap->at;
+        owed = fit->at;
     }
     while (*text) {
-        size_t blanks, bytes = line_of(text, wrap->room, &blanks);
+        size_t blanks, bytes = line_of(text, fit->room, &blanks);
         char *line = must(strndup(text, bytes));
         fprintf(screen->to, "%*s%s", (int)owed, "", screen_begin(screen, color));
         screen_text(screen, line);
@@ -161,7 +145,7 @@ static void print_words(const struct screen *screen, const struct wrap *wrap, co
         text += bytes + blanks;
         if (*text)
             fputc('\n', screen->to);
-        owed = wrap->at;
+        owed = fit->at;
     }
 }
 
@@ -177,40 +161,105 @@ static void find_widths(const struct table *table, unsigned *ret_widths)
 }
 
 static void hide(const struct table *table, const struct screen *screen, unsigned indent,
-                 const unsigned *widths, bool *ret_hidden)
+                 struct fit *fit)
 {
-    const unsigned last = widths[table->columns - 1];
+    const unsigned last = fit->widths[table->columns - 1];
 
-    memset(ret_hidden, 0, table->columns * sizeof *ret_hidden);
-    for (size_t c = table->columns; c-- > 0 && screen->columns > 0;)
-        if (width_before_last(table, indent, widths, ret_hidden) + last > screen->columns)
-            ret_hidden[c] = table->spare[c];
+    for (size_t c = table->columns; c-- > 0;)
+        if (width_before_last(table, indent, fit) + last > screen->columns)
+            fit->hidden[c] = table->spare[c];
 }
 
-void table_print(const struct table *table, const struct screen *screen, unsigned indent,
+/* Cuts words to TEXT_MAX columns, the last two of which are dots. */
+static void shorten(struct table *table, struct fit *fit)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const size_t c = i % table->columns;
+        char *at = table->cells[i].text;
+        if (c + 1 == table->columns || table->right[c] || width_of(at) <= TEXT_MAX)
+            continue;
+        for (unsigned kept = 0; kept < TEXT_MAX - 2; at++)
+            kept += ((unsigned char)at[1] & 0xc0) != 0x80;
+        strcpy(at, ".."); /* over at least three bytes */
+    }
+    find_widths(table, fit->widths);
+}
+
+/* Columns that are not wrapped begin another line where they do not fit. Returns where the last one
+ * begins. */
+static unsigned fold(const struct table *table, const struct screen *screen, unsigned indent,
+                     struct fit *fit)
+{
+    unsigned at = indent;
+    bool any = false;
+
+    for (size_t c = 0; c < table->columns; c++) {
+        if (fit->hidden[c])
+            continue;
+        const bool last = c + 1 == table->columns, wraps = last && !table->right[c];
+        if (any && !wraps && at + fit->widths[c] > screen->columns) {
+            fit->folded[c] = true;
+            at = indent + INDENT_MORE;
+        }
+        if (last)
+            return at;
+        any = true;
+        at += fit->widths[c] + 2;
+    }
+    return at;
+}
+
+/* May shorten cells. */
+static struct fit fit_of(struct table *table, const struct screen *screen, unsigned indent)
+{
+    struct fit fit = {0};
+    const size_t last = table->columns - 1;
+
+    find_widths(table, fit.widths);
+    if (screen->columns == 0)
+        return fit;
+    hide(table, screen, indent, &fit);
+    const unsigned needed = table->right[last] ? fit.widths[last] : 0;
+    if (width_before_last(table, indent, &fit) + needed > screen->columns)
+        shorten(table, &fit);
+    fit.at = fold(table, screen, indent, &fit);
+    if (fit.at + fit.widths[last] <= screen->columns || table->right[last])
+        return fit;
+    if (fit.at + ROOM_MIN <= screen->columns) {
+        fit.room = screen->columns - fit.at;
+        return fit;
+    }
+    fit.below = true;
+    fit.at = indent + INDENT_MORE;
+    fit.room = screen->columns > fit.at + ROOM_MIN ? screen->columns - fit.at : ROOM_MIN;
+    return fit;
+}
+
+void table_print(struct table *table, const struct screen *screen, unsigned indent,
                  const char *empty)
 {
-    unsigned widths[TABLE_COLUMNS_MAX], owed = indent;
-    bool hidden[TABLE_COLUMNS_MAX];
+    unsigned owed = indent;
 
     if (table->count == 0) {
         fprintf(screen->to, "%*s%s\n", (int)indent, "", empty);
         return;
     }
     assert(table->count % table->columns == 0);
-    find_widths(table, widths);
-    hide(table, screen, indent, widths, hidden);
-    const struct wrap wrap = wrap_of(table, screen, indent, widths, hidden);
+    const struct fit fit = fit_of(table, screen, indent);
     for (size_t i = 0; i < table->columns + table->count; i++) { /* titles first */
         size_t c = i % table->columns;
         struct table_cell cell = i < table->columns
                                      ? (struct table_cell){(char *)table->titles[c], COLOR_HEAD}
                                      : table->cells[i - table->columns];
         bool last = c + 1 == table->columns;
-        if (last && wrap.room)
-            print_words(screen, &wrap, cell.text, cell.color, owed);
-        else if (!hidden[c])
-            print_cell(table, screen, c, cell.text, cell.color, widths[c], &owed);
+        if (fit.folded[c]) {
+            fputc('\n', screen->to);
+            owed = indent + INDENT_MORE;
+        }
+        if (last && fit.room)
+            print_words(screen, &fit, cell.text, cell.color, owed);
+        else if (!fit.hidden[c])
+            print_cell(table, screen, c, cell.text, cell.color, fit.widths[c], &owed);
         if (last) {
             fputc('\n', screen->to);
             owed = indent;

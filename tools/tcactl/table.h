@@ -1,6 +1,7 @@
 /* Tables with a header; column widths fit the contents, numbers are right-aligned. If the terminal
  * is too narrow, optional columns are omitted, the last one first; then the last column is wrapped,
- * in its column or, if that leaves too little room, below the row. */
+ * in its column or, if that leaves too little room, below the row. If the others still do not fit,
+ * words in them are shortened, and the columns that do not fit continue on another line. */
 #pragma once
 
 #include <stdbool.h>
@@ -32,5 +33,5 @@ void table_add(struct table *table, const char *format, ...) __attribute__((form
 void table_add_state(struct table *table, const char *state);
 
 /* Prints the table, indented by `indent` spaces; without rows only the text `empty`. */
-void table_print(const struct table *table, const struct screen *screen, unsigned indent,
+void table_print(struct table *table, const struct screen *screen, unsigned indent,
                  const char *empty);

@@ -90,20 +90,13 @@ int run_stats(struct tcactl *tcactl, int count, char **arguments)
     if (r < 0)
         return tcactl_failed(tcactl, r);
     int code = r > 0 ? EXIT_DEGRADED : EXIT_OK;
-    if (metrics) {
+    json_t *doc = metrics ? NULL : tcactl_parse(tcactl, text);
+    if (metrics)
         fputs(text, tcactl->screen.to);
-    } else if (tcactl->json) {
-        tcactl_print_json(tcactl, text);
-    } else {
-        json_t *doc = tcactl_parse(tcactl, text);
-        if (doc)
-            code = render_stats(doc, count > 0 ? arguments[0] : NULL, &tcactl->screen)
-                       ? code
-                       : EXIT_FAILED;
-        else
-            code = EXIT_FAILED;
-        json_decref(doc);
-    }
+    else if (!doc || (count > 0 && !stats_select(doc, arguments[0])))
+        code = EXIT_FAILED;
+    if (doc)
+        tcactl_print(tcactl, doc, render_stats);
     free(text);
     return code;
 }

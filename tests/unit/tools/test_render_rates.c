@@ -6,23 +6,26 @@ static const char stats[] = "{\"families\":[{\"name\":\"tcad_bytes\",\"type\":\"
                             "\"labels\":{\"rail\":\"shm\"},\"value\":2048},{\"labels\":{\"rail\":"
                             "\"ofi\"},\"value\":0}]},{\"name\":\"tcad_sessions\","
                             "\"type\":\"gauge\",\"unit\":\"\",\"help\":\"open\",\"samples\":[{"
-                            "\"labels\":{},\"value\":3}]}]}";
+                            "\"labels\":{\"uid\":1000},\"value\":3}]}]}";
 
 Test(render_rates, stats)
 {
     json_t *doc = document(stats);
     struct shown *shown = shown_begin(false, false);
 
-    render_stats(doc, NULL, &shown->screen);
+    render_stats(doc, &shown->screen);
     expect(shown, "NAME           LABELS       VALUE  MEANING\n"
                   "tcad_bytes     rail=shm  2.00 KiB  moved\n"
                   "tcad_bytes     rail=ofi       0 B\n"
-                  "tcad_sessions                   3  open\n");
+                  "tcad_sessions  uid=1000         3  open\n");
     shown = shown_begin(false, false);
-    render_stats(doc, "sess", &shown->screen);
-    expect(shown, "NAME           LABELS  VALUE  MEANING\ntcad_sessions              3  open\n");
+    cr_expect(stats_select(doc, "sess"));
+    render_stats(doc, &shown->screen);
+    expect(shown,
+           "NAME           LABELS    VALUE  MEANING\ntcad_sessions  uid=1000      3  open\n");
     shown = shown_begin(false, false);
-    render_stats(doc, "nothing", &shown->screen);
+    cr_expect_not(stats_select(doc, "nothing"));
+    render_stats(doc, &shown->screen);
     expect(shown, "no statistics contain the word in their name: \"tcactl stats\" lists all\n");
     json_decref(doc);
 }
