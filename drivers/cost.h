@@ -30,6 +30,9 @@ struct cost_rail {
 };
 
 struct cost_table {
+    /* How good the measurement is; 0: unknown. */
+    double load;   /* for each processor, when it began (proto/load.h) */
+    double spread; /* the widest: upper by lower quartile of the times of one kind of put */
     struct cost_rail rails[RAIL_SLOTS]; /* by the daemon's index; names are unique */
 };
 

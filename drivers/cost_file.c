@@ -1,4 +1,5 @@
-/* The cost table as text: five lines "rail seat parameter = value" for each measured rail and seat. */
+/* The cost table as text: five lines "rail seat parameter = value" for each measured rail and seat, and lines "load = value"
+ * and "spread = value". */
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -55,11 +56,46 @@ static unsigned find_rail(const struct cost_table *table, const char *name)
     return rail;
 }
 
+/* Of the whole table. */
+static const struct {
+    const char *name;
+    size_t offset;
+} notes[] = {{"load", offsetof(struct cost_table, load)},
+             {"spread", offsetof(struct cost_table, spread)}};
+enum { NOTES = sizeof(notes) / sizeof(notes[0]) };
+
+static double *note_of(struct cost_table *table, unsigned note)
+{
+    return (double *)((char *)table + notes[note].offset);
+}
+
+/* Whether the line is a note; *ret_why: NULL, or the fault. */
+static bool read_note(const char *line, struct cost_table *table, const char **ret_why)
+{
+    char name[32];
+    int used = 0;
+    double value;
+    unsigned note = 0;
+    if (sscanf(line, " %31[a-z] = %n", name, &used) != 1 || used == 0)
+        return false;
+    while (note < NOTES && strcmp(notes[note].name, name) != 0)
+        note++;
+    const bool valid =
+        note < NOTES && read_number(line + used, &value) && isfinite(value) && value >= 0;
+    *ret_why = note == NOTES ? "unknown note" : valid ? NULL : "not a number of 0 or more";
+    if (valid)
+        *note_of(table, note) = value;
+    return true;
+}
+
 /* Parses one line of the file. NULL, or a text that names the fault. */
 static const char *read_line(const char *line, struct cost_table *table, struct seen *seen)
 {
     char rail_text[RAIL_NAME_MAX_BYTES], seat_text[32], field_text[32];
+    const char *why;
     int used = 0;
+    if (read_note(line, table, &why))
+        return why;
     static_assert(RAIL_NAME_MAX_BYTES == 32, "width below");
     if (sscanf(line, " %31[^ \t] %31[a-z0-9_] %31[a-z0-9_] = %n", rail_text, seat_text, field_text,
                &used) != 3 ||
@@ -195,7 +231,10 @@ static void write_parameters(FILE *file, const char *rail, const char *seat,
 
 static int write_file(FILE *file, const struct cost_table *table)
 {
+    struct cost_table copy = *table;
     write_header(file);
+    for (unsigned note = 0; note < NOTES; note++)
+        fprintf(file, "%s = %.3g\n", notes[note].name, *note_of(&copy, note));
     for (const struct cost_rail *rail = table->rails; rail < table->rails + RAIL_SLOTS; rail++)
         for (int seat = SEAT_NONE + 1; seat < SEAT_COUNT; seat++)
             if (rail->at[seat].valid)

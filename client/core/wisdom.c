@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proto/limits.h"
+#include "proto/load.h"
 #include "proto/siphash.h"
 
 #ifdef __x86_64__
@@ -93,6 +94,17 @@ void wisdom_describe(struct wisdom *wisdom, const struct wisdom_entry *entry)
 {
     const uint32_t bit = filter_bit(entry);
     wisdom->described[bit / 64] |= UINT64_C(1) << bit % 64;
+}
+
+void wisdom_doubt(struct wisdom *wisdom, double load)
+{
+    uint32_t kept = 0;
+    if (load >= LOAD_QUIET)
+        return;
+    for (uint32_t i = 0; i < wisdom->count; i++)
+        if (wisdom->entries[i].load_tenths <= 10 * LOAD_BUSY)
+            wisdom->entries[kept++] = wisdom->entries[i];
+    wisdom->count = kept;
 }
 
 void wisdom_add(struct wisdom *wisdom, const struct wisdom_entry *entry)

@@ -33,7 +33,8 @@ struct wisdom_entry {
     uint8_t way; /* WAY_NONE for a rail or a seat */
     uint8_t stream;
     uint8_t seat;                   /* SEAT_NONE for a copy mode or a rail */
-    uint8_t reserved[4];            /* 0 */
+    uint8_t load_tenths;            /* for each processor, when it was written (proto/load.h) */
+    uint8_t reserved[3];            /* 0 */
     char rail[RAIL_NAME_MAX_BYTES]; /* "" for a copy mode; no other bytes behind the NUL */
 };
 static_assert(sizeof(struct wisdom_entry) == 80, "file format");
@@ -70,6 +71,9 @@ void wisdom_describe(struct wisdom *wisdom, const struct wisdom_entry *entry);
  * -EPERM: another user owns it or could write to it; -EINVAL: it is damaged; another error of
  * open() or read(). */
 int wisdom_read(const char *path, struct wisdom *wisdom, const char **ret_why);
-/* Adds what was added to the file. Returns as wisdom_read(), or -EBUSY: another process is
+/* Forgets what was found on a busy machine, if it is quiet now: it is tried again. load: of each
+ * processor. After wisdom_read(). */
+void wisdom_doubt(struct wisdom *wisdom, double load);
+/* Adds what was added to the file, as found under this load of each processor. Returns as wisdom_read(), or -EBUSY: another process is
  * writing; or an error of open(), write() or rename(). */
-int wisdom_write(const char *path, struct wisdom *wisdom);
+int wisdom_write(const char *path, struct wisdom *wisdom, double load);

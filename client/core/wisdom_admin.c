@@ -8,6 +8,7 @@
 #include "client/core/error.h"
 #include "client/core/wisdom.h"
 #include "client/include/tca-admin.h"
+#include "proto/load.h"
 
 static int find_path(char path[WISDOM_PATH_BYTES])
 {
@@ -29,7 +30,9 @@ static struct tca_wisdom describe(const struct wisdom_entry *entry)
                                 .stream = entry->stream,
                                 .piece_bytes = entry->piece_bytes,
                                 .seat = (enum tca_seat)entry->seat,
-                                .ns = (double)entry->ns};
+                                .ns = (double)entry->ns,
+                                .load = entry->load_tenths / 10.0,
+                                .disturbed = entry->load_tenths > 10 * LOAD_BUSY};
     memcpy(wisdom.rail, entry->rail, sizeof wisdom.rail);
     snprintf(wisdom.key, sizeof wisdom.key, "%016llx%016llx", (unsigned long long)entry->key[0],
              (unsigned long long)entry->key[1]);

@@ -230,7 +230,7 @@ static int replace(const char *path, const struct wisdom *wisdom)
 }
 
 /* With what other processes have added since. */
-static int merge(const char *path, const struct wisdom *wisdom)
+static int merge(const char *path, const struct wisdom *wisdom, double load)
 {
     const char *why;
     struct wisdom *all = malloc(sizeof *all);
@@ -238,15 +238,18 @@ static int merge(const char *path, const struct wisdom *wisdom)
         return -ENOMEM;
     int r = wisdom_read(path, all, &why);
     if (r == 0 || r == -EINVAL) { /* a damaged file is replaced, another user's is not */
-        for (uint32_t i = wisdom->count - wisdom->added; i < wisdom->count; i++)
-            wisdom_add(all, &wisdom->entries[i]);
+        for (uint32_t i = wisdom->count - wisdom->added; i < wisdom->count; i++) {
+            struct wisdom_entry entry = wisdom->entries[i];
+            entry.load_tenths = (uint8_t)(load < 25 ? 10 * load : 250);
+            wisdom_add(all, &entry);
+        }
         r = replace(path, all);
     }
     free(all);
     return r;
 }
 
-int wisdom_write(const char *path, struct wisdom *wisdom)
+int wisdom_write(const char *path, struct wisdom *wisdom, double load)
 {
     if (wisdom->added == 0)
         return 0;
@@ -255,7 +258,7 @@ int wisdom_write(const char *path, struct wisdom *wisdom)
         return directory;
     int r = lock(directory);
     if (r == 0)
-        r = merge(path, wisdom);
+        r = merge(path, wisdom, load);
     close(directory); /* and unlocks it */
     if (r == 0)
         wisdom->added = 0;

@@ -61,6 +61,8 @@ struct tca_wisdom {
     uint32_t piece_bytes; /* of the ring; 0: other modes */
     double ns;            /* from start to start, when it was found */
     char rail[TCA_RAIL_NAME_BYTES]; /* "": this is a copy mode; also that of a seat */
+    double load;                    /* for each processor, when the run that found it ended */
+    uint32_t disturbed;             /* 1: too high; when it is low, plans try again */
 };
 
 /* Reads the wisdom file; the caller frees *ret_path and *ret_entries with free(). Without a file,

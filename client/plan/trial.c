@@ -12,6 +12,7 @@
 #include "client/plan/trial_rails.h"
 #include "client/plan/tune.h"
 #include "drivers/shm/share.h"
+#include "proto/load.h"
 
 enum {
     KINDS_MAX = TRIAL_KINDS_MAX, /* puts of further kinds are copied as predicted */
@@ -188,9 +189,12 @@ struct wisdom *trial_wisdom(struct tca *session)
 {
     char path[WISDOM_PATH_BYTES];
     const char *why;
-    if (!session->wisdom && (session->wisdom = calloc(1, sizeof *session->wisdom)) &&
-        wisdom_path(path) == 0)
-        wisdom_read(path, session->wisdom, &why);
+    if (session->wisdom || !(session->wisdom = calloc(1, sizeof *session->wisdom)) ||
+        wisdom_path(path) < 0)
+        return session->wisdom;
+    wisdom_read(path, session->wisdom, &why);
+    if (session->settings.tune == TUNE_ON)
+        wisdom_doubt(session->wisdom, load_per_processor());
     return session->wisdom;
 }
 
@@ -198,7 +202,7 @@ void trials_keep(struct tca *session)
 {
     char path[WISDOM_PATH_BYTES];
     if (session->wisdom && session->control.pid == getpid() && wisdom_path(path) == 0)
-        wisdom_write(path, session->wisdom);
+        wisdom_write(path, session->wisdom, load_per_processor());
     free(session->wisdom);
     session->wisdom = NULL;
 }

@@ -14,6 +14,7 @@
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
 #include "daemon/tcad.h"
+#include "proto/load.h"
 
 enum { OWN, NEIGHBOUR, ENDS }; /* ends of routes from this node */
 
@@ -41,14 +42,16 @@ static int measure(struct run *run, unsigned rail, struct cost_parameters *ret_p
     const struct driver_config config = rail_config(&run->beside[rail]);
     struct engine *engine = run->tcad->engine;
     if (!engine_driver_caps(engine, rail)->single)
-        return calibrate_driver(run->beside[rail].ops, &config, NULL, ret_parameters);
+        return calibrate_driver(run->beside[rail].ops, &config, NULL, ret_parameters,
+                                &run->table.spread);
     struct calibrate_shared shared = {engine, engine_driver(engine, rail),
                                       run->routes[OWN][rail].peer, NULL};
     if (!shared.peer)
         return run->error[rail];
     if (shared.driver->ops->fabric)
         shared.neighbour = run->routes[NEIGHBOUR][rail].peer;
-    return calibrate_driver(shared.driver->ops, &config, &shared, ret_parameters);
+    return calibrate_driver(shared.driver->ops, &config, &shared, ret_parameters,
+                            &run->table.spread);
 }
 
 /* Runs in the calibration thread. */
@@ -92,7 +95,9 @@ static json_t *document(const struct run *run)
                                  "driver", rail_driver(run->tcad, rail), "seat", "daemon", "valid",
                                  0, "error", strerror(-run->error[rail])));
     }
-    return json_pack("{s:s, s:o}", "path", run->path, "rails", rails);
+    return json_pack("{s:s, s:f, s:f, s:b, s:o}", "path", run->path, "load", run->table.load,
+                     "spread", run->table.spread, "disturbed", run->table.load > LOAD_BUSY, "rails",
+                     rails);
 }
 
 static void end(struct run *run)
@@ -122,6 +127,12 @@ static void done(void *context)
     tcad->calibrated = true;
     if (run->write_error == 0)
         log_info(NULL, "calibrated the rails: %s", run->path);
+    if (run->table.load > LOAD_BUSY)
+        log_warning(NULL,
+                    "the rails were calibrated under a load of %.1f per processor, and times of "
+                    "like puts differed by a factor of %.1f: calibrate again when the machine is "
+                    "quiet (tcactl calibrate; the next start does it)",
+                    run->table.load, run->table.spread);
     if (run->reply)
         admin_reply_document(run->reply, document(run), failed);
     end(run);
@@ -196,6 +207,7 @@ static void begin(struct tcad *tcad, struct admin_reply *reply)
         run->reply = reply;
         run->wait = (struct link_wait){.done = link_done, .context = run};
         name_rails(tcad, &run->table);
+        run->table.load = load_per_processor();
         snprintf(run->path, sizeof run->path, "%s", tcad->conf->rails.calibration_file);
         for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
             const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
@@ -234,6 +246,9 @@ void calibration_start(struct tcad *tcad)
     int r = cost_read(tcad->conf->rails.calibration_file, &tcad->costs, &why, &line);
     if (r == 0) {
         tcad->calibrated = true;
+        if (tcad->costs.load > LOAD_BUSY && load_per_processor() < LOAD_QUIET &&
+            tcad->conf->rails.calibration == CONF_CALIBRATION_AUTO)
+            begin(tcad, NULL); /* the old costs serve until it is done */
         return;
     }
     if (r != -ENOENT)

@@ -20,6 +20,7 @@
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
+#include "proto/load.h"
 #include "proto/wait.h"
 
 enum { DOWN_NAMES_MAX = 16 }; /* tcactl nodes lists all */
@@ -158,7 +159,7 @@ json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
     *ret_degraded |= tcad->draining; /* it accepts no sessions, which matters to scripts */
     return json_pack(
         "{s:o, s:o, s:I, s:I, s:{s:I, s:I, s:I, s:I}, s:I, s:{s:s, s:I, s:I, s:I, s:I, s:I}, s:o, "
-        "s:{s:s, s:s, s:o}, s:o}",
+        "s:{s:s, s:s, s:f, s:f, s:b, s:o}, s:o}",
         "daemon", daemon, "cluster", cluster, "sessions", (json_int_t)tcad->session_count, "groups",
         (json_int_t)groups_count(tcad->groups), "regions", "count",
         (json_int_t)regions_count(tcad->regions), "bytes", (json_int_t)tcad->users.memory_bytes,
@@ -168,7 +169,8 @@ json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
         "completions", (json_int_t)stats.completions, "errors", (json_int_t)stats.errors, "bytes",
         (json_int_t)stats.bytes, "sleeps", (json_int_t)stats.sleeps, "rails", rail_list,
         "calibration", "state", tcad->calibrated ? "measured" : "none", "path",
-        tcad->conf->rails.calibration_file, "costs", costs(tcad), "warnings",
+        tcad->conf->rails.calibration_file, "load", tcad->costs.load, "spread", tcad->costs.spread,
+        "disturbed", tcad->costs.load > LOAD_BUSY, "costs", costs(tcad), "warnings",
         exposure_warnings(tcad));
 }
 

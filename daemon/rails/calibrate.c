@@ -86,13 +86,16 @@ static int conclude(struct bench *bench, const struct calibrate_shared *shared,
 }
 
 int calibrate_driver(const struct driver_ops *ops, const struct driver_config *config,
-                     const struct calibrate_shared *shared, struct cost_parameters *ret_parameters)
+                     const struct calibrate_shared *shared, struct cost_parameters *ret_parameters,
+                     double *spread)
 {
     struct bench *bench;
     int r = bench_new(ops, config, shared, &bench);
     if (r < 0)
         return r;
     r = conclude(bench, shared, ret_parameters);
+    if (bench_spread(bench) > *spread)
+        *spread = bench_spread(bench);
     bench_free(bench);
     return r;
 }

@@ -20,9 +20,10 @@ struct calibrate_shared {
  * uses that instance, on the engine's thread, a few milliseconds at a time, while the calling
  * thread waits; if a device is stuck, until the driver times out. With a neighbour, measures what
  * the cable and the neighbour's device add; otherwise, that device is assumed to cost as much as
- * this node's. */
+ * this node's. Raises *spread to the widest of the times of one kind of put (struct cost_table). */
 int calibrate_driver(const struct driver_ops *ops, const struct driver_config *config,
-                     const struct calibrate_shared *shared, struct cost_parameters *ret_parameters);
+                     const struct calibrate_shared *shared, struct cost_parameters *ret_parameters,
+                     double *spread);
 
 /* Time to pass a cache line from one thread to another (ns, one way, undisturbed), which is the
  * additional cost of a start in the daemon's seat. */

@@ -55,6 +55,7 @@ struct bench {
     int64_t ns[REPEATS_MAX]; /* of completed puts; the first is a warm-up */
     int count;
     uint64_t begun_ns; /* since the first was over */
+    double spread;
     bool enough;
     void (*errand)(struct bench *bench);
     struct engine_call call;
@@ -232,8 +233,18 @@ static int64_t repeat(struct bench *bench)
     }
     if (bench->status < 0)
         return bench->status;
-    sort_ns(bench->ns + 1, (size_t)bench->count - 1);
-    return bench->ns[1 + (bench->count - 1) / 4];
+    const int64_t *ns = bench->ns + 1;
+    const int count = bench->count - 1;
+    sort_ns(bench->ns + 1, (size_t)count);
+    const double spread =
+        (double)ns[count * 3 / 4] / (double)(ns[count / 4] > 0 ? ns[count / 4] : 1);
+    bench->spread = spread > bench->spread ? spread : bench->spread;
+    return ns[count / 4];
+}
+
+double bench_spread(const struct bench *bench)
+{
+    return bench->spread;
 }
 
 /* Prepares the target of the puts. Returns the size of its blob, or a negative errno. */

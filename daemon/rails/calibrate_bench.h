@@ -18,5 +18,8 @@ struct bench *bench_free(struct bench *bench);
 int64_t bench_measure(struct bench *bench, const struct layout *source,
                       const struct layout *target);
 
+/* The widest spread so far of the times of such puts: upper by lower quartile. */
+double bench_spread(const struct bench *bench);
+
 /* Makes the following puts go to the neighbour's device and back. */
 void bench_go_far(struct bench *bench);

@@ -128,6 +128,11 @@ void render_calibrate(const json_t *doc, const struct screen *screen)
     };
     list_show(doc, "rails", columns, screen, 0, "no rails");
     screen_print(screen, "stored in %s\n", doc_text(doc, "path"));
+    if (doc_true(doc, "disturbed"))
+        screen_print(screen,
+                     "the machine was busy (load %.1f per processor, times spread by a factor of "
+                     "%.1f):\nrepeat this when it is quiet\n",
+                     doc_number(doc, "load"), doc_number(doc, "spread"));
 }
 
 void render_drain(const json_t *doc, const struct screen *screen)
@@ -196,6 +201,11 @@ static void add_interval(struct table *table, const json_t *entry, const char *p
     table_add(table, "%s", units_ns(doc_number(entry, path)).text);
 }
 
+static void add_load(struct table *table, const json_t *entry, const char *path)
+{
+    table_add(table, "%.1f", doc_number(entry, path));
+}
+
 static void add_short_key(struct table *table, const json_t *entry, const char *path)
 {
     table_add(table, "%.8s", doc_text(entry, path));
@@ -204,14 +214,16 @@ static void add_short_key(struct table *table, const json_t *entry, const char *
 void render_wisdom(const json_t *doc, const struct screen *screen)
 {
     static const struct column columns[] = {
-        {">BYTES", "bytes", cell_bytes},
-        {">BLOCKS", "blocks", cell_integer},
-        {">DISTANCE", "distance", cell_integer},
-        {"CHOICE", "mode", add_choice},
-        {">INTERVAL", "ns", add_interval},
-        {"KEY", "key", add_short_key},
-        {0},
+        {">BYTES", "bytes", cell_bytes},         {">BLOCKS", "blocks", cell_integer},
+        {">DISTANCE", "distance", cell_integer}, {"CHOICE", "mode", add_choice},
+        {">INTERVAL", "ns", add_interval},       {">LOAD", "load", add_load, .sparse = true},
+        {"KEY", "key", add_short_key},           {0},
     };
     list_show(doc, "entries", columns, screen, 0, "no wisdom");
     screen_print(screen, "stored in %s\n", doc_text(doc, "path"));
+    if (doc_integer(doc, "disturbed") > 0)
+        screen_print(screen,
+                     "%lld found on a busy machine (LOAD per processor): tried again when it is "
+                     "quiet\n",
+                     doc_integer(doc, "disturbed"));
 }

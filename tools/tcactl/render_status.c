@@ -144,6 +144,12 @@ void render_status(const json_t *doc, const struct screen *screen)
     if (path && *path)
         screen_print(screen, ", %s", path);
     fputc('\n', screen->to);
+    if (doc_true(doc, "calibration.disturbed")) {
+        label(screen, "");
+        screen_paint(screen, COLOR_WARN, "on a busy machine (load %.1f per processor)",
+                     doc_number(doc, "calibration.load"));
+        screen_print(screen, ": repeat tcactl calibrate\n");
+    }
     label(screen, "socket");
     screen_print(screen, "%s\n", doc_text(doc, "daemon.socket"));
     warning_lines(doc, screen);

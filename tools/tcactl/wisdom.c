@@ -5,21 +5,25 @@
 #include "tools/tcactl/tcactl.h"
 
 /* {"path", "entries": [{"key", "bytes", "blocks", "distance", "mode", "stream", "piece_bytes",
- * "rail", "seat", "ns"}]} */
+ * "rail", "seat", "ns", "load"}], "disturbed": their number} */
 static json_t *wisdom_document(const char *path, const struct tca_wisdom *entries, size_t count)
 {
     json_t *list = must(json_array());
+    json_int_t disturbed = 0;
 
-    for (const struct tca_wisdom *w = entries; w < entries + count; w++)
+    for (const struct tca_wisdom *w = entries; w < entries + count; w++) {
+        disturbed += w->disturbed;
         json_array_append_new(
-            list, must(json_pack("{s:s, s:I, s:I, s:I, s:s?, s:b, s:I, s:s?, s:s?, s:f}", "key",
-                                 w->key, "bytes", (json_int_t)w->bytes, "blocks",
-                                 (json_int_t)w->blocks, "distance", (json_int_t)w->distance, "mode",
-                                 w->rail[0] ? NULL : tca_way_name(w->way), "stream", (int)w->stream,
-                                 "piece_bytes", (json_int_t)w->piece_bytes, "rail",
-                                 w->rail[0] ? w->rail : NULL, "seat",
-                                 w->seat ? tca_seat_name(w->seat) : NULL, "ns", w->ns)));
-    return must(json_pack("{s:s, s:o}", "path", path, "entries", list));
+            list, must(json_pack(
+                      "{s:s, s:I, s:I, s:I, s:s?, s:b, s:I, s:s?, s:s?, s:f, s:f}", "key", w->key,
+                      "bytes", (json_int_t)w->bytes, "blocks", (json_int_t)w->blocks, "distance",
+                      (json_int_t)w->distance, "mode", w->rail[0] ? NULL : tca_way_name(w->way),
+                      "stream", (int)w->stream, "piece_bytes", (json_int_t)w->piece_bytes, "rail",
+                      w->rail[0] ? w->rail : NULL, "seat", w->seat ? tca_seat_name(w->seat) : NULL,
+                      "ns", w->ns, "load", w->load)));
+    }
+    return must(
+        json_pack("{s:s, s:o, s:I}", "path", path, "entries", list, "disturbed", disturbed));
 }
 
 static int list_wisdom(struct tcactl *tcactl)

@@ -65,7 +65,7 @@ Test(wisdom, comes_back)
     cr_assert(wisdom_read(path, other, &why) == 0 && other->count == 0, "no file yet");
     for (uint64_t i = 0; i < 20; i++)
         add(wisdom, i);
-    cr_assert(wisdom_write(path, wisdom) == 0);
+    cr_assert(wisdom_write(path, wisdom, 0) == 0);
     cr_assert(wisdom_read(path, other, &why) == 0 && other->count == 20);
     for (uint64_t i = 0; i < 20; i++) {
         const struct wisdom_entry like = entry_of(i), longer = entry_of(i + 20);
@@ -96,7 +96,7 @@ Test(wisdom, the_newest_counts_and_the_oldest_goes)
         add(wisdom, 100000 + i);
     cr_assert(wisdom->count == WISDOM_ENTRIES_MAX && !knows(wisdom, 0) && !knows(wisdom, 4));
     cr_assert(wisdom_find(wisdom, changed.key, changed.distance), "it was renewed");
-    cr_assert(wisdom_write(path, wisdom) == 0 && wisdom_read(path, other, &why) == 0);
+    cr_assert(wisdom_write(path, wisdom, 0) == 0 && wisdom_read(path, other, &why) == 0);
     cr_assert(other->count == WISDOM_ENTRIES_MAX && knows(other, 100009));
 }
 
@@ -104,13 +104,13 @@ Test(wisdom, the_newest_counts_and_the_oldest_goes)
 Test(wisdom, what_was_only_read_is_not_written)
 {
     add(wisdom, 1);
-    cr_assert(wisdom_write(path, wisdom) == 0 && wisdom_read(path, other, &why) == 0);
+    cr_assert(wisdom_write(path, wisdom, 0) == 0 && wisdom_read(path, other, &why) == 0);
     cr_assert(unlink(path) == 0);
     add(other, 2);
-    cr_assert(wisdom_write(path, other) == 0 && wisdom_read(path, wisdom, &why) == 0);
+    cr_assert(wisdom_write(path, other, 0) == 0 && wisdom_read(path, wisdom, &why) == 0);
     cr_assert(wisdom->count == 1 && knows(wisdom, 2));
     cr_assert(unlink(path) == 0);
-    cr_assert(wisdom_write(path, other) == 0 && access(path, F_OK) < 0, "nothing new");
+    cr_assert(wisdom_write(path, other, 0) == 0 && access(path, F_OK) < 0, "nothing new");
 }
 
 Test(wisdom, layouts_are_told_apart)
@@ -181,7 +181,7 @@ static size_t make_file(uint8_t *bytes, size_t room)
 {
     for (uint64_t i = 0; i < 5; i++)
         add(wisdom, i);
-    cr_assert(wisdom_write(path, wisdom) == 0);
+    cr_assert(wisdom_write(path, wisdom, 0) == 0);
     return read_file(bytes, room);
 }
 
@@ -203,7 +203,7 @@ Test(wisdom, torn_files_count_as_empty)
     write_file(bytes, count + 1);
     cr_assert(is_refused(-EINVAL));
     add(wisdom, 77);
-    cr_assert(wisdom_write(path, wisdom) == 0, "it is replaced");
+    cr_assert(wisdom_write(path, wisdom, 0) == 0, "it is replaced");
     cr_assert(wisdom_read(path, other, &why) == 0 && knows(other, 77));
 }
 
@@ -245,13 +245,13 @@ Test(wisdom, impossible_entries_are_refused)
         wisdom->count = wisdom->added = 0;
         wisdom_add(wisdom, &bad[i]);
         unlink(path);
-        cr_assert(wisdom_write(path, wisdom) == 0);
+        cr_assert(wisdom_write(path, wisdom, 0) == 0);
         cr_assert(is_refused(-EINVAL), "%zu", i);
     }
     const struct wisdom_entry good = {.bytes = 1, .rail = "tcp:lo", .seat = SEAT_CLIENT};
     wisdom->count = wisdom->added = 0;
     wisdom_add(wisdom, &good);
-    cr_assert(wisdom_write(path, wisdom) == 0 && wisdom_read(path, other, &why) == 0);
+    cr_assert(wisdom_write(path, wisdom, 0) == 0 && wisdom_read(path, other, &why) == 0);
 }
 
 Test(wisdom, random_files)
@@ -277,12 +277,12 @@ Test(wisdom, what_others_could_have_written_is_not_read)
     for (unsigned i = 0; i < 3; i++) {
         cr_assert(chmod(path, modes[i]) == 0 && is_refused(-EPERM));
         add(wisdom, 9 + i);
-        cr_assert(wisdom_write(path, wisdom) == -EPERM, "nor replaced");
+        cr_assert(wisdom_write(path, wisdom, 0) == -EPERM, "nor replaced");
     }
     cr_assert(chmod(path, 0644) == 0 && wisdom_read(path, other, &why) == 0 && other->count == 5);
     if (geteuid() == 0) {
         cr_assert(chown(path, 12345, 12345) == 0);
-        cr_assert(is_refused(-EPERM) && wisdom_write(path, wisdom) == -EPERM);
+        cr_assert(is_refused(-EPERM) && wisdom_write(path, wisdom, 0) == -EPERM);
     }
     snprintf(elsewhere, sizeof elsewhere, "%s.link", path);
     cr_assert(rename(path, elsewhere) == 0 && symlink(elsewhere, path) == 0 && is_refused(-EPERM));
@@ -300,7 +300,7 @@ static void write_some(unsigned writer)
     for (uint64_t i = 0; i < EACH; i++) {
         add(wisdom, writer * 1000 + i);
         int r;
-        while ((r = wisdom_write(path, wisdom)) == -EBUSY)
+        while ((r = wisdom_write(path, wisdom, 0)) == -EBUSY)
             ;
         if (r < 0)
             _exit(1);
@@ -330,17 +330,40 @@ Test(wisdom, killed_writers_leave_a_sound_file, .timeout = 60)
 {
     struct random random = {random_seed()};
     add(wisdom, 1);
-    cr_assert(wisdom_write(path, wisdom) == 0);
+    cr_assert(wisdom_write(path, wisdom, 0) == 0);
     for (unsigned i = 0; i < 100; i++) {
         pid_t pid = fork();
         if (pid == 0)
             for (uint64_t number = 2;; number++) {
                 add(wisdom, number % 500);
-                wisdom_write(path, wisdom);
+                wisdom_write(path, wisdom, 0);
             }
         usleep((useconds_t)random_below(&random, 3000));
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
         cr_assert(wisdom_read(path, other, &why) == 0 && knows(other, 1), "%s", why);
     }
+}
+
+/* What a busy machine has found is used there, and forgotten on a quiet one. */
+Test(wisdom, of_a_busy_machine_is_doubted_on_a_quiet_one)
+{
+    add(wisdom, 1);
+    cr_assert(wisdom_write(path, wisdom, 3.14) == 0);
+    add(wisdom, 2);
+    cr_assert(wisdom_write(path, wisdom, 1) == 0 && wisdom_read(path, other, &why) == 0);
+    cr_assert_eq(other->count, 2);
+    cr_assert_eq(other->entries[0].load_tenths, 31);
+    cr_assert_eq(other->entries[1].load_tenths, 10);
+    wisdom_doubt(other, 1);
+    cr_assert_eq(other->count, 2, "still busy");
+    wisdom_doubt(other, 0.1);
+    cr_assert_eq(other->count, 1);
+    cr_assert_eq(other->entries[0].bytes, entry_of(2).bytes);
+    wisdom_doubt(other, 0.1);
+    cr_assert_eq(other->count, 1);
+    cr_assert(wisdom_read(path, other, &why) == 0 && other->count == 2, "the file is as before");
+    add(wisdom, 3);
+    cr_assert(wisdom_write(path, wisdom, 1000) == 0 && wisdom_read(path, other, &why) == 0);
+    cr_assert_eq(other->entries[2].load_tenths, 250, "the most");
 }

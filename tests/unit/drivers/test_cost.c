@@ -108,6 +108,8 @@ Test(cost_file, comes_back)
     table.rails[1].at[SEAT_CLIENT] = typical;
     table.rails[4].at[SEAT_DAEMON] = typical;
     table.rails[4].at[SEAT_DAEMON].latency_ns = 12345.678901;
+    table.load = 2.5;
+    table.spread = 1.25;
     setlocale(LC_ALL, "de_DE.UTF-8"); /* if installed, its decimal comma must not matter */
     cr_assert(cost_write(path, &table) == 0);
     cr_assert(cost_read(path, &back, &why, &line) == 0, "%s in line %u", why, line);
@@ -121,6 +123,7 @@ Test(cost_file, comes_back)
                       alike(a->small_bytes_per_ns, b->small_bytes_per_ns) &&
                       alike(a->large_bytes_per_ns, b->large_bytes_per_ns));
         }
+    cr_assert(back.load == 2.5 && back.spread == 1.25);
     cr_assert(cost_write(path, &table) == 0, "over an old one");
 }
 
@@ -163,6 +166,9 @@ Test(cost_file, says_what_is_wrong_and_where)
         {"tcad-cost 4\n", 1}, /* an older version without hops */
         {HEAD "shm client hop_ns = -1\n", 2},
         {HEAD "nonsense\n", 2},
+        {HEAD "colour = 1\n", 2}, /* no note */
+        {HEAD "load = -1\n", 2},
+        {HEAD "load = high\n", 2},
         {HEAD "# fine\n\nshm.client.latency_ns = fast\n", 4},
         {HEAD "shm client latency_ns =\n", 2},
         {HEAD "shm client latency_ns = 1 2\n", 2},

@@ -60,6 +60,27 @@ Test(render, status_of_one_of_each)
         "socket       /s\n");
 }
 
+Test(render, status_of_a_calibration_under_load)
+{
+    json_t *doc = document(status);
+    struct shown *shown = shown_begin(false, false);
+    json_t *calibration = json_object_get(doc, "calibration");
+
+    json_object_set_new(calibration, "disturbed", json_true());
+    json_object_set_new(calibration, "load", json_real(9.87));
+    render_status(doc, &shown->screen);
+    json_decref(doc);
+    fflush(shown->screen.to);
+    cr_expect_not_null(strstr(shown->text,
+                              "calibration  measured, /var/lib/tcad/calibration\n"
+                              "             on a busy machine (load 9.9 per processor): "
+                              "repeat tcactl calibrate\n"),
+                       "%s", shown->text);
+    fclose(shown->screen.to);
+    free(shown->text);
+    free(shown);
+}
+
 Test(render, wrapped_text)
 {
     static const char text[] = "one two three\033 four a-word-that-is-longer-than-lines five";
