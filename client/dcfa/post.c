@@ -6,6 +6,7 @@
 
 #include "client/core/clock.h"
 #include "client/core/error.h"
+#include "client/core/wait.h"
 #include "client/dcfa/dcfa.h"
 
 static_assert((int)DCFA_SEND == (int)DCFA_OP_SEND && (int)DCFA_READ == (int)DCFA_OP_READ &&
@@ -147,10 +148,12 @@ int dcfa_wait(struct dcfa_cq *cq, uint32_t max, int64_t timeout_ns,
               struct dcfa_completion *ret_completions)
 {
     struct tca *session = cq->object.processor->session;
-    int r = session_timeout(session, timeout_ns, &timeout_ns);
+    char waited[TIMEOUT_TEXT_BYTES];
+    int64_t left_ns;
+    int r = session_timeout(session, timeout_ns, &left_ns);
     if (r < 0)
         return r;
-    const uint64_t end_ns = clock_end(timeout_ns);
+    const uint64_t end_ns = clock_end(left_ns);
     waiter_begin(&session->waiter);
     while ((r = dcfa_poll(cq, max, ret_completions)) == 0) {
         enum waiter_advice advice = waiter_step(&session->waiter);
@@ -163,7 +166,8 @@ int dcfa_wait(struct dcfa_cq *cq, uint32_t max, int64_t timeout_ns,
         if ((r = session_drain(session)) < 0)
             return r;
         if (clock_left(end_ns) == 0)
-            return error_static(-ETIMEDOUT, "no completion within the time-out");
+            return error_set(-ETIMEDOUT, "the queue has had no completion %s",
+                             session_timeout_text(session, timeout_ns, waited));
     }
     return r;
 }
