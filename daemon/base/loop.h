@@ -140,6 +140,8 @@ int listener_fd(struct loop *loop, int fd,
  * descriptors. */
 void listener_when_full(struct listener *listener, bool (*more)(void *context),
                         void (*refused)(void *context, int fd, int error));
+/* Holds: accepts no more connections, which wait, until it is called with false. From within accepted(), too. */
+void listener_hold(struct listener *listener, bool held);
 struct listener *listener_free(struct listener *listener); /* closes its descriptor */
 int listener_port(const struct listener *listener);        /* the TCP port in use */
 

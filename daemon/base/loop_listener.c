@@ -23,6 +23,7 @@ struct listener {
     struct evconnlistener *connections;
     struct loop_timer *pause;
     bool complained;
+    bool held; /* by listener_hold() */
     int error; /* that made it pause */
     int spare_fd;
     void (*accepted)(void *context, int fd, const char *from);
@@ -111,7 +112,19 @@ static void on_pause_over(void *context)
     if (listener->refused && (listener->error == -EMFILE || listener->error == -ENFILE) &&
         !listener->more(listener->context))
         refuse_all(listener);
-    evconnlistener_enable(listener->connections);
+    if (!listener->held)
+        evconnlistener_enable(listener->connections);
+}
+
+void listener_hold(struct listener *listener, bool held)
+{
+    if (listener->held == held)
+        return;
+    listener->held = held;
+    if (held)
+        evconnlistener_disable(listener->connections);
+    else
+        evconnlistener_enable(listener->connections);
 }
 
 void listener_when_full(struct listener *listener, bool (*more)(void *context),

@@ -219,7 +219,7 @@ struct peers *peers_free(struct peers *peers)
 {
     if (!peers)
         return NULL;
-    listener_free(peers->listener);
+    peers->listener = listener_free(peers->listener);
     while (peers->ungreeted)
         connection_free(peers->ungreeted);
     peers_cancel(peers);

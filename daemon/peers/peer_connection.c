@@ -26,6 +26,48 @@ void connection_complain(struct peers *peers, const char *from, const char *text
                 text);
 }
 
+/* ---- connections that have not greeted ---- */
+
+/* All nodes may connect at once, also from one address. */
+static unsigned most_of_address(const struct peers *peers)
+{
+    return UNGREETED_MIN + (unsigned)peers->tcad->cluster->count;
+}
+
+/* Silent ones of a few addresses leave places for others; those of many addresses keep them until their deadline. */
+static bool is_full(const struct peers *peers)
+{
+    const uint64_t of_descriptors = peers->tcad->descriptors_limit / 8; /* 0: not known yet */
+    return peers->ungreeted_count >= UNGREETED_ADDRESSES * most_of_address(peers) ||
+           (of_descriptors && peers->ungreeted_count >= of_descriptors);
+}
+
+/* Whether both are from the same host: "10.0.0.7:40332" and "10.0.0.7:1234". */
+static bool is_of_host(const struct connection *connection, const char *from)
+{
+    const char *port = strrchr(from, ':');
+    const size_t bytes = port ? (size_t)(port - from) + 1 : strlen(from);
+    return !connection->refused && strncmp(connection->from, from, bytes) == 0;
+}
+
+/* Makes room for a connection from an address that has as many as it may have: its oldest goes. */
+static void make_room(struct peers *peers, const char *from)
+{
+    struct connection *oldest = NULL;
+    unsigned count = 0;
+    for (struct connection *at = peers->ungreeted; at; at = at->next) {
+        if (!is_of_host(at, from))
+            continue;
+        oldest = oldest ? oldest : at;
+        count++;
+    }
+    if (count < most_of_address(peers))
+        return;
+    connection_complain(peers, oldest->from,
+                        "its address has too many connections that have not greeted");
+    connection_free(oldest);
+}
+
 void connection_unwatch(struct connection *connection)
 {
     struct peers *peers = connection->peers;
@@ -39,6 +81,8 @@ void connection_unwatch(struct connection *connection)
         peers->ungreeted_last = connection->link;
     connection->link = NULL;
     peers->ungreeted_count--;
+    if (peers->listener)
+        listener_hold(peers->listener, is_full(peers));
 }
 
 /* Lets the tick watch a connection that is inbound, or that stays only until its last message is
@@ -48,17 +92,14 @@ static void connection_watch(struct connection *connection, uint64_t timeout_ns)
     struct peers *peers = connection->peers;
 
     connection_unwatch(connection);
-    if (peers->ungreeted_count == UNGREETED_MAX) {
-        connection_complain(peers, peers->ungreeted->from,
-                            "too many connections that have not greeted");
-        connection_free(peers->ungreeted);
-    }
     connection->deadline_ns = clock_now_ns() + timeout_ns;
     connection->next = NULL;
     connection->link = peers->ungreeted_last;
     *peers->ungreeted_last = connection;
     peers->ungreeted_last = &connection->next;
     peers->ungreeted_count++;
+    if (peers->listener)
+        listener_hold(peers->listener, is_full(peers));
     peers_tick_soon(peers);
 }
 
@@ -245,6 +286,7 @@ int connection_connect(struct peer *peer, int fd, unsigned which)
 void connection_accepted(void *context, int fd, const char *from)
 {
     struct peers *peers = context;
+    make_room(peers, from);
     struct connection *connection = connection_new(peers, NULL, from);
     if (!connection) {
         close(fd);

@@ -22,7 +22,9 @@
 #include "proto/wait.h"
 
 enum {
-    UNGREETED_MAX = 64, /* inbound connections that have not sent their hello */
+    UNGREETED_MIN =
+        64, /* inbound connections of an address that have not sent their hello, beyond one per node */
+    UNGREETED_ADDRESSES = 4, /* so many times as many in all: then no more are accepted */
     PEER_TEXT_MAX = 256,
     LINK_KEY_BYTES = 16,
 };

@@ -1,6 +1,8 @@
 /* Peers without permission, and peers that send garbage. */
 #include "peers.h"
 
+#include <arpa/inet.h>
+
 #include "proto/frame.h"
 
 TestSuite(peer_hostile, .init = test_setup, .fini = test_teardown, .timeout = 100);
@@ -233,24 +235,92 @@ Test(peer_hostile, a_question_before_the_greeting_is_refused)
     cr_assert_eq(a->asked, 0);
 }
 
+static int connect_from(const char *host)
+{
+    struct sockaddr_in from = {.sin_family = AF_INET}, to = {.sin_family = AF_INET};
+    inet_pton(AF_INET, host, &from.sin_addr);
+    inet_pton(AF_INET, test.address, &to.sin_addr);
+    to.sin_port = htons((uint16_t)test.ports[0]);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert_eq(bind(fd, (const struct sockaddr *)&from, sizeof from), 0);
+    cr_assert_eq(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+static bool is_open(int fd)
+{
+    char byte;
+    return recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) != 0;
+}
+
+enum { CLUSTER_MAX = 16 }; /* more than the nodes of a test */
+
+static struct node *watched;
+
+static bool none_ungreeted(void)
+{
+    return watched->tcad.peers->ungreeted_count == 0;
+}
+
+static bool full(void)
+{
+    const struct peers *peers = watched->tcad.peers;
+    return peers->ungreeted_count ==
+           UNGREETED_ADDRESSES * (UNGREETED_MIN + (unsigned)watched->tcad.cluster->count);
+}
+
+/* All nodes may connect at once, also from one address; more of them take no places of other addresses. */
 Test(peer_hostile, silent_connections_are_bounded_and_end)
 {
-    enum { COUNT = 2 * UNGREETED_MAX };
-    int fds[COUNT];
     struct node *a = node_init(0);
     a->conf.control.request_timeout_ns = 4 * SECOND;
     node_open(a);
-    for (unsigned i = 0; i < COUNT; i++) {
-        fds[i] = raw_connect(0);
+    const unsigned most = UNGREETED_MIN + (unsigned)a->tcad.cluster->count;
+    int first = connect_from("127.77.0.1"), fds[2 * UNGREETED_MIN];
+    for (unsigned i = 0; i < 2 * UNGREETED_MIN; i++) {
+        fds[i] = connect_from("127.77.0.2");
         run_for_ms(4);
-        cr_assert_leq(a->tcad.peers->ungreeted_count, UNGREETED_MAX);
+        cr_assert_leq(a->tcad.peers->ungreeted_count, most + 1);
+        cr_assert(i >= most || is_open(fds[0]), "%u of %u", i, most);
     }
+    cr_assert(is_open(first));
+    cr_assert(!is_open(fds[0]));
     node_new(1);
     expect_answer(&test.nodes[1], 0, "through");
-    for (unsigned i = 0; i < COUNT; i++) {
+    for (unsigned i = 0; i < 2 * UNGREETED_MIN; i++) {
         raw_fd = fds[i];
         run_until(raw_closed);
         close(raw_fd);
     }
-    cr_assert_eq(a->tcad.peers->ungreeted_count, 0);
+    close(first);
+    watched = a;
+    run_until(none_ungreeted);
+}
+
+/* Of many addresses: those who come wait until the silent ones have had their time. */
+Test(peer_hostile, silent_connections_of_many_addresses_hold_others_up)
+{
+    struct node *a = node_init(0);
+    a->conf.control.request_timeout_ns = 2 * SECOND;
+    node_open(a);
+    const unsigned most = UNGREETED_ADDRESSES * (UNGREETED_MIN + (unsigned)a->tcad.cluster->count);
+    int fds[UNGREETED_ADDRESSES * (UNGREETED_MIN + CLUSTER_MAX)];
+    cr_assert_leq(most, sizeof fds / sizeof fds[0]);
+    for (unsigned i = 0; i < most; i++) {
+        char host[32];
+        snprintf(host, sizeof host, "127.77.0.%u", 1 + i % 16);
+        fds[i] = connect_from(host);
+        if (i % 64 == 0)
+            run_for_ms(20); /* so few fit into the backlog */
+    }
+    watched = a;
+    run_until(full);
+    for (unsigned i = 0; i < most; i++)
+        cr_assert(is_open(fds[i]));
+    node_new(1);
+    expect_answer(&test.nodes[1], 0, "through");
+    for (unsigned i = 0; i < most; i++)
+        close(fds[i]);
+    watched = a;
+    run_until(none_ungreeted);
 }
