@@ -94,6 +94,21 @@ static bool is_key(const uint8_t own[static LINK_KEY_BYTES], const ProtobufCBina
     return !differs;
 }
 
+/* Whether this side has given it in one of its last greetings. */
+static bool was_given(const struct peer *peer, const ProtobufCBinaryData *said)
+{
+    for (unsigned i = 0; i < peer->given_count; i++)
+        if (is_key(peer->given[i], said))
+            return true;
+    return false;
+}
+
+/* Whether the other side need not have begun it. */
+static bool is_young(const struct peer_link *link)
+{
+    return link->received == 0 && link->outbox.acknowledged == 0;
+}
+
 static int refuse_resume(struct peers *peers, int error, const char *why, char *text,
                          size_t text_bytes)
 {
@@ -101,6 +116,21 @@ static int refuse_resume(struct peers *peers, int error, const char *why, char *
     if (why != text)
         snprintf(text, text_bytes, "%s", why);
     return error;
+}
+
+/* Whether the peer has begun a link that this side has offered, which is then its first half. */
+static bool begins_half(struct connection *connection, struct peer *peer,
+                        const ProtobufCBinaryData *said)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        const struct half_link half = peer->halves[i];
+        if (half.incarnation != connection->incarnation || !is_key(half.own_key, said))
+            continue;
+        peer->halves[i] = peer->halves[0];
+        peer->halves[0] = half;
+        return true;
+    }
+    return false;
 }
 
 /* The other side has ended the link, so it ends here, too. An outbound connection stays. */
@@ -128,7 +158,7 @@ static const char restarted[] = "its daemon has restarted";
 static void choose_ours(struct connection *connection, struct peer *peer)
 {
     if (!peer_has_link(peer)) {
-        connection->adopts &= connection->incarnation == peer->half.incarnation;
+        connection->adopts &= connection->incarnation == peer->halves[0].incarnation;
         return;
     }
     connection->resumes = connection->incarnation == peer->incarnation;
@@ -148,7 +178,9 @@ static void choose_ours(struct connection *connection, struct peer *peer)
  * it, because only the first attempt can have crossed it.
  *
  * Of two that cross before either is up, the lower node's stays, provided it has reached the
- * greeting.
+ * greeting. If they are cut, each side may have begun, or expect, the link of another one, over which
+ * nothing has arrived. Then the higher node takes that of the lower one, and who has not begun any that
+ * of the other side; until it learns which, its attempts are refused with -EBUSY.
  */
 int greeting_choose(struct connection *connection, struct peer *peer, const Tca__PeerHello *hello,
                     char *text, size_t text_bytes)
@@ -163,9 +195,14 @@ int greeting_choose(struct connection *connection, struct peer *peer, const Tca_
         choose_ours(connection, peer);
         return 0;
     }
-    if (resumes && !is_key(peer->link.own_key, &hello->resume_key))
-        return refuse_resume(peers, -EACCES, "it does not have the key of the link to resume", text,
-                             text_bytes);
+    if (resumes && !is_key(peer->link.own_key, &hello->resume_key)) {
+        const bool other = is_young(&peer->link) && was_given(peer, &hello->resume_key);
+        if (!other || lower || !begins_half(connection, peer, &hello->resume_key))
+            return refuse_resume(peers, other ? -EBUSY : -EACCES,
+                                 "it does not have the key of the link to resume", text,
+                                 text_bytes);
+        link_exchange(peer);
+    }
     if (peer->state == PEER_UP && same && former->ours && lower && !former->contested) {
         former->contested = true;
         peer_ping(peer, clock_now_ns());
@@ -183,9 +220,7 @@ int greeting_choose(struct connection *connection, struct peer *peer, const Tca_
         end_link(connection, peer,
                  same ? "it has given up the link to this node and connected anew" : restarted);
     connection->resumes = resumes;
-    connection->adopts = !peer_has_link(peer) &&
-                         connection->incarnation == peer->half.incarnation &&
-                         is_key(peer->half.own_key, &hello->resume_key);
+    connection->adopts = !peer_has_link(peer) && begins_half(connection, peer, &hello->resume_key);
     take_place(connection, peer);
     return 0;
 }
@@ -200,7 +235,7 @@ static int adoption_welcomed(struct connection *connection, const Tca__PeerWelco
         connection->adopts = false; /* it does not have the link: the connection begins another */
         return 0;
     }
-    if (!is_key(peer->half.own_key, &welcome->resume_key))
+    if (!is_key(peer->halves[0].own_key, &welcome->resume_key))
         return refuse_resume(peer->peers, -EACCES, "it does not have the key of the link to resume",
                              text, text_bytes);
     if (welcome->received != 0) {

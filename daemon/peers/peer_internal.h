@@ -122,9 +122,12 @@ struct peer {
 
     unsigned cuts;         /* in their greeting, of this attempt's connections */
     struct peer_link link; /* from UP to DOWN */
-    struct half_link half; /* before it */
-    uint64_t redial_ns;    /* when connecting again last began; 0: never */
-    uint64_t reconnects;   /* since the daemon started */
+    /* Before it, the last first: of two connections that cross, the peer may begin either. */
+    struct half_link halves[2];
+    uint8_t given[2][LINK_KEY_BYTES]; /* keys for new links, in this side's last hellos */
+    unsigned given_count;
+    uint64_t redial_ns;  /* when connecting again last began; 0: never */
+    uint64_t reconnects; /* since the daemon started */
     char last_loss[PEER_TEXT_MAX];
 
     uint64_t incarnation; /* 0: unknown */
@@ -203,6 +206,10 @@ bool peer_has_link(const struct peer *peer);
 void link_begin(struct peer *peer);
 /* Our welcome is sent: the other side begins the link when it arrives. */
 void link_offer(struct connection *connection);
+/* This side has sent a hello with a key for a new link. */
+void link_note_given(struct peer *peer, const uint8_t key[static LINK_KEY_BYTES]);
+/* Nothing has arrived over the link: it becomes the first half, which the other side has begun. */
+void link_exchange(struct peer *peer);
 /* Resumes the link on a new connection: sends what has not arrived. */
 void link_resume(struct peer *peer);
 void link_end(struct peer *peer);

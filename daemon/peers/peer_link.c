@@ -17,8 +17,9 @@ bool peer_has_link(const struct peer *peer)
 
 void link_offer(struct connection *connection)
 {
-    struct half_link *half = &connection->peer->half;
+    struct half_link *half = &connection->peer->halves[0];
 
+    connection->peer->halves[1] = *half;
     half->incarnation = connection->incarnation;
     memcpy(half->own_key, connection->link_key, LINK_KEY_BYTES);
     memcpy(half->other_key, connection->hello->peer_hello->link_key.data, LINK_KEY_BYTES);
@@ -30,9 +31,29 @@ void link_begin(struct peer *peer)
 
     *link = (struct peer_link){0};
     outbox_init(&link->outbox);
-    memcpy(link->own_key, peer->half.own_key, LINK_KEY_BYTES);
-    memcpy(link->other_key, peer->half.other_key, LINK_KEY_BYTES);
-    explicit_bzero(&peer->half, sizeof peer->half);
+    memcpy(link->own_key, peer->halves[0].own_key, LINK_KEY_BYTES);
+    memcpy(link->other_key, peer->halves[0].other_key, LINK_KEY_BYTES);
+    peer->halves[0] = peer->halves[1];
+    explicit_bzero(&peer->halves[1], sizeof peer->halves[1]);
+}
+
+void link_note_given(struct peer *peer, const uint8_t key[static LINK_KEY_BYTES])
+{
+    memcpy(peer->given[1], peer->given[0], LINK_KEY_BYTES);
+    memcpy(peer->given[0], key, LINK_KEY_BYTES);
+    peer->given_count += peer->given_count < 2;
+}
+
+void link_exchange(struct peer *peer)
+{
+    struct peer_link *link = &peer->link;
+    struct half_link other = peer->halves[0];
+
+    memcpy(peer->halves[0].own_key, link->own_key, LINK_KEY_BYTES);
+    memcpy(peer->halves[0].other_key, link->other_key, LINK_KEY_BYTES);
+    memcpy(link->own_key, other.own_key, LINK_KEY_BYTES);
+    memcpy(link->other_key, other.other_key, LINK_KEY_BYTES);
+    explicit_bzero(&other, sizeof other);
 }
 
 void link_end(struct peer *peer)

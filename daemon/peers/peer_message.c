@@ -19,7 +19,7 @@ static void send_welcome(struct connection *connection)
         welcome.received = link_tell(link);
     } else if (connection->adopts) {
         welcome.resume_key =
-            (ProtobufCBinaryData){LINK_KEY_BYTES, connection->peer->half.other_key};
+            (ProtobufCBinaryData){LINK_KEY_BYTES, connection->peer->halves[0].other_key};
     } else {
         link_offer(connection);
     }
@@ -42,13 +42,16 @@ void connection_send_hello(struct connection *connection)
     /* This cannot fail: it already worked for the daemon's incarnation. */
     (void)!getrandom(connection->link_key, sizeof connection->link_key, 0);
     hello->peer_hello->link_key = (ProtobufCBinaryData){LINK_KEY_BYTES, connection->link_key};
-    connection->adopts = peer && !peer_has_link(peer) && peer->half.incarnation != 0;
+    connection->adopts = peer && !peer_has_link(peer) && peer->halves[0].incarnation != 0;
     if (connection->adopts)
-        hello->peer_hello->resume_key = (ProtobufCBinaryData){LINK_KEY_BYTES, peer->half.other_key};
+        hello->peer_hello->resume_key =
+            (ProtobufCBinaryData){LINK_KEY_BYTES, peer->halves[0].other_key};
     else if (peer && peer_has_link(peer))
         hello->peer_hello->resume_key = (ProtobufCBinaryData){LINK_KEY_BYTES, peer->link.other_key};
     hello->peer_hello->cluster =
         connection->peers->tcad->cluster->name; /* may have changed with a reload */
+    if (peer && hello->peer_hello->resume_key.len == 0)
+        link_note_given(peer, connection->link_key);
     connection_send(connection, 0, hello);
     hello->peer_hello->link_key = (ProtobufCBinaryData){0};
     hello->peer_hello->resume_key = (ProtobufCBinaryData){0};
@@ -89,6 +92,8 @@ static bool handle_hello(struct connection *connection, Tca__Message *message)
         return false;
     }
     connection_unwatch(connection);
+    if (!connection->ours)
+        link_note_given(peer, connection->link_key);
     connection->peer = peer;
     connection->accepted = true;
     connection->hello = message;

@@ -160,6 +160,8 @@ static void go_down(struct peer *peer, bool was_up, int error, const char *text)
     disconnect(peer);
     peer->pulse = pulse_free(peer->pulse);
     link_end(peer);
+    if (was_up)
+        explicit_bzero(peer->halves, sizeof peer->halves);
     snprintf(peer->last_error, sizeof peer->last_error, "%s", text);
     snprintf(failure, sizeof failure, "node %s (id %u) is down: %s", peer->name, peer->node,
              peer->last_error);

@@ -269,11 +269,13 @@ Test(peer_greeting, another_key_or_incarnation_begins_another)
     struct node *node = half_begin();
     uint8_t key[LINK_KEY_BYTES];
     memcpy(key, raw.their_key, sizeof key);
-    raw_hello(RAW_INCARNATION, wrong);
-    cr_assert_eq(raw_welcomed(), -1);
-    raw_cut();
+    for (unsigned i = 0; i < 2; i++) {
+        raw_hello(RAW_INCARNATION, wrong);
+        cr_assert_eq(raw_welcomed(), -1);
+        raw_cut();
+    }
     raw_hello(RAW_INCARNATION, key);
-    cr_assert_eq(raw_welcomed(), -1, "the link of the last greeting, not of one before");
+    cr_assert_eq(raw_welcomed(), -1, "the link of the last two greetings, not of one before");
     raw_cut();
     raw_hello(RAW_INCARNATION, NULL);
     cr_assert_eq(raw_welcomed(), -1);
