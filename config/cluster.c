@@ -1,6 +1,8 @@
 #include "config/cluster.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +63,30 @@ static void number_subclusters(struct cluster_node **nodes, size_t count)
     }
 }
 
+/* FNV-1a, with the terminating zero. */
+static uint64_t digest_text(uint64_t value, const char *text)
+{
+    do
+        value = (value ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+    while (*text++);
+    return value;
+}
+
+static uint64_t digest(const struct cluster *cluster)
+{
+    uint64_t value = digest_text(UINT64_C(0xcbf29ce484222325), cluster->name);
+    for (size_t i = 0; i < cluster->count; i++) {
+        const struct cluster_node *node = &cluster->nodes[i];
+        char numbers[32];
+        snprintf(numbers, sizeof numbers, "%" PRIu32 " %u", node->id, node->port);
+        value = digest_text(value, numbers);
+        value = digest_text(value, node->name);
+        value = digest_text(value, node->address);
+        value = digest_text(value, node->subcluster);
+    }
+    return value | 1; /* 0: unknown */
+}
+
 int cluster_index(struct cluster *cluster)
 {
     cluster->by_name = calloc(cluster->count + 1, sizeof(struct cluster_node *));
@@ -73,6 +99,7 @@ int cluster_index(struct cluster *cluster)
         cluster->by_name[i] = &cluster->nodes[i];
     number_subclusters(cluster->by_name, cluster->count);
     qsort(cluster->by_name, cluster->count, sizeof(*cluster->by_name), compare_name);
+    cluster->digest = digest(cluster);
     return 0;
 }
 

@@ -305,6 +305,12 @@ bool peers_is_up(const struct peers *peers, uint32_t node)
     return peer ? peer_has_link(peer) : node == peers->tcad->node;
 }
 
+bool peers_is_stranger(const struct peers *peers, uint32_t node)
+{
+    const struct peer *peer = peer_find(peers, node);
+    return peer && peer->stranger;
+}
+
 uint64_t peers_refused_resumes(const struct peers *peers)
 {
     return peers->refused_resumes;
@@ -320,6 +326,7 @@ int peers_info(const struct peers *peers, uint32_t node, struct peer_info *ret_i
                                        .state = "self",
                                        .since_ns = tcad->since_ns,
                                        .incarnation = tcad->incarnation,
+                                       .cluster_digest = tcad->cluster->digest,
                                        .version = TCAD_VERSION,
                                        .last_error = "",
                                        .last_loss = ""};
@@ -336,6 +343,7 @@ int peers_info(const struct peers *peers, uint32_t node, struct peer_info *ret_i
             .last_loss = peer->last_loss,
             .sent_bytes = peer->sent_bytes,
             .received_bytes = peer->received_bytes,
+            .cluster_digest = peer->cluster_digest,
         };
     else if (cluster_by_id(tcad->cluster, node))
         *ret_info = (struct peer_info){.node = node,

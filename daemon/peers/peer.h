@@ -81,7 +81,15 @@ static inline void peers_done(struct peers *peers, uint32_t node, uint32_t tag)
 void peers_fail(struct peers *peers, uint32_t node, uint32_t tag, int error, const char *format,
                 ...) __attribute__((format(printf, 5, 6)));
 
+/* Asks a node whether it is there: a request without effect, which does not wait long for a node that is
+ * not connected, least if it was down the last time. replied(): as of peers_request(). */
+void peers_probe(struct peers *peers, uint32_t node, uint64_t timeout_ns, peer_replied *replied,
+                 void *context);
+
 bool peers_is_up(const struct peers *peers, uint32_t node);
+/* Whether the node has refused this one because its cluster file does not have it, or has another one in
+ * its place. */
+bool peers_is_stranger(const struct peers *peers, uint32_t node);
 
 /* The cluster file has changed and tcad->cluster is the new one: drops removed and moved nodes. */
 void peers_reload(struct peers *peers);
@@ -98,6 +106,7 @@ struct peer_info {
     uint64_t reconnects;    /* connections that ended and were resumed */
     const char *last_loss;  /* why the last one ended; "" */
     uint64_t sent_bytes, received_bytes;
+    uint64_t cluster_digest; /* of its cluster file when it last greeted; 0: unknown */
 };
 int peers_info(const struct peers *peers, uint32_t node, struct peer_info *ret_info);
 /* Connections that tried to resume a link without its key or with impossible counts. */

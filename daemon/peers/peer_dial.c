@@ -116,6 +116,7 @@ void peer_dial(struct peer *peer)
     struct addresses *addresses;
 
     peer->tried = UINT32_MAX;
+    peer->stranger = false;
     if (peer_has_link(peer) && peer->addresses) {
         connect_to(peer, peer->addresses);
         return;

@@ -131,6 +131,8 @@ struct peer {
     char last_loss[PEER_TEXT_MAX];
 
     uint64_t incarnation; /* 0: unknown */
+    uint64_t cluster_digest;
+    bool stranger; /* see peers_is_stranger() */
     char version[32];
     char last_error[PEER_TEXT_MAX];
 

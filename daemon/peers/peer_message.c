@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <sys/random.h>
 
+#include "daemon/base/log.h"
 #include "daemon/peers/peer_internal.h"
 #include "daemon/tcad.h"
 #include "proto/status.h"
@@ -50,6 +51,7 @@ void connection_send_hello(struct connection *connection)
         hello->peer_hello->resume_key = (ProtobufCBinaryData){LINK_KEY_BYTES, peer->link.other_key};
     hello->peer_hello->cluster =
         connection->peers->tcad->cluster->name; /* may have changed with a reload */
+    hello->peer_hello->cluster_digest = connection->peers->tcad->cluster->digest;
     if (peer && hello->peer_hello->resume_key.len == 0)
         link_note_given(peer, connection->link_key);
     connection_send(connection, 0, hello);
@@ -65,6 +67,21 @@ void connection_send_hello(struct connection *connection)
 static bool awaits_decision(const struct connection *connection)
 {
     return connection->ours && (connection->adopts || connection->resumes);
+}
+
+static void note_digest(struct peer *peer, uint64_t digest)
+{
+    const struct cluster *own = peer->peers->tcad->cluster;
+    char fields[48];
+    if (digest == peer->cluster_digest)
+        return;
+    peer->cluster_digest = digest;
+    snprintf(fields, sizeof fields, "TCAD_NODE=%u", peer->node);
+    if (digest != own->digest)
+        log_warning(fields,
+                    "node %s (id %u) has another cluster file than this node: give all nodes the "
+                    "same one (tcactl nodes shows which differ)",
+                    peer->name, peer->node);
 }
 
 /* If it returns true, it has taken over the message. */
@@ -96,6 +113,7 @@ static bool handle_hello(struct connection *connection, Tca__Message *message)
         link_note_given(peer, connection->link_key);
     connection->peer = peer;
     connection->accepted = true;
+    note_digest(peer, hello->cluster_digest);
     connection->hello = message;
     peer->connection = connection;
     stream_set_limit(connection->stream, FRAME_PAYLOAD_MAX);
@@ -140,6 +158,8 @@ static void handle_refusal(struct connection *connection, const Tca__Failure *fa
 
     snprintf(text, sizeof text, "it refused: %s", failure->text);
     peer_clean(text);
+    if (peer)
+        peer->stranger = status == -ENOENT || status == -EINVAL;
     if (peer && peer_has_link(peer) && is_passing(status)) {
         peer_lose(peer, status, text);
     } else if (peer && peer_has_link(peer)) {
@@ -179,6 +199,7 @@ static void handle_ping(struct connection *connection, uint32_t tag, const Tca__
     if (tag != 0) { /* a request */
         link_send(peer, tag, &message);
     } else if (link_acknowledged(connection, ping->received) == 0) {
+        note_digest(peer, ping->cluster_digest);
         pong.received = link_tell(&peer->link);
         connection_send(connection, 0, &message);
     }
@@ -227,6 +248,7 @@ void connection_message(struct connection *connection, uint32_t tag, const Tca__
     case TCA__MESSAGE__BODY_FAILURE:
     case TCA__MESSAGE__BODY_DONE:
     case TCA__MESSAGE__BODY_GROUP_MEMBERS:
+    case TCA__MESSAGE__BODY_PEER_GROUP_MOVED:
     case TCA__MESSAGE__BODY_GATHERED:
     case TCA__MESSAGE__BODY_FOUND:
     case TCA__MESSAGE__BODY_PEER_BOUND:

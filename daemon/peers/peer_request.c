@@ -10,6 +10,9 @@
 #include "daemon/tcad.h"
 #include "proto/status.h"
 
+/* How long to wait for a node that is not connected; or was down the last time. */
+enum { PROBE_MS = 2000, PROBE_DOWN_MS = 500 };
+
 /* ---- pending requests ---- */
 
 static struct peer_request *request_find(struct peers *peers, uint32_t node, uint32_t tag)
@@ -272,6 +275,18 @@ void peers_request(struct peers *peers, uint32_t node, const Tca__Message *messa
         put_local(peers, request);
     else
         ask_peer(peers, request);
+}
+
+void peers_probe(struct peers *peers, uint32_t node, uint64_t timeout_ns, peer_replied *replied,
+                 void *context)
+{
+    Tca__PeerPing ping = TCA__PEER_PING__INIT;
+    const Tca__Message message = MESSAGE_OF(PEER_PING, peer_ping, &ping);
+    const struct peer *peer = peer_find(peers, node);
+    const uint64_t most_ns = peer && peer->seek_wait_ns > 0 ? PROBE_DOWN_MS * MS : PROBE_MS * MS;
+    if (!peers_is_up(peers, node) && timeout_ns > most_ns)
+        timeout_ns = most_ns;
+    peers_request(peers, node, &message, timeout_ns, replied, context);
 }
 
 void peers_tell(struct peers *peers, uint32_t node, const Tca__Message *message)

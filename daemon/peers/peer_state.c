@@ -96,6 +96,7 @@ static void go_up(struct peer *peer)
     peer_clean(peer->version);
     peer->last_error[0] = '\0';
     peer_dial_good(peer);
+    peer->stranger = false;
     peer->seeking = false;
     peer->seek_ns = peer->seek_wait_ns = 0;
     begin_watching(peer);

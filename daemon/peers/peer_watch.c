@@ -53,7 +53,8 @@ static void notice_lateness(struct peers *peers, uint64_t due_ns, uint64_t now_n
 void peer_ping(struct peer *peer, uint64_t now_ns)
 {
     Tca__PeerPing ping =
-        BODY_OF(peer_ping, .sequence = ++peer->ping_sequence, .received = link_tell(&peer->link));
+        BODY_OF(peer_ping, .sequence = ++peer->ping_sequence, .received = link_tell(&peer->link),
+                .cluster_digest = peer->peers->tcad->cluster->digest);
     const Tca__Message message = MESSAGE_OF(PEER_PING, peer_ping, &ping);
     peer->ping_ns = now_ns;
     connection_send(peer->connection, 0, &message);

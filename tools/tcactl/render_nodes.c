@@ -13,13 +13,15 @@ static void add_rtt(struct table *table, const json_t *node, const char *path)
     table_add(table, "%s", units_time(up ? 1e3 * doc_number(node, path) : 0).text);
 }
 
-/* The last error, or why the connection was lost last and resumed. */
+/* The last error, that it has another cluster file, or why the connection was lost last and resumed. */
 static void add_note(struct table *table, const json_t *node, const char *path)
 {
     const char *error = json_string_value(doc_get(node, path));
     long long reconnects = doc_integer(node, "reconnects");
 
-    if ((error && *error) || reconnects == 0)
+    if (!(error && *error) && strcmp(doc_text(node, "cluster_file"), "different") == 0)
+        table_add(table, "its cluster file differs from this node's");
+    else if ((error && *error) || reconnects == 0)
         table_add(table, "%s", error ? error : "");
     else
         table_add(table, "%lld reconnect%s, last: %s", reconnects, units_plural(reconnects),
