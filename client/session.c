@@ -25,7 +25,7 @@
 
 enum {
     /* for the daemon, which knows the time-out, to report it with a more precise error */
-    GRACE_NS = 250 * 1000 * 1000,
+    GRACE_NS = 1000 * 1000 * 1000,
     POPULATE_MAX_BYTES = 1 << 20, /* notification segments up to this size are populated at once */
 };
 

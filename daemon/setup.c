@@ -94,6 +94,7 @@ static void peer_up(void *context, uint32_t node, uint64_t incarnation, const Tc
 {
     struct tcad *tcad = context;
     links_up(tcad->links, node, hello->n_rails, hello->rails);
+    groups_node_up(tcad->groups, node);
 }
 
 static void peer_down(void *context, uint32_t node, int error, const char *text)

@@ -219,7 +219,8 @@ json_t *inspect_nodes(struct tcad *tcad)
         json_array_append_new(
             list,
             json_pack(
-                "{s:I, s:s, s:s, s:s, s:s, s:o, s:f, s:s, s:o, s:I, s:I, s:o, s:o, s:s, s:I, s:s}",
+                "{s:I, s:s, s:s, s:s, s:s, s:o, s:f, s:s, s:o, s:I, s:I, s:o, s:o, s:s, s:I, s:s, "
+                "s:s}",
                 "id", (json_int_t)node->id, "name", node->name, "address", text, "subcluster",
                 node->subcluster, "state", info.state, "since_s",
                 info.since_ns ? json_real(since_s(info.since_ns)) : json_null(), "rtt_us",
@@ -227,7 +228,10 @@ json_t *inspect_nodes(struct tcad *tcad)
                 hex(info.incarnation), "sent_bytes", (json_int_t)info.sent_bytes, "received_bytes",
                 (json_int_t)info.received_bytes, "rails", rail_list, "encryption",
                 encryption_to(tcad, node->id), "last_error", info.last_error, "reconnects",
-                (json_int_t)info.reconnects, "last_reconnect", info.last_loss));
+                (json_int_t)info.reconnects, "last_reconnect", info.last_loss, "cluster_file",
+                info.cluster_digest == 0                       ? "unknown"
+                : info.cluster_digest == tcad->cluster->digest ? "same"
+                                                               : "different"));
     }
     return json_pack("{s:o}", "nodes", list);
 }

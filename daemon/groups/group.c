@@ -241,6 +241,11 @@ static void mark_node_down(struct groups *groups, struct place *place, uint32_t 
     }
 }
 
+void groups_node_up(struct groups *groups, uint32_t node)
+{
+    choice_node_up(groups->root, node);
+}
+
 void groups_node_down(struct groups *groups, uint32_t node)
 {
     root_node_down(groups->root, node);

@@ -1,7 +1,10 @@
 /*
  * Groups: how the processes of a job find each other. Each group has a *root*, the daemon that
  * coordinates it: the node in "name@node", or one chosen from the cluster file by rendezvous hashing
- * of (user, name). The root collects joins and gathers and keeps the group's published handles. The
+ * of (user, name). That puts the nodes in an order, the same everywhere, and the first that is up is the
+ * root: a member passes over nodes that do not answer, and a root sends members on to a node before it
+ * that is up. A root also sends them on to the next node if that does not know the root, because its
+ * cluster file is another one. The root collects joins and gathers and keeps the group's published handles. The
  * member's side forwards a session's request to the root (peers_request(), also if the root is this
  * daemon) and the root's reply to the session.
  *
@@ -46,6 +49,8 @@ bool groups_requested(struct groups *groups, uint32_t node, uint32_t tag,
  * (session_source_gone()). Returns false if the node may not say so: a node may report the end of
  * its own sessions and, as the root of a group, of the group's members. */
 bool groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSessionGone *gone);
+/* A node is up: it takes over the groups that it coordinates by their names, unless they are complete. */
+void groups_node_up(struct groups *groups, uint32_t node);
 /* A node went down: removes its members from all groups; callers that wait for them get
  * -EHOSTDOWN. */
 void groups_node_down(struct groups *groups, uint32_t node);

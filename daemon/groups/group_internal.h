@@ -20,6 +20,13 @@ enum {
     GROUP_REQUESTS_MAX =
         64, /* open requests of a session. A thread waits for one at a time, and the
                                 root keeps each. */
+    CHOICES_MAX = 16,
+};
+
+/* Nodes that come before another one as the root of a group. */
+struct choices {
+    unsigned count;
+    uint32_t nodes[CHOICES_MAX];
 };
 
 /*
@@ -32,6 +39,7 @@ enum {
 /* ---- group_root.c, group_root_join.c: groups whose root is this daemon ---- */
 
 struct root;
+struct cluster;
 int root_new(struct tcad *tcad, struct root **ret_root);
 struct root *root_free(struct root *root);
 void root_join(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGroupJoin *join);
@@ -91,6 +99,8 @@ struct group {
     char name[NAME_MAX_BYTES];
     uint32_t size;
     bool complete;
+    bool chosen;             /* its root is this node because of its name */
+    struct choices before;   /* nodes that would be its root if they were up */
     uint32_t most_of_a_node; /* members on one node at most; set when it is complete */
     uint32_t joining, in;    /* members in that state */
     struct member *members;  /* [size] */
@@ -116,6 +126,16 @@ struct root {
     struct deadlines deadlines;
     struct early *early; /* joins that wait for an older group of the same name to end */
 };
+
+/* ---- group_choice.c: whether this node is to be the root ---- */
+
+/* A join creates a group whose root was chosen. Returns true if the join was sent to another node; else
+ * group->before is to be this. */
+bool choice_moves(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGroupJoin *join,
+                  struct choices *ret_before);
+/* A group was created: asks the nodes on which it depends whether they are up, and know this node. */
+void choice_ask(struct root *root, const struct group *group);
+void choice_node_up(struct root *root, uint32_t node);
 
 /* group_early.c. Returns false if the join cannot wait and must be refused now. */
 bool early_keep(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGroupJoin *join);
@@ -157,11 +177,15 @@ void group_drop_all(struct group *group);
 
 /* Whether a name is valid: not empty, shorter than NAME_MAX_BYTES, no control characters. */
 bool group_name_valid(const char *name);
-/* Splits "name@node". Without a node, chooses one of the cluster, the same on all nodes. text: the
- * error. */
+/* Splits "name@node". Without a node, *ret_root is the first of group_choose(), and *ret_chosen true.
+ * text: the error. */
 int group_place(const struct tcad *tcad, uint32_t user, const char *full,
-                char ret_name[static NAME_MAX_BYTES], uint32_t *ret_root, char *text,
-                size_t text_bytes);
+                char ret_name[static NAME_MAX_BYTES], uint32_t *ret_root, bool *ret_chosen,
+                char *text, size_t text_bytes);
+/* The node that is to coordinate the group if none of the others does. All nodes with the same cluster
+ * file choose the same. False: there are no more nodes, or `others` is full. */
+bool group_choose(const struct cluster *cluster, uint32_t user, const char *name,
+                  const struct choices *others, uint32_t *ret_node);
 const char *group_node_name(const struct tcad *tcad, uint32_t node);
 uint64_t group_deadline(uint64_t now_ns, uint64_t timeout_ns);
 
@@ -240,12 +264,17 @@ struct request {
     uint64_t deadline_ns;
     char name[NAME_MAX_BYTES]; /* published */
     uint8_t handle[HANDLE_BYTES];
+    /* REQUEST_JOIN */
+    bool chosen;           /* the root, by the group's name */
+    struct choices passed; /* nodes that would be the root, but do not answer */
+    unsigned moves;        /* to nodes that others have named as the root */
 };
 
 /* NULL: the session's request was failed. */
 struct request *request_new(struct session *session, const struct place *place,
                             enum request_kind kind, uint32_t tag, uint64_t timeout_ns);
 struct request *request_free(struct request *request);
+uint64_t request_time_left(const struct request *request);
 /* Sends the request, which is freed with its reply. */
 void request_send(struct request *request, const Tca__Message *message);
 void request_gather(struct request *request, uint32_t rank, uint64_t sequence,
@@ -261,6 +290,13 @@ void join_members(struct request *request, struct session *session, struct place
 /* All members' daemons know the group. */
 void join_done(struct request *request, struct session *session, struct place *place);
 void join_failed(struct request *request, struct session *session, struct place *place);
+/* Sends the join to another node, if there is one that can coordinate the group. Returns false if not;
+ * ret_text: why. */
+bool join_elsewhere(struct request *request, struct session *session, struct place *place,
+                    const char *why, char *ret_text, size_t text_bytes);
+/* The root names another one. */
+bool join_moved(struct request *request, struct session *session, struct place *place,
+                const Tca__PeerGroupMoved *moved, char *ret_text, size_t text_bytes);
 
 /* ---- group_share.c ---- */
 

@@ -10,9 +10,12 @@
 #include <string.h>
 
 #include "config/cluster.h"
+#include "daemon/base/log.h"
 #include "daemon/groups/group_internal.h"
 #include "daemon/rails/costs.h"
 #include "daemon/tcad.h"
+
+enum { MOVES_MAX = 4 };
 
 /* A node that a reload has removed from the cluster is alone. */
 static uint32_t subcluster_of(const struct cluster *cluster, uint32_t id)
@@ -176,10 +179,109 @@ static void join_alone(struct session *session, uint32_t tag)
     answer_members(session, tag);
 }
 
+/* ---- the root ---- */
+
+static void send_join(struct request *request, const struct place *place)
+{
+    struct reach_costs own;
+    struct reach_message costs;
+    rails_costs(request->groups->tcad, &own);
+    reach_pack(&own, &costs);
+    Tca__PeerGroupJoin body =
+        BODY_OF(peer_group_join, .name = request->group, .user = place->user, .rank = place->rank,
+                .size = place->size, .session = place->session, .n_costs = REACH_COUNT,
+                .costs = costs.list, .timeout_ns = request_time_left(request));
+    const Tca__Message message = MESSAGE_OF(PEER_GROUP_JOIN, peer_group_join, &body);
+    body.chosen = request->chosen;
+    request_send(request, &message);
+}
+
+static void probed(void *context, int status, const Tca__Message *reply, const char *text)
+{
+    struct request *request = context;
+    struct session *session = session_find(request->groups->tcad, request->session);
+    struct place *place = place_find(request->groups, request->session);
+    char why[GROUP_TEXT_MAX * 2];
+
+    if (!session || !place) {
+        request_free(request); /* its process has ended */
+    } else if (status == 0) {
+        send_join(request, place);
+    } else if (status == -ECANCELED ||
+               !join_elsewhere(request, session, place, text, why, sizeof why)) {
+        session_fail(session, request->tag, status, "%s", status == -ECANCELED ? text : why);
+        join_failed(request, session, place);
+        request_free(request);
+    }
+}
+
+/* A chosen root need not be up. */
+static void ask_root(struct request *request, const struct place *place)
+{
+    struct tcad *tcad = request->groups->tcad;
+    if (!request->chosen || request->root == tcad->node || peers_is_up(tcad->peers, request->root))
+        send_join(request, place);
+    else
+        peers_probe(tcad->peers, request->root, request_time_left(request), probed, request);
+}
+
+bool join_elsewhere(struct request *request, struct session *session, struct place *place,
+                    const char *why, char *ret_text, size_t text_bytes)
+{
+    const struct tcad *tcad = request->groups->tcad;
+    uint32_t root;
+
+    if (request->passed.count < CHOICES_MAX)
+        request->passed.nodes[request->passed.count++] = request->root;
+    if (!group_choose(tcad->cluster, request->user, request->group, &request->passed, &root)) {
+        snprintf(ret_text, text_bytes,
+                 "group %s: none of the %u nodes that could coordinate it answers: start them, or "
+                 "choose another (%s@NODE). %s",
+                 request->group, request->passed.count, request->group, why);
+        return false;
+    }
+    log_debug(NULL, "group %s: node %s coordinates it: %s", request->group,
+              group_node_name(tcad, root), why);
+    request->root = place->root = root;
+    ask_root(request, place);
+    return true;
+}
+
+bool join_moved(struct request *request, struct session *session, struct place *place,
+                const Tca__PeerGroupMoved *moved, char *ret_text, size_t text_bytes)
+{
+    const struct tcad *tcad = request->groups->tcad;
+    const char *from = group_node_name(tcad, request->root);
+
+    if (!cluster_by_id(tcad->cluster, moved->node)) {
+        snprintf(ret_text, text_bytes,
+                 "group %s: node %s gives it to node %.64s (id %u), which the cluster file of node "
+                 "%s does not have: the cluster files differ. Make them equal, or choose a node "
+                 "that all have (%s@NODE)",
+                 request->group, from, moved->node_name, moved->node,
+                 group_node_name(tcad, tcad->node), request->group);
+        return false;
+    }
+    if (++request->moves > MOVES_MAX) {
+        snprintf(ret_text, text_bytes,
+                 "group %s: nodes do not agree which of them coordinates it; node %s says node "
+                 "%.64s: their cluster files differ, or not all of them reach each other (tcactl "
+                 "nodes). Choose a node that all reach (%s@NODE)",
+                 request->group, from, moved->node_name, request->group);
+        return false;
+    }
+    if (moved->pass && request->passed.count < CHOICES_MAX)
+        request->passed.nodes[request->passed.count++] = request->root;
+    request->root = place->root = moved->node;
+    send_join(request, place); /* another node has reached it */
+    return true;
+}
+
 void group_join(struct session *session, uint32_t tag, const Tca__GroupJoin *join)
 {
     char text[GROUP_TEXT_MAX], name[NAME_MAX_BYTES];
     uint32_t root;
+    bool chosen;
 
     int r = check_join(session, join, text, sizeof text);
     if (r == 0 && join->name[0] == '\0' && group_alone(session)) {
@@ -187,8 +289,8 @@ void group_join(struct session *session, uint32_t tag, const Tca__GroupJoin *joi
         return;
     }
     if (r == 0)
-        r = group_place(session->tcad, (uint32_t)session->uid, join->name, name, &root, text,
-                        sizeof text);
+        r = group_place(session->tcad, (uint32_t)session->uid, join->name, name, &root, &chosen,
+                        text, sizeof text);
     if (r < 0) {
         session_fail(session, tag, r, "%s", text);
         return;
@@ -203,14 +305,6 @@ void group_join(struct session *session, uint32_t tag, const Tca__GroupJoin *joi
         place_leave(session->tcad->groups, place);
         return;
     }
-    struct reach_costs own;
-    struct reach_message costs;
-    rails_costs(session->tcad, &own);
-    reach_pack(&own, &costs);
-    Tca__PeerGroupJoin body =
-        BODY_OF(peer_group_join, .name = name, .user = place->user, .rank = join->rank,
-                .size = join->size, .session = session->id, .timeout_ns = join->timeout_ns,
-                .n_costs = REACH_COUNT, .costs = costs.list);
-    const Tca__Message message = MESSAGE_OF(PEER_GROUP_JOIN, peer_group_join, &body);
-    request_send(request, &message);
+    request->chosen = chosen;
+    ask_root(request, place);
 }

@@ -41,26 +41,36 @@ static uint64_t spread(uint64_t value)
     return value ^ value >> 33;
 }
 
+static bool is_among(const struct choices *choices, uint32_t node)
+{
+    for (unsigned i = 0; i < choices->count; i++)
+        if (choices->nodes[i] == node)
+            return true;
+    return false;
+}
+
 /* Rendezvous hashing: all nodes choose the same root, and adding or removing a node moves few
  * groups. */
-static uint32_t choose(const struct cluster *cluster, uint32_t user, const char *name)
+bool group_choose(const struct cluster *cluster, uint32_t user, const char *name,
+                  const struct choices *others, uint32_t *ret_node)
 {
     uint8_t user_bytes[4] = {(uint8_t)user, (uint8_t)(user >> 8), (uint8_t)(user >> 16),
                              (uint8_t)(user >> 24)};
     uint64_t group = hash(hash(UINT64_C(0xcbf29ce484222325), user_bytes, sizeof user_bytes), name,
                           strlen(name) + 1);
     uint64_t best = 0;
-    uint32_t chosen = cluster->nodes[0].id;
+    bool found = false;
 
-    for (size_t i = 0; i < cluster->count; i++) {
+    for (size_t i = 0; i < cluster->count && others->count < CHOICES_MAX; i++) {
         const char *node = cluster->nodes[i].name;
-        uint64_t weight = spread(hash(group, node, strlen(node)));
-        if (weight > best) {
-            best = weight;
-            chosen = cluster->nodes[i].id;
-        }
+        const uint64_t weight = spread(hash(group, node, strlen(node)));
+        if ((found && weight <= best) || is_among(others, cluster->nodes[i].id))
+            continue;
+        best = weight;
+        found = true;
+        *ret_node = cluster->nodes[i].id;
     }
-    return chosen;
+    return found;
 }
 
 static const struct cluster_node *find_node(const struct cluster *cluster, const char *text)
@@ -76,8 +86,8 @@ static const struct cluster_node *find_node(const struct cluster *cluster, const
 }
 
 int group_place(const struct tcad *tcad, uint32_t user, const char *full,
-                char ret_name[static NAME_MAX_BYTES], uint32_t *ret_root, char *text,
-                size_t text_bytes)
+                char ret_name[static NAME_MAX_BYTES], uint32_t *ret_root, bool *ret_chosen,
+                char *text, size_t text_bytes)
 {
     const char *at = strrchr(full, '@');
     size_t bytes = at ? (size_t)(at - full) : strlen(full);
@@ -96,7 +106,11 @@ int group_place(const struct tcad *tcad, uint32_t user, const char *full,
     }
     memcpy(ret_name, full, bytes);
     memset(ret_name + bytes, 0, NAME_MAX_BYTES - bytes);
-    *ret_root = node ? node->id : choose(tcad->cluster, user, ret_name);
+    *ret_chosen = !node;
+    if (node)
+        *ret_root = node->id;
+    else
+        group_choose(tcad->cluster, user, ret_name, &(struct choices){0}, ret_root);
     return 0;
 }
 

@@ -8,6 +8,8 @@
 #include "daemon/tcad.h"
 #include "proto/list.h"
 
+#define ROOT_GRACE_NS UINT64_C(500000000)
+
 struct request *request_new(struct session *session, const struct place *place,
                             enum request_kind kind, uint32_t tag, uint64_t timeout_ns)
 {
@@ -48,12 +50,19 @@ struct request *request_free(struct request *request)
     return NULL;
 }
 
-static uint64_t time_left(const struct request *request)
+uint64_t request_time_left(const struct request *request)
 {
     uint64_t now = clock_now_ns();
     if (request->deadline_ns == UINT64_MAX)
         return UINT64_MAX;
     return request->deadline_ns > now ? request->deadline_ns - now : 0;
+}
+
+/* Whether it was this daemon that did not wait any longer. */
+static bool is_overdue(const struct request *request)
+{
+    return request->deadline_ns < UINT64_MAX &&
+           clock_now_ns() >= group_deadline(request->deadline_ns, ROOT_GRACE_NS);
 }
 
 /* ---- replies ---- */
@@ -62,12 +71,18 @@ static void fail(struct request *request, struct session *session, struct place 
                  const char *text)
 {
     struct tcad *tcad = request->groups->tcad;
+    const char *root = group_node_name(tcad, request->root);
 
-    if (status == -EHOSTDOWN && !peers_is_up(tcad->peers, request->root))
+    if (status == -ETIMEDOUT && is_overdue(request))
+        session_fail(session, request->tag, status,
+                     "group %s is coordinated by node %s, which has not answered in time: it is "
+                     "stopped, busy or cut off (tcactl ping %s)",
+                     request->group, root, root);
+    else if (status == -EHOSTDOWN && !peers_is_up(tcad->peers, request->root))
         session_fail(session, request->tag, status,
                      "group %s is coordinated by node %s, which is down: start it, or choose "
                      "another node (%s@NODE). %s",
-                     request->group, group_node_name(tcad, request->root), request->group, text);
+                     request->group, root, request->group, text);
     else
         session_fail(session, request->tag, status, "%s", text);
     if (request->kind == REQUEST_JOIN || request->kind == REQUEST_BARRIER)
@@ -92,12 +107,34 @@ static bool fits(const struct request *request, const Tca__Message *reply)
     return false;
 }
 
+/* Whether another node is asked instead. Otherwise writes why not. */
+static bool goes_elsewhere(struct request *request, struct session *session, struct place *place,
+                           int *status, const Tca__Message *reply, const char **text, char *why,
+                           size_t why_bytes)
+{
+    bool goes = false;
+    if (request->kind != REQUEST_JOIN || !request->chosen || !session || !place)
+        return false;
+    if (*status == 0 && reply->body_case == TCA__MESSAGE__BODY_PEER_GROUP_MOVED)
+        goes = join_moved(request, session, place, reply->peer_group_moved, why, why_bytes);
+    else if (*status == -EHOSTDOWN && !peers_is_up(request->groups->tcad->peers, request->root))
+        goes = join_elsewhere(request, session, place, *text, why, why_bytes);
+    else
+        return false;
+    *status = *status < 0 ? *status : -EINVAL;
+    *text = why;
+    return goes;
+}
+
 static void on_reply(void *context, int status, const Tca__Message *reply, const char *text)
 {
     struct request *request = context;
     struct session *session = session_find(request->groups->tcad, request->session);
     struct place *place = place_find(request->groups, request->session);
+    char why[GROUP_TEXT_MAX * 2];
 
+    if (goes_elsewhere(request, session, place, &status, reply, &text, why, sizeof why))
+        return;
     if (status == 0 && !fits(request, reply)) {
         status = -EPROTO;
         text = "the group's root has sent an unexpected reply";
@@ -125,8 +162,8 @@ void request_send(struct request *request, const Tca__Message *message)
 {
     struct tcad *tcad = request->groups->tcad;
     /* The root applies the time-out. This daemon waits a little longer, so that the caller gets the
-     * root's text. */
-    uint64_t patience = group_deadline(time_left(request), tcad->conf->control.request_timeout_ns);
+     * root's text, but not as long as the caller itself (client/session.c). */
+    uint64_t patience = group_deadline(request_time_left(request), ROOT_GRACE_NS);
     peers_request(tcad->peers, request->root, message, patience, on_reply, request);
 }
 
@@ -135,7 +172,7 @@ void request_gather(struct request *request, uint32_t rank, uint64_t sequence,
 {
     Tca__PeerGather body =
         BODY_OF(peer_gather, .group = request->group, .user = request->user, .rank = rank,
-                .sequence = sequence, .blob = blob, .timeout_ns = time_left(request));
+                .sequence = sequence, .blob = blob, .timeout_ns = request_time_left(request));
     const Tca__Message message = MESSAGE_OF(PEER_GATHER, peer_gather, &body);
     request_send(request, &message);
 }

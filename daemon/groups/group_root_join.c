@@ -206,7 +206,11 @@ void root_try_join(struct root *root, uint32_t node, uint32_t tag, const Tca__Pe
         peers_fail(peers, node, tag, r, "%s", text);
         return;
     }
-    if (!group)
+    struct choices before = {0};
+    const bool is_new = !group;
+    if (is_new && choice_moves(root, node, tag, join, &before))
+        return;
+    if (is_new)
         group = group_new(root, join);
     if (!group) {
         peers_fail(peers, node, tag, -ENOMEM, "out of memory for a group of %u", join->size);
@@ -230,9 +234,15 @@ void root_try_join(struct root *root, uint32_t node, uint32_t tag, const Tca__Pe
     };
     reach_worsen(&group->costs, join->n_costs, join->costs);
     group->joining++;
-    if (group->joining == group->size)
+    if (group->joining == group->size) {
         complete(root, group);
-    else
-        deadline_advance(&root->deadlines, &group->joins_deadline,
-                         group->members[join->rank].deadline_ns, joins_expire, group);
+        return;
+    }
+    deadline_advance(&root->deadlines, &group->joins_deadline,
+                     group->members[join->rank].deadline_ns, joins_expire, group);
+    if (is_new) {
+        group->chosen = join->chosen;
+        group->before = before;
+        choice_ask(root, group);
+    }
 }

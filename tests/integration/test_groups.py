@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Groups over one, two and four nodes: joining, gathering, publishing, and disagreement."""
 
+import os
+
 import harness
 from harness import Stream
 
@@ -145,6 +147,92 @@ class Groups(harness.Case):
             stream.begin(30)
         for stream in streams:
             self.assertEqual(stream.finish(), 30)
+
+
+def order(name, nodes, uid=0):
+    """The numbers of the nodes in the order in which they are to coordinate the group (daemon/groups/group_name.c)."""
+    def mix(value, data):
+        for byte in data:
+            value = (value ^ byte) * 0x100000001b3 % 2**64
+        return value
+
+    def spread(value):
+        value = (value ^ value >> 33) * 0xff51afd7ed558ccd % 2**64
+        value = (value ^ value >> 33) * 0xc4ceb9fe1a85ec53 % 2**64
+        return value ^ value >> 33
+
+    group = mix(mix(0xcbf29ce484222325, uid.to_bytes(4, "little")), name.encode() + b"\0")
+    return sorted(range(nodes), key=lambda node: spread(mix(group, f"node{node}".encode())), reverse=True)
+
+
+def names_in(nodes, *begin):
+    """Names of groups in whose order these nodes come first."""
+    return [name for name in (f"g{number}" for number in range(400)) if order(name, nodes, os.geteuid())[:len(begin)] == [*begin]]
+
+
+class Coordinators(harness.Case):
+    """Nodes that would coordinate a group, but do not answer, or are not in all cluster files."""
+
+    def join(self, cluster, name, *places):
+        return [actor.process.pid for actor in cluster.group(places, name=name)]
+
+    def test_dead(self):
+        cluster = self.cluster(4, options={"rails.enable": "shm tcp"})
+        cluster[3].kill()
+        cluster[2].kill()
+        for name in names_in(4, 3)[:3] + names_in(4, 3, 2, 1)[:2] + names_in(4, 2, 3, 0)[:2]:
+            self.join(cluster, name, 0, 1)
+        # Named, it is not passed over.
+        with self.refused("-EHOSTDOWN", "coordinated by node node3, which is down"):
+            cluster.actor(0).ask("open job@node3 0 2 -2")
+
+    def test_comes_back(self):
+        """A member that has passed over it is sent on to it when it is back."""
+        cluster = self.cluster(3, options={"rails.enable": "shm tcp"})
+        for name in names_in(3, 2, 0)[:1] + names_in(3, 2, 1)[:1]:
+            cluster[2].kill()
+            early = cluster.actor(0)
+            early.until_joining(f"open {name} 0 2 -2")
+            harness.until(lambda: cluster[order(name, 3, os.geteuid())[1]].tcactl("status")["groups"] == 1, "it waits there")
+            cluster[2].restart()
+            late = cluster.actor(1)
+            late.ask(f"open {name} 1 2 -2")
+            early.answer()
+            for actor in early, late:
+                actor.ask("close")
+
+    def test_stopped(self):
+        cluster = self.cluster(3, options={"rails.enable": "shm tcp"})
+        cluster[2].pause()
+        for name in names_in(3, 2)[:2]:
+            self.join(cluster, name, 0, 1)
+        actor = cluster.actor(0)
+        with self.refused("-ETIMEDOUT", "coordinated by node node2", "tcactl ping node2"):
+            actor.ask("open job@node2 0 2 300")
+
+    def test_cluster_files_differ(self):
+        """Node 4 is new, and only node 0 has heard of it."""
+        cluster = harness.Cluster(5, options={"rails.enable": "shm tcp"})
+        self.addCleanup(self.take_down, cluster)
+        with open(cluster.file, encoding="ascii") as file:
+            lines = file.readlines()
+        with open(cluster.file + ".old", "w", encoding="ascii") as file:
+            file.writelines(lines[:-1])
+        for node in cluster.nodes[1:4]:
+            node.options = {**node.options, "node.cluster_file": cluster.file + ".old"}
+            node.configure()
+        cluster.up()
+        # The next node does not know the new one: all meet there.
+        for name in names_in(5, 4, 1)[:2] + names_in(5, 4, 2)[:2]:
+            self.join(cluster, name, 0, 1)
+        # The next node knows it, but the member does not.
+        name, = names_in(5, 4, 0)[:1]
+        with self.refused("-EINVAL", "cluster files differ", "node4", "node0"):
+            cluster.actor(1).ask(f"open {name} 1 2 -2")
+        self.assertTrue(cluster[0].ping(cluster[1]) and cluster[0].ping(cluster[4]))
+        files = [node["cluster_file"] for node in cluster[0].tcactl("nodes")["nodes"]]
+        self.assertEqual([files[0], files[1], files[4]], ["same", "different", "same"])
+        self.assertIn("node node1 (id 1) has another cluster file", cluster[0].log_text())
 
 
 if __name__ == "__main__":

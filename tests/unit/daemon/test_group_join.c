@@ -42,11 +42,13 @@ Test(group_join, a_name_meets_at_the_same_node_for_all)
     unsigned met[4] = {0};
     for (unsigned i = 0; i < 400; i++) {
         uint32_t root[2];
+        bool chosen = false;
         snprintf(full, sizeof full, "job-%u", i);
         for (unsigned node = 0; node < 2; node++)
-            cr_assert_eq(group_place(&test.nodes[node].tcad, 1000, full, name, &root[node], text,
-                                     sizeof text),
+            cr_assert_eq(group_place(&test.nodes[node].tcad, 1000, full, name, &root[node], &chosen,
+                                     text, sizeof text),
                          0);
+        cr_assert(chosen);
         cr_assert_eq(root[0], root[1]);
         met[root[0]]++;
     }
