@@ -94,6 +94,9 @@ class Node:
 
         return subprocess.Popen(words, preexec_fn=begin, **options)
 
+    def command(self):
+        return [program("tcad"), "-c", os.path.join(self.directory, "tcad.conf")]
+
     def start(self, descriptors=None, uid=None):
         """uid: as another user, for tests that run as root."""
         user = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
@@ -101,8 +104,7 @@ class Node:
             for path in (self.cluster.key, self.directory, *(os.path.join(self.directory, name) for name in os.listdir(self.directory))):
                 os.chown(path, uid, uid)
         with open(self.log, "ab") as log:
-            self.process = self.popen([program("tcad"), "-c", os.path.join(self.directory, "tcad.conf")], descriptors,
-                                      stdin=subprocess.DEVNULL, stdout=log, stderr=log, **user)
+            self.process = self.popen(self.command(), descriptors, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **user)
 
     def answers(self):
         if self.process.poll() is not None:
@@ -286,8 +288,8 @@ class Case(unittest.TestCase):
     def setUp(self):
         self.logs = []
 
-    def cluster(self, nodes=1, **arguments):
-        cluster = Cluster(nodes, **arguments)
+    def cluster(self, nodes=1, kind=Cluster, **arguments):
+        cluster = kind(nodes, **arguments)
         self.addCleanup(self.take_down, cluster)
         return cluster.up()
 

@@ -1,0 +1,83 @@
+"""Growth told by counts: the instructions that the threads of a tcad execute, as valgrind counts them.
+
+Processor time cannot tell how work grows: 65,536 steps leave the caches, and take fresh pages from the kernel, where 8,192 do not, so
+that the same instructions take 8 to 30 times as long, depending on the machine. Instructions in user space do not depend on that, nor on
+other load. What still varies: the compiler; the variants of memcpy() and memset() that glibc chooses, although valgrind shows every
+program the same processors, of which the real one only selects the generation; and how often work is interrupted by its slices' clock.
+All of these change the cost of a step by some percent, in small and large requests alike."""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+import hostile
+import harness  # the path to it is set by hostile
+
+THREADS = {"worker": "worker_main", "engine": "engine_main"}  # the function that its stack begins with
+
+
+class CountedNode(harness.Node):
+    """A tcad whose instructions are counted."""
+
+    @property
+    def counts_file(self):
+        return os.path.join(self.directory, "counts")
+
+    def command(self):
+        return ["valgrind", "--tool=callgrind", "--quiet", "--separate-threads=yes", "--callgrind-out-file=" + self.counts_file,
+                *super().command()]
+
+    def take_counts(self):
+        """{thread: instructions since the last call}; the threads are "loop", "worker" and "engine"."""
+        subprocess.run(["vgdb", f"--pid={self.process.pid}", "dump"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, timeout=harness.DEADLINE_S, check=True)
+        counts = dict.fromkeys(("loop", *THREADS), 0)
+        for path in glob.glob(self.counts_file + ".*"):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                text = file.read()
+            os.remove(path)
+            thread = re.search(r"^thread: (\d+)$", text, re.MULTILINE)
+            total = re.search(r"^(?:summary|totals): (\d+)$", text, re.MULTILINE)
+            if not thread or not total:
+                continue
+            name = "loop" if thread[1] == "1" else next((name for name, begin in THREADS.items() if begin in text), None)
+            if name:
+                counts[name] += int(total[1])
+        return counts
+
+
+class CountedCluster(harness.Cluster):
+    make_node = CountedNode
+
+
+@unittest.skipIf(harness.SLOW > 1, "valgrind does not run what is built with a sanitizer")
+@unittest.skipIf(not shutil.which("vgdb"), "it needs valgrind (tools/setup --all)")
+class CountedCase(hostile.HostileCase):
+    def counted(self, nodes=1, **options):
+        """A cluster that lets a user have all this, however small the machine is."""
+        limits = {"limits.bytes_per_user": "4G", "limits.bytes": "4G"}
+        return self.cluster(nodes, kind=CountedCluster, options={**limits, **{f"limits.{name}": value for name, value in options.items()}})
+
+    def connect(self, node):
+        client = super().connect(node)
+        client.socket.settimeout(10 * harness.DEADLINE_S)  # valgrind takes some fifty times as long
+        return client
+
+    @staticmethod
+    def cost(node, work):
+        """{thread: instructions} of this work."""
+        node.take_counts()
+        work()
+        return node.take_counts()
+
+    def grows_linearly(self, what, few, many, times):
+        """few, many: {thread: instructions} of two requests, the second `times` as large. Sorting and searching add the ratio of
+        logarithms, 14 to 11 for 16,384 steps and 2,048; work that is quadratic is multiplied by `times` once more. So one step may cost
+        twice as much in the larger request, but no more: of the loop's thread, and of all that work for requests."""
+        print(f"{what}: " + "; ".join(f"{thread} {few[thread]:,} instructions, then {many[thread]:,}" for thread in few))
+        for threads in (("loop",), ("loop", "worker")):
+            self.assertLess(sum(many[thread] for thread in threads), 2 * times * sum(few[thread] for thread in threads),
+                            f"{what}: the work of {' and '.join(threads)} grows faster than what was asked for")
