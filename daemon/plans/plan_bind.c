@@ -26,9 +26,8 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit)
     char text[256];
     if (unit->has_target) {
         struct region *region;
-        struct handle handle;
-        int r = region_resolve(plan->tcad, unit->handle_bytes, HANDLE_BYTES, plan->session->uid,
-                               &region, &handle, text, sizeof text);
+        int r =
+            region_named(plan->tcad, &unit->handle, plan->session->uid, &region, text, sizeof text);
         if (r < 0)
             return plan_fail_unit(plan, unit, r, text);
         if (unit->combine && region->attached)

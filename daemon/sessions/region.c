@@ -240,23 +240,49 @@ __attribute__((format(printf, 4, 5))) static int refuse(char *text, size_t text_
     return error;
 }
 
-/* Decodes a handle and checks that it belongs to this daemon. */
-static int decode(const struct tcad *tcad, const uint8_t *bytes, size_t length,
-                  struct handle *ret_handle, char *text, size_t text_bytes)
+int region_named(struct tcad *tcad, const struct handle *handle, uid_t uid,
+                 struct region **ret_region, char *text, size_t text_bytes)
 {
-    if (length != HANDLE_BYTES)
-        return refuse(text, text_bytes, -EINVAL, "a handle has 64 bytes, not %zu", length);
-    if (handle_decode(bytes, ret_handle) < 0)
-        return refuse(text, text_bytes, -EINVAL, "the handle %s", handle_fault(bytes));
-    if (ret_handle->node != tcad->node)
+    if (handle->node != tcad->node)
         return refuse(text, text_bytes, -EINVAL,
-                      "the handle belongs to node %" PRIu32 ", this is node %" PRIu32,
-                      ret_handle->node, tcad->node);
-    if (ret_handle->incarnation != tcad->incarnation)
+                      "the handle belongs to node %" PRIu32 ", this is node %" PRIu32, handle->node,
+                      tcad->node);
+    if (handle->incarnation != tcad->incarnation)
         return refuse(text, text_bytes, -ESTALE,
                       "the handle is from before a restart of the tcad of node %" PRIu32
                       ": get a new one",
-                      ret_handle->node);
+                      handle->node);
+    struct region *region = region_find(tcad, handle->region);
+    if (!region && handle->region > tcad->next_region)
+        return refuse(text, text_bytes, -EACCES,
+                      "region %" PRIu64 " of node %" PRIu32 " never existed: the handle was forged",
+                      handle->region, handle->node);
+    if (!region)
+        return refuse(text, text_bytes, -ESTALE,
+                      "region %" PRIu64 " of node %" PRIu32 " was freed: get a new handle",
+                      handle->region, handle->node);
+    if (!handle_is_signed(handle, region->secret))
+        return refuse(text, text_bytes, -EACCES,
+                      "the handle's key does not match bytes %" PRIu64 " + %" PRIu64
+                      " of region %" PRIu64 " of node %" PRIu32
+                      ": it was forged; get handles of other parts from the region's owner",
+                      handle->offset_bytes, handle->length_bytes, handle->region, handle->node);
+    if (region->session->closing)
+        return refuse(text, text_bytes, -EOWNERDEAD,
+                      "the process that owned region %" PRIu64 " of node %" PRIu32 " has ended",
+                      handle->region, handle->node);
+    if (region->uid != uid)
+        return refuse(text, text_bytes, -EACCES,
+                      "region %" PRIu64 " of node %" PRIu32 " belongs to another user (%u, not %u)",
+                      handle->region, handle->node, region->uid, uid);
+    if (handle->offset_bytes > region->bytes ||
+        handle->length_bytes > region->bytes - handle->offset_bytes)
+        return refuse(text, text_bytes, -EACCES,
+                      "the handle names bytes %" PRIu64 " + %" PRIu64 " of region %" PRIu64
+                      " of node %" PRIu32 ", which has %" PRIu64 " bytes",
+                      handle->offset_bytes, handle->length_bytes, handle->region, handle->node,
+                      region->bytes);
+    *ret_region = region;
     return 0;
 }
 
@@ -265,40 +291,12 @@ int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t
                    size_t text_bytes)
 {
     struct handle handle;
-    int r = decode(tcad, bytes, length, &handle, text, text_bytes);
-    if (r < 0)
-        return r;
-    struct region *region = region_find(tcad, handle.region);
-    if (!region && handle.region > tcad->next_region)
-        return refuse(text, text_bytes, -EACCES,
-                      "region %" PRIu64 " of node %" PRIu32 " never existed: the handle was forged",
-                      handle.region, handle.node);
-    if (!region)
-        return refuse(text, text_bytes, -ESTALE,
-                      "region %" PRIu64 " of node %" PRIu32 " was freed: get a new handle",
-                      handle.region, handle.node);
-    if (!handle_is_signed(&handle, region->secret))
-        return refuse(text, text_bytes, -EACCES,
-                      "the handle's key does not match bytes %" PRIu64 " + %" PRIu64
-                      " of region %" PRIu64 " of node %" PRIu32
-                      ": it was forged; get handles of other parts from the region's owner",
-                      handle.offset_bytes, handle.length_bytes, handle.region, handle.node);
-    if (region->session->closing)
-        return refuse(text, text_bytes, -EOWNERDEAD,
-                      "the process that owned region %" PRIu64 " of node %" PRIu32 " has ended",
-                      handle.region, handle.node);
-    if (region->uid != uid)
-        return refuse(text, text_bytes, -EACCES,
-                      "region %" PRIu64 " of node %" PRIu32 " belongs to another user (%u, not %u)",
-                      handle.region, handle.node, region->uid, uid);
-    if (handle.offset_bytes > region->bytes ||
-        handle.length_bytes > region->bytes - handle.offset_bytes)
-        return refuse(text, text_bytes, -EACCES,
-                      "the handle names bytes %" PRIu64 " + %" PRIu64 " of region %" PRIu64
-                      " of node %" PRIu32 ", which has %" PRIu64 " bytes",
-                      handle.offset_bytes, handle.length_bytes, handle.region, handle.node,
-                      region->bytes);
-    *ret_region = region;
-    *ret_handle = handle;
-    return 0;
+    if (length != HANDLE_BYTES)
+        return refuse(text, text_bytes, -EINVAL, "a handle has 64 bytes, not %zu", length);
+    if (handle_decode(bytes, &handle) < 0)
+        return refuse(text, text_bytes, -EINVAL, "the handle %s", handle_fault(bytes));
+    int r = region_named(tcad, &handle, uid, ret_region, text, text_bytes);
+    if (r == 0)
+        *ret_handle = handle;
+    return r;
 }

@@ -118,6 +118,9 @@ struct region *region_of_session(const struct session *session, uint64_t id);
 int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t uid,
                    struct region **ret_region, struct handle *ret_handle, char *text,
                    size_t text_bytes);
+/* The same for a handle that was decoded (handle_decode()). */
+int region_named(struct tcad *tcad, const struct handle *handle, uid_t uid,
+                 struct region **ret_region, char *text, size_t text_bytes);
 
 /* Worker thread: registers it with a rail, unless it is registered. bounce_admit() must
  * have succeeded for an attached region. -EFAULT: its process has not allocated all pages. */
