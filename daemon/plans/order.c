@@ -23,6 +23,7 @@ struct ordering {
     uint32_t (*landed)[2];
     uint32_t done; /* all earlier steps are */
     bool several_routes;
+    bool ahead;               /* some put is */
     struct order_index of[3]; /* by relation: what earlier steps wrote, read, wrote */
 };
 
@@ -77,7 +78,8 @@ static bool matters(const struct ordering *ordering, enum relation relation, uin
     const struct order_step *one = &ordering->steps[step];
     switch (relation) {
     case READS_WRITTEN:
-        return true;
+        return ordering->several_routes || ordering->ahead || !ordering->rules->serial ||
+               !one->lands;
     case WRITES_READ:
         return ordering->several_routes || !ordering->rules->ordered;
     case WRITES_WRITTEN:
@@ -252,6 +254,8 @@ int order_steps(const struct order_rules *rules, struct order_step *steps, uint3
     struct ordering ordering = {.rules = rules, .steps = steps, .count = count};
     ordering.routes = calloc(count + 1, sizeof *ordering.routes);
     ordering.landed = calloc(count + 1, sizeof *ordering.landed);
+    for (uint32_t i = 0; i < count; i++)
+        ordering.ahead |= steps[i].put && steps[i].ahead;
     int r = ordering.routes && ordering.landed ? number_routes(&ordering) : -ENOMEM;
     for (enum relation relation = READS_WRITTEN; r == 0 && relation <= WRITES_WRITTEN; relation++)
         r = make_index(&ordering, relation);
