@@ -707,6 +707,8 @@ TCA_API int tca_plan_wait(struct tca_plan *plan, uint32_t rank, uint32_t slot, u
  * was refused: then it fails with the error of the first such step, and the plan can only be freed.
  * -ESTALE, -EACCES, -EHOSTDOWN, -ENETDOWN, -EDQUOT, -EINVAL (tca_error_text() names the step).
  *
+ * TCA_DEFAULT: the session's time-out and a millisecond for each step.
+ *
  * Asks the daemon of each node that the plan puts to or notifies, unless the session has just freed a
  * plan with the same steps, in the daemon's seat: then the new plan takes over what that one had
  * prepared there. A program that makes a plan for each message commits it soon after it has freed the

@@ -282,10 +282,23 @@ static int commit_in(struct tca_plan *plan, enum tca_seat seat, int64_t timeout_
     return r;
 }
 
+/* By default, the daemons get time for each step: some 100 times what one takes, because a commit that
+ * makes progress on a busy machine is not to fail. */
+static int commit_timeout(const struct tca_plan *plan, int64_t given_ns, int64_t *ret_timeout_ns)
+{
+    enum { STEP_NS = 1000000 };
+    const int64_t steps_ns = (int64_t)plan->step_count * STEP_NS;
+    int r = session_timeout(plan->session, given_ns, ret_timeout_ns);
+    if (r == 0 && given_ns == TCA_DEFAULT && *ret_timeout_ns > 0 &&
+        __builtin_add_overflow(*ret_timeout_ns, steps_ns, ret_timeout_ns))
+        *ret_timeout_ns = TCA_FOREVER;
+    return r;
+}
+
 int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
 {
     char name[PLAN_TEXT_BYTES];
-    int r = session_timeout(plan->session, timeout_ns, &timeout_ns);
+    int r = commit_timeout(plan, timeout_ns, &timeout_ns);
     if (r < 0)
         return r;
     if (plan->state != PLAN_BUILDING)

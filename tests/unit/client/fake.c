@@ -167,6 +167,7 @@ static uint32_t seat_of(const struct fake *fake, size_t chain)
 static void commit(struct fake *fake, uint32_t tag, const Tca__PlanCommit *commit)
 {
     static unsigned plans; /* numbers are not reused here */
+    fake->commit_timeout_ns = commit->timeout_ns;
     enum { STEPS = 16 };
     Tca__Mapping mappings[PLAN_CHAINS_MAX][STEPS], *lists[PLAN_CHAINS_MAX][STEPS];
     Tca__ChainCommitted chains[PLAN_CHAINS_MAX], *chain_list[PLAN_CHAINS_MAX];

@@ -60,6 +60,7 @@ struct fake {
     size_t segment_bytes;
     struct notify_segment *notify;
     uint64_t region_bytes;
+    uint64_t commit_timeout_ns; /* of the last commit */
     _Atomic bool go;
     _Atomic unsigned released; /* PlanRelease and RegionFree messages */
 };
