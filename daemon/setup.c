@@ -117,7 +117,7 @@ static void session_gone(struct session *session)
     offload_session_gone(session);
     plans_session_gone(tcad, tcad->node, session->id, -EOWNERDEAD);
     bindings_session_gone(tcad, session);
-    pairs_session_gone(tcad, session);
+    pairs_session_gone(session);
 }
 
 static const struct session_hooks session_hooks = {

@@ -30,6 +30,7 @@ struct mapped_region {
     bool reached;     /* by tca_reach(): stays mapped until the session ends */
     uint32_t uses;    /* by steps of plans and by lane offers */
     struct driver_region *driver_region;
+    struct landing *landings; /* own: of puts over connections (client/plan/pair_events.c) */
     struct seat_region *seat_regions; /* own: of the drivers of connections (client/plan/pair.c) */
     struct mapped_region *next;
 };

@@ -145,9 +145,14 @@ static const struct standby_ops standby_ops = {.work = work, .arm = arm, .left =
 
 int pairs_expect(struct tca *session)
 {
-    if (!session->pairs)
-        session->pairs = calloc(1, sizeof *session->pairs);
-    return session->pairs ? 0 : -ENOMEM;
+    if (session->pairs)
+        return 0;
+    struct pairs *pairs = calloc(1, sizeof *pairs);
+    if (!pairs)
+        return -ENOMEM;
+    pairs->landings = LANDINGS_INIT;
+    session->pairs = pairs;
+    return 0;
 }
 
 void pairs_stand_by(struct tca *session)
@@ -330,8 +335,10 @@ void pairs_clear(struct tca *session)
     if (!pairs)
         return;
     session->standby = standby_free(session->standby);
-    while (pairs->landings)
-        pair_free_landing(session, pairs->landings);
+    for (uint32_t i = 0; i < pairs->landings.count; i++)
+        if (pairs->landings.slots[i].landing)
+            pair_free_landing(session, pairs->landings.slots[i].landing);
+    landings_deinit(&pairs->landings);
     while (pairs->pairs) {
         struct pair *pair = pairs->pairs;
         if (session->control.pid != getpid()) /* its parent continues to use it */

@@ -8,6 +8,7 @@
 #include "client/core/session.h"
 #include "client/memory/mapping.h"
 #include "client/plan/pair_internal.h"
+#include "proto/list.h"
 #include "proto/status.h"
 
 static void adopt(struct pair *pair, int fd, const Tca__Pair *event)
@@ -137,16 +138,20 @@ void pairs_take(struct tca *session)
     standby_leave(session->standby);
 }
 
-void pair_free_landing(struct tca *session, struct landing *landing)
+static void free_landing(struct landing *landing)
 {
-    struct landing **link = &session->pairs->landings;
-    while (*link != landing)
-        link = &(*link)->next;
-    *link = landing->next;
+    if (landing->region)
+        LIST_REMOVE(landing, next_of_region, link_of_region);
     if (landing->driver_landing)
         landing->via->driver->ops->landing_free(landing->via->driver, landing->driver_landing);
     free(landing->layout);
     free(landing);
+}
+
+void pair_free_landing(struct tca *session, struct landing *landing)
+{
+    landings_displace(&session->pairs->landings, landing->index);
+    free_landing(landing);
 }
 
 void pair_remove(struct tca *session, struct pair *pair)
@@ -161,9 +166,10 @@ void pair_remove(struct tca *session, struct pair *pair)
 
 static void free_landings(struct tca *session, const struct pair *pair)
 {
-    for (struct landing *landing = session->pairs->landings, *next; landing; landing = next) {
-        next = landing->next;
-        if (landing->pair == pair->id)
+    const struct landings *landings = &session->pairs->landings;
+    for (uint32_t i = 0; i < landings->count; i++) {
+        struct landing *landing = landings->slots[i].landing;
+        if (landing && landing->pair == pair->id)
             pair_free_landing(session, landing);
     }
 }
@@ -199,9 +205,11 @@ static int fill(struct tca *session, const Tca__PairLanding *event, struct landi
     }
     if (!event->region)
         return 0;
-    landing->region = mapping_own(session, event->region);
-    if (!landing->region || landing->region->attached)
+    struct mapped_region *region = mapping_own(session, event->region);
+    if (!region || region->attached)
         return -ESTALE; /* freed meanwhile */
+    landing->region = region;
+    LIST_ADD(&region->landings, landing, next_of_region, link_of_region);
     landing->layout = malloc(event->layout.len + 1);
     if (!landing->layout)
         return -ENOMEM;
@@ -271,30 +279,36 @@ static int land(struct tca *session, const Tca__PairLanding *event)
     if (!landing)
         return -ENOMEM;
     landing->via = via;
-    r = make_landing(session, event, landing);
-    if (r < 0) {
-        free(landing->layout);
-        free(landing);
-        return r == -ESTALE ? skip(via, event) : r;
-    }
     landing->pair = event->pair;
     landing->index = event->index;
-    landing->generation = event->generation;
-    landing->next = session->pairs->landings;
-    session->pairs->landings = landing;
+    r = make_landing(session, event, landing);
+    if (r == 0)
+        r = landings_place(&session->pairs->landings, landing, event->index, event->generation);
+    if (r < 0) {
+        free_landing(landing);
+        return r == -ESTALE ? skip(via, event) : r;
+    }
     return 0;
 }
 
-static void unland(struct tca *session, uint32_t index, uint32_t generation)
+static int land_all(struct tca *session, const Tca__Event *event)
 {
-    struct landing *landing = session->pairs->landings;
-    while (landing && (landing->index != index || landing->generation != generation))
-        landing = landing->next;
-    if (!landing)
-        return;
+    int r = 0;
+    for (size_t i = 0; i < event->n_landings && r == 0; i++)
+        r = land(session, event->landings[i]);
+    return r;
+}
+
+static void unland_all(struct tca *session, const Tca__Event *event)
+{
+    struct landings *landings = &session->pairs->landings;
     /* what has come still counts: the sender has released the plan, not the start */
     pairs_take_locked(session->pairs);
-    pair_free_landing(session, landing);
+    for (size_t i = 0; i < event->n_ids && i < event->n_of; i++) {
+        struct landing *landing = landings_find(landings, event->ids[i], event->of[i]);
+        if (landing)
+            pair_free_landing(session, landing);
+    }
 }
 
 /* ---- on the program's thread ---- */
@@ -321,10 +335,9 @@ static int take_event(struct tca *session, const Tca__Event *event, struct frame
     case TCA__EVENT__KIND__PAIR:
         return event->pair ? begin(session, event->pair, frame) : 0;
     case TCA__EVENT__KIND__LANDING:
-        return event->landing ? land(session, event->landing) : 0;
+        return land_all(session, event);
     case TCA__EVENT__KIND__UNLANDING:
-        for (size_t i = 0; i < event->n_ids && i < event->n_of; i++)
-            unland(session, event->ids[i], event->of[i]);
+        unland_all(session, event);
         return 0;
     case TCA__EVENT__KIND__PAIR_GONE:
         pair = event->pair

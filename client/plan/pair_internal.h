@@ -2,16 +2,17 @@
 #pragma once
 
 #include "client/plan/pair.h"
+#include "drivers/landings.h"
 #include "drivers/seat.h"
 #include "proto/layout.h"
 #include "proto/segment.h"
 
 /* Where puts of another process over a pair land; its address is the token of the driver's landing. */
 struct landing {
-    struct landing *next;
+    struct landing *next_of_region, **link_of_region; /* in region->landings */
     const struct pair_driver *via;
     uint64_t pair;
-    uint32_t index, generation;
+    uint32_t index;
     struct mapped_region *region; /* NULL: a notification without data, or its memory is freed */
     struct driver_landing *driver_landing;
     struct layout *layout;
@@ -25,12 +26,12 @@ struct landing {
 struct pairs {
     struct pair_driver *drivers; /* NULL: there was no pair yet */
     struct pair *pairs;
-    struct landing *landings;
-    bool news;    /* in some pair */
-    bool reports; /* in some pair */
-    bool deaf;    /* the standby thread leaves events of tcad to the program: control_is_full() */
-    bool alone;   /* there could be no standby thread */
-    bool costly;  /* to look: a driver asks the kernel */
+    struct landings landings; /* by index and generation */
+    bool news;                /* in some pair */
+    bool reports;             /* in some pair */
+    bool deaf;   /* the standby thread leaves events of tcad to the program: control_is_full() */
+    bool alone;  /* there could be no standby thread */
+    bool costly; /* to look: a driver asks the kernel */
 };
 
 enum {

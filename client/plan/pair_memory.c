@@ -5,6 +5,7 @@
 #include "client/core/session.h"
 #include "client/memory/mapping.h"
 #include "client/plan/pair_internal.h"
+#include "proto/list.h"
 
 int pair_region(const struct pair_driver *via, struct mapped_region *region,
                 struct driver_region **ret_region)
@@ -44,15 +45,15 @@ void pair_forget_region(struct mapped_region *region)
     }
 }
 
-static void forget_region(struct tca *session, struct mapped_region *region)
+static void forget_region(struct mapped_region *region)
 {
-    for (struct landing *landing = session->pairs->landings; landing; landing = landing->next) {
-        if (landing->region != region)
-            continue;
+    while (region->landings) {
+        struct landing *landing = region->landings;
         const struct pair_driver *via = landing->via;
         via->driver->ops->landing_free(via->driver, landing->driver_landing);
         landing->driver_landing = NULL;
         landing->region = NULL;
+        LIST_REMOVE(landing, next_of_region, link_of_region);
     }
     pair_forget_region(region);
 }
@@ -61,6 +62,6 @@ void pairs_forget_region(struct tca *session, struct mapped_region *region)
 {
     standby_enter(session->standby);
     if (region->seat_regions)
-        forget_region(session, region);
+        forget_region(region);
     standby_leave(session->standby);
 }

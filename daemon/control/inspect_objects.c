@@ -67,9 +67,8 @@ json_t *inspect_session(const struct session *session)
         session->name, "group", session->group, "rank", (json_int_t)session->rank, "size",
         (json_int_t)session->size, "regions", (json_int_t)session->region_count, "region_bytes",
         (json_int_t)session->region_bytes, "plans", (json_int_t)session->plan_count, "pairs",
-        (json_int_t)pairs_count(session->tcad, session->id), "pair_bytes",
-        (json_int_t)pairs_bytes(session->tcad, session->id), "starts", (json_int_t)tally.starts,
-        "bytes", (json_int_t)tally.bytes, "age_s",
+        (json_int_t)session->pair_count, "pair_bytes", (json_int_t)pairs_bytes(session), "starts",
+        (json_int_t)tally.starts, "bytes", (json_int_t)tally.bytes, "age_s",
         (double)(clock_now_ns() - session->since_ns) / 1e9, "state", state_name(session));
 }
 

@@ -35,25 +35,6 @@ struct binding *binding_find(struct tcad *tcad, uint64_t id)
     return table_find(&tcad->bindings->ids, id);
 }
 
-struct search {
-    uint64_t pair;
-    bool found;
-};
-
-static void match_pair(void *context, void *owner)
-{
-    struct search *search = context;
-    const struct binding *binding = owner;
-    search->found |= binding->pair == search->pair && !binding->ended;
-}
-
-bool bindings_need_pair(const struct tcad *tcad, uint64_t pair)
-{
-    struct search search = {.pair = pair};
-    table_each(&tcad->bindings->ids, match_pair, &search);
-    return search.found;
-}
-
 /* ---- the objects that they depend on ---- */
 
 static struct subject_key of_region(const struct region *region)
@@ -91,6 +72,7 @@ void binding_link(struct binding *binding)
     struct bindings *bindings = binding->tcad->bindings;
     binding->id = ++bindings->last_id;
     table_add(&bindings->ids, &binding->entry, binding->id, binding);
+    pair_bound(binding, 1);
     if (binding->owned)
         return; /* the plan ends it */
     if (binding->region)
@@ -181,6 +163,7 @@ static void stop(struct binding *binding)
 {
     struct uses *uses = &binding->tcad->bindings->uses;
     binding->ended = true;
+    pair_bound(binding, -1);
     pair_unland(binding);
     use_drop(uses, &binding->uses[BINDING_OF_REGION]);
     use_drop(uses, &binding->uses[BINDING_OF_NOTIFIED]);

@@ -115,8 +115,6 @@ int bindings_make(struct tcad *tcad, struct binding_args *args, size_t count, bi
  * then. */
 void binding_end(struct binding *binding);
 struct binding *binding_find(struct tcad *tcad, uint64_t id);
-/* Whether puts over this pair land here, or will. */
-bool bindings_need_pair(const struct tcad *tcad, uint64_t pair);
 /* For binding_make.c: makes the binding known by its id and to the objects it depends on; and ends
  * one that is not known yet. */
 void binding_link(struct binding *binding);

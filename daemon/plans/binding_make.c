@@ -26,8 +26,9 @@ struct making {
         size_t bytes; /* 0: none */
         uint8_t address[ADDRESS_MAX_BYTES];
     } from[RAIL_SLOTS]; /* by rail: of the node that asks */
-    size_t count, bounced, landed, finished;
-    int status; /* the first error, of binding `which` */
+    size_t count, bounced, landed;
+    size_t awaited; /* so many receivers have read their messages */
+    int status;     /* the first error, of binding `which` */
     size_t which;
     char text[256];
     struct client_wait wait; /* for a process that is to read of its bounces */
@@ -155,23 +156,33 @@ static void made(struct making *making)
     free(making);
 }
 
-static void land_done(void *context)
+static void finish(struct making *making)
 {
-    struct making *making = context;
-    for (; making->finished < making->count; making->finished++) {
-        struct binding *binding = making->bindings[making->finished];
-        struct session *receiver =
-            binding->pair && !binding->ended && making->status == 0 ? pair_receiver(binding) : NULL;
-        if (receiver && must_wait(making, receiver, land_done))
-            return;
+    for (size_t i = 0; i < making->count; i++) {
+        struct binding *binding = making->bindings[i];
         binding->making = false;
         drop_programs(binding);
         if (making->status < 0)
             continue;
         making->status = finish_one(binding, making->text, sizeof making->text);
-        making->which = making->finished;
+        making->which = i;
     }
+    for (size_t i = 0; i < making->count && making->status == 0;)
+        i += pairs_tell_landings(making->bindings + i, making->count - i);
     made(making);
+}
+
+/* Bindings that are not being made any more may end at any time, so it does not wait after it has begun to finish them. */
+static void land_done(void *context)
+{
+    struct making *making = context;
+    for (; making->awaited < making->count; making->awaited++) {
+        const struct binding *binding = making->bindings[making->awaited];
+        struct session *receiver = binding->pair && !binding->ended ? pair_receiver(binding) : NULL;
+        if (receiver && must_wait(making, receiver, land_done))
+            return;
+    }
+    finish(making);
 }
 
 static void bounce(struct binding *binding)

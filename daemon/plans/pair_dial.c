@@ -157,7 +157,7 @@ static int settle(struct pair *pair, const Tca__BoundPut *bound, char *text, siz
     if (!pair->expected)
         return is_impossible(pair->node, text, text_bytes);
     pair_forget(pair);
-    pair->connection = bound->pair;
+    pair_renumber(pair, bound->pair);
     take_secret(pair, bound);
     return dial(pair, text, text_bytes);
 }

@@ -15,6 +15,7 @@
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
+#include "proto/list.h"
 #include "proto/status.h"
 
 int pairs_new(struct tcad *tcad, struct pairs **ret_pairs)
@@ -30,6 +31,67 @@ int pairs_new(struct tcad *tcad, struct pairs **ret_pairs)
 struct pair *pair_find(struct tcad *tcad, uint64_t id)
 {
     return table_find(&tcad->pairs->ids, id);
+}
+
+/* ---- looking them up ---- */
+
+static uint64_t number_of(uint64_t session, uint32_t node, uint64_t other)
+{
+    return table_mix(table_mix(session, node), other);
+}
+
+struct pair *pair_with(const struct tcad *tcad, uint64_t session, uint32_t node, uint64_t other)
+{
+    const struct table_entry *entry =
+        table_first(&tcad->pairs->processes, number_of(session, node, other));
+    for (; entry; entry = table_again(entry)) {
+        struct pair *pair = entry->owner;
+        if (pair->session == session && pair->node == node && pair->other == other)
+            return pair;
+    }
+    return NULL;
+}
+
+bool pairs_exist(const struct tcad *tcad, uint64_t session, uint32_t node, uint64_t other)
+{
+    return pair_with(tcad, session, node, other) != NULL;
+}
+
+struct pair *pair_of_connection(const struct tcad *tcad, uint64_t connection)
+{
+    return table_find(&tcad->pairs->connections, connection);
+}
+
+void pair_renumber(struct pair *pair, uint64_t connection)
+{
+    struct table *connections = &pair->tcad->pairs->connections;
+    table_remove(connections, &pair->by_connection);
+    pair->connection = connection;
+    table_add(connections, &pair->by_connection, connection, pair);
+}
+
+/* In all places where it is looked up. */
+static void enlist(struct pair *pair, struct session *session)
+{
+    struct pairs *pairs = pair->tcad->pairs;
+    table_add(&pairs->ids, &pair->entry, pair->id, pair);
+    table_add(&pairs->connections, &pair->by_connection, pair->connection, pair);
+    table_add(&pairs->processes, &pair->by_processes,
+              number_of(pair->session, pair->node, pair->other), pair);
+    LIST_ADD(&session->pairs, pair, next_of_session, link_of_session);
+    session->pair_count++;
+}
+
+static void delist(struct pair *pair)
+{
+    struct pairs *pairs = pair->tcad->pairs;
+    struct session *session = session_find_any(pair->tcad, pair->session);
+    table_remove(&pairs->ids, &pair->entry);
+    table_remove(&pairs->connections, &pair->by_connection);
+    table_remove(&pairs->processes, &pair->by_processes);
+    LIST_REMOVE(pair, next_of_session, link_of_session);
+    if (session) /* else tcad ends */
+        session->pair_count--;
 }
 
 /* ---- life ---- */
@@ -83,14 +145,20 @@ void pairs_each(const struct tcad *tcad, void (*call)(void *context, void *pair)
 int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pair, char *text,
              size_t text_bytes)
 {
-    const unsigned count = pairs_count(tcad, values->session);
     const uint32_t limit = tcad->conf->limits.pairs_per_session;
-    if (count >= limit) {
+    struct session *session = session_find(tcad, values->session);
+    if (!session) {
+        snprintf(text, text_bytes, "session %" PRIu64 " of node %" PRIu32 " has ended",
+                 values->session, tcad->node);
+        return -EOWNERDEAD;
+    }
+    if (session->pair_count >= limit) {
         snprintf(text, text_bytes,
-                 "session %" PRIu64 " of node %" PRIu32 " has %u connections to processes of other "
+                 "session %" PRIu64 " of node %" PRIu32 " has %" PRIu32
+                 " connections to processes of other "
                  "nodes, the limit (limits.pairs_per_session): let tcad put (TCA_SEAT_DAEMON), or "
                  "raise it",
-                 values->session, tcad->node, count);
+                 values->session, tcad->node, session->pair_count);
         return -EDQUOT;
     }
     struct pair *pair = malloc(sizeof *pair);
@@ -100,7 +168,7 @@ int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pai
     }
     *pair = *values;
     pair->tcad = tcad;
-    table_add(&tcad->pairs->ids, &pair->entry, pair->id, pair);
+    enlist(pair, session);
     plans_pairs_changed(tcad, pair->session);
     *ret_pair = pair;
     return 0;
@@ -119,7 +187,7 @@ static void drop_one(void *context, void *owner)
 {
     struct pair *pair = owner;
     pair_forget(pair);
-    table_remove(&pair->tcad->pairs->ids, &pair->entry);
+    delist(pair);
     free(pair);
 }
 
@@ -137,52 +205,11 @@ struct pairs *pairs_free(struct pairs *pairs)
         return NULL;
     table_each(&pairs->ids, drop_one, NULL);
     table_deinit(&pairs->ids);
+    table_deinit(&pairs->connections);
+    table_deinit(&pairs->processes);
     landings_deinit(&pairs->places);
     free(pairs);
     return NULL;
-}
-
-/* ---- looking them up ---- */
-
-struct search {
-    struct pair wanted;
-    struct pair *found;
-};
-
-static void match_processes(void *context, void *owner)
-{
-    struct search *search = context;
-    struct pair *pair = owner;
-    if (pair->session == search->wanted.session && pair->node == search->wanted.node &&
-        pair->other == search->wanted.other)
-        search->found = pair;
-}
-
-struct pair *pair_with(const struct tcad *tcad, uint64_t session, uint32_t node, uint64_t other)
-{
-    struct search search = {.wanted = {.session = session, .node = node, .other = other}};
-    table_each(&tcad->pairs->ids, match_processes, &search);
-    return search.found;
-}
-
-bool pairs_exist(const struct tcad *tcad, uint64_t session, uint32_t node, uint64_t other)
-{
-    return pair_with(tcad, session, node, other) != NULL;
-}
-
-static void match_connection(void *context, void *owner)
-{
-    struct search *search = context;
-    struct pair *pair = owner;
-    if (pair->connection == search->wanted.connection)
-        search->found = pair;
-}
-
-struct pair *pair_of_connection(const struct tcad *tcad, uint64_t connection)
-{
-    struct search search = {.wanted = {.connection = connection}};
-    table_each(&tcad->pairs->ids, match_connection, &search);
-    return search.found;
 }
 
 /* ---- the receiver's side ---- */
@@ -238,15 +265,14 @@ int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct ses
 void pair_untold(struct tcad *tcad, uint64_t id)
 {
     struct pair *pair = pair_find(tcad, id);
-    if (pair && pair->expected && !pair->named && !bindings_need_pair(tcad, id))
+    if (pair && pair->expected && !pair->named && pair->bindings == 0)
         pair_end(pair, -ENETDOWN);
 }
 
 void pair_untaken(struct tcad *tcad, uint32_t node, uint64_t connection)
 {
     struct pair *pair = pair_of_connection(tcad, connection);
-    if (pair && pair->node == node && pair->expected && pair->turn == 0 &&
-        !bindings_need_pair(tcad, pair->id))
+    if (pair && pair->node == node && pair->expected && pair->turn == 0 && pair->bindings == 0)
         pair_give_up(pair, -ENETDOWN);
 }
 
@@ -260,52 +286,72 @@ void pairs_connected(struct tcad *tcad, uint64_t connection, int fd, bool encryp
     close(fd);
 }
 
+void pair_bound(const struct binding *binding, int change)
+{
+    struct pair *pair = binding->pair ? pair_find(binding->tcad, binding->pair) : NULL;
+    if (pair)
+        pair->bindings += (uint32_t)change;
+}
+
 struct session *pair_receiver(const struct binding *binding)
 {
     return binding->region ? binding->region->session : binding->notify;
 }
 
-static void send_landing(const struct binding *binding, const struct pair *pair)
+static void fill_landing(const struct binding *binding, Tca__PairLanding *landing)
 {
-    struct session *session = pair_receiver(binding);
-    Tca__Event event = TCA__EVENT__INIT;
-    Tca__PairLanding landing = TCA__PAIR_LANDING__INIT;
-    if (!session)
-        return;
-    landing.pair = binding->pair;
-    landing.rail = pair->rail;
-    landing.index = binding->place;
-    landing.generation = binding->generation;
+    const struct pair *pair = pair_find(binding->tcad, binding->pair);
+    tca__pair_landing__init(landing);
+    landing->pair = binding->pair;
+    landing->rail = pair ? pair->rail : RAIL_NONE;
+    landing->index = binding->place;
+    landing->generation = binding->generation;
     if (binding->region) {
-        landing.region = binding->region->id;
-        landing.offset = binding->offset_bytes;
-        landing.part_offset = binding->part_offset_bytes;
-        landing.part_bytes = binding->part_bytes;
-        landing.layout =
+        landing->region = binding->region->id;
+        landing->offset = binding->offset_bytes;
+        landing->part_offset = binding->part_offset_bytes;
+        landing->part_bytes = binding->part_bytes;
+        landing->layout =
             (ProtobufCBinaryData){layout_bytes(binding->layout), (uint8_t *)binding->layout};
     }
-    landing.notify = binding->notify != NULL;
-    landing.rank = binding->rank;
-    landing.slot = binding->slot;
-    event.kind = TCA__EVENT__KIND__LANDING;
-    event.landing = &landing;
-    session_event(session, &event);
+    landing->notify = binding->notify != NULL;
+    landing->rank = binding->rank;
+    landing->slot = binding->slot;
 }
 
 int pair_land(struct binding *binding)
 {
     struct pairs *pairs = binding->tcad->pairs;
-    const struct pair *pair = pair_find(binding->tcad, binding->pair);
     uint32_t unused;
-    if (!pair) /* given up since it was asked for: the other node has refused it */
+    if (!pair_find(
+            binding->tcad,
+            binding->pair)) /* given up since it was asked for: the other node has refused it */
         return -ENETDOWN;
     int r = landings_add(&pairs->places, binding, &binding->place, &unused);
     if (r < 0)
         return r;
     binding->generation = ++pairs->last_generation;
     binding->placed = true;
-    send_landing(binding, pair);
     return 0;
+}
+
+size_t pairs_tell_landings(struct binding *const *bindings, size_t count)
+{
+    Tca__PairLanding landings[BIND_PUTS_MAX], *list[BIND_PUTS_MAX];
+    struct session *session = pair_receiver(bindings[0]);
+    Tca__Event event = TCA__EVENT__INIT;
+    size_t told = 0;
+    for (; told < count && pair_receiver(bindings[told]) == session; told++) {
+        if (!bindings[told]->placed)
+            continue;
+        list[event.n_landings] = &landings[event.n_landings];
+        fill_landing(bindings[told], list[event.n_landings++]);
+    }
+    event.kind = TCA__EVENT__KIND__LANDING;
+    event.landings = list;
+    if (session && event.n_landings > 0)
+        session_event(session, &event);
+    return told;
 }
 
 void pair_unland(struct binding *binding)
@@ -329,29 +375,23 @@ void pairs_gone(struct tcad *tcad, uint32_t node, const Tca__PeerPairGone *gone)
         pair_end(pair, status < 0 ? status : -EPROTO);
 }
 
-struct end {
-    const struct session *session; /* ours; NULL: all of the node */
-    uint32_t node;
-};
-
-static void end_one(void *context, void *owner)
+void pairs_session_gone(const struct session *session)
 {
-    const struct end *end = context;
-    struct pair *pair = owner;
-    if (end->session && pair->session == end->session->id) {
-        pair_tell_other(pair, session_end_error(end->session));
-        pair_drop(pair);
-    } else if (!end->session && pair->node == end->node) {
-        pair_end(pair, -EHOSTDOWN);
+    while (session->pairs) {
+        pair_tell_other(session->pairs, session_end_error(session));
+        pair_drop(session->pairs);
     }
 }
 
-void pairs_session_gone(struct tcad *tcad, const struct session *session)
+static void end_with_node(void *context, void *owner)
 {
-    table_each(&tcad->pairs->ids, end_one, &(struct end){.session = session});
+    const uint32_t *node = context;
+    struct pair *pair = owner;
+    if (pair->node == *node)
+        pair_end(pair, -EHOSTDOWN);
 }
 
 void pairs_node_gone(struct tcad *tcad, uint32_t node)
 {
-    table_each(&tcad->pairs->ids, end_one, &(struct end){.node = node});
+    table_each(&tcad->pairs->ids, end_with_node, &node);
 }

@@ -26,7 +26,8 @@ struct session;
 struct tcad;
 
 struct pair {
-    struct table_entry entry;
+    struct table_entry entry, by_connection, by_processes;
+    struct pair *next_of_session, **link_of_session; /* in session->pairs */
     struct tcad *tcad;
     uint64_t id;         /* here */
     uint64_t connection; /* between the daemons: at first the same */
@@ -34,6 +35,7 @@ struct pair {
     uint64_t session;    /* ours */
     uint64_t other;      /* theirs */
     unsigned rail;
+    uint32_t bindings; /* that have not ended: puts over it land here, or will */
     bool encrypts;
     bool expected;     /* a connection, or the other process's offer */
     bool named;        /* to the other node, which then dials */
@@ -55,9 +57,8 @@ struct pairs *pairs_free(struct pairs *pairs);
 uint64_t pair_bytes(const struct pair *pair);
 /* Whether these two processes have one. */
 bool pairs_exist(const struct tcad *tcad, uint64_t session, uint32_t node, uint64_t other);
-/* Of a session of this node. */
-unsigned pairs_count(const struct tcad *tcad, uint64_t session);
-uint64_t pairs_bytes(const struct tcad *tcad, uint64_t session); /* in its process, at most */
+/* What those of a session of this node take in its process, at most. */
+uint64_t pairs_bytes(const struct session *session);
 /* The connections of all processes of this node to processes of another, over one rail. */
 struct pairs_to {
     unsigned plain, encrypted;
@@ -84,11 +85,16 @@ void pair_untold(struct tcad *tcad, uint64_t id);
 void pair_untaken(struct tcad *tcad, uint32_t node, uint64_t connection);
 /* Whether the kernel encrypts what this node's process sends. */
 bool pair_by_kernel(const struct pair *pair);
+/* A binding to a pair, or to none, begins (1) or ends (-1). */
+void pair_bound(const struct binding *binding, int change);
 /* The process that a binding to a pair is for; NULL: it has ended. */
 struct session *pair_receiver(const struct binding *binding);
-/* Informs the process where puts over its pair land; and of the end of a landing. -ENETDOWN: the pair has ended; -ENOSPC,
- * -ENOMEM. */
+/* Numbers the place where puts over a pair land. -ENETDOWN: the pair has ended; -ENOSPC, -ENOMEM. */
 int pair_land(struct binding *binding);
+/* Informs the process of those, with one event for the first ones that have the same receiver: at most BIND_PUTS_MAX
+ * bindings, of pairs or not. Returns how many these are. */
+size_t pairs_tell_landings(struct binding *const *bindings, size_t count);
+/* And of the end of a landing. */
 void pair_unland(struct binding *binding);
 /* The driver's event, on the loop: the connection that was expected. */
 void pairs_connected(struct tcad *tcad, uint64_t connection, int fd, bool encrypts);
@@ -108,5 +114,5 @@ void pairs_again(struct tcad *tcad, uint32_t node, const Tca__PeerPairAgain *aga
 
 /* A PeerPairGone. */
 void pairs_gone(struct tcad *tcad, uint32_t node, const Tca__PeerPairGone *gone);
-void pairs_session_gone(struct tcad *tcad, const struct session *session);
+void pairs_session_gone(const struct session *session);
 void pairs_node_gone(struct tcad *tcad, uint32_t node);

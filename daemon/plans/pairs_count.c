@@ -1,6 +1,7 @@
-/* Counting pairs, and what they take, for limits and displays. */
+/* Counting pairs, and what they take, for displays. */
 #include "daemon/plans/pairs_internal.h"
 #include "daemon/rails/rails.h"
+#include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 #include "drivers/seat_bytes.h"
 
@@ -9,36 +10,12 @@ uint64_t pair_bytes(const struct pair *pair)
     return seat_bytes(rail_at(pair->tcad, pair->rail)->driver, pair->encrypts);
 }
 
-struct count {
-    uint64_t session, bytes;
-    unsigned count;
-};
-
-static void count_one(void *context, void *owner)
+uint64_t pairs_bytes(const struct session *session)
 {
-    struct count *count = context;
-    const struct pair *pair = owner;
-    if (pair->session != count->session)
-        return;
-    count->count++;
-    count->bytes += pair_bytes(pair);
-}
-
-static struct count count_pairs(const struct tcad *tcad, uint64_t session)
-{
-    struct count count = {.session = session};
-    pairs_each(tcad, count_one, &count);
-    return count;
-}
-
-unsigned pairs_count(const struct tcad *tcad, uint64_t session)
-{
-    return count_pairs(tcad, session).count;
-}
-
-uint64_t pairs_bytes(const struct tcad *tcad, uint64_t session)
-{
-    return count_pairs(tcad, session).bytes;
+    uint64_t bytes = 0;
+    for (const struct pair *pair = session->pairs; pair; pair = pair->next_of_session)
+        bytes += pair_bytes(pair);
+    return bytes;
 }
 
 struct count_to {

@@ -4,9 +4,9 @@
 #include "daemon/plans/pairs.h"
 
 struct pairs {
-    struct table ids;
-    struct landings places;   /* of bindings, by the number of their landing */
-    uint32_t last_generation; /* of all of them */
+    struct table ids, connections, processes; /* of the pairs: by three of their fields */
+    struct landings places;                   /* of bindings, by the number of their landing */
+    uint32_t last_generation;                 /* of all of them */
 };
 
 int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pair, char *text,
@@ -17,6 +17,8 @@ void pairs_each(const struct tcad *tcad, void (*call)(void *context, void *pair)
 struct pair *pair_with(const struct tcad *tcad, uint64_t session, uint32_t node, uint64_t other);
 /* By the number of its connection. NULL: none. */
 struct pair *pair_of_connection(const struct tcad *tcad, uint64_t connection);
+/* Its connection gets another number. */
+void pair_renumber(struct pair *pair, uint64_t connection);
 /* The receiver's side: waits for a connection that opens with pair->secret, which it chooses. */
 int pair_expect(struct pair *pair);
 /* The process is asked for its offer. */

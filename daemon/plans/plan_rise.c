@@ -90,7 +90,7 @@ static bool is_due(const struct plan *plan)
 static bool has_room(const struct plan *plan)
 {
     const uint32_t limit = plan->tcad->conf->limits.pairs_per_session;
-    if (pairs_count(plan->tcad, plan->session_id) < limit)
+    if (plan->session->pair_count < limit)
         return true;
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         const struct plan_unit *unit = &plan->units[i];

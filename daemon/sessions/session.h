@@ -17,6 +17,7 @@
 struct client; /* client.h */
 struct loop_timer;
 struct engine_session;
+struct pair;
 struct plan;
 struct region;
 struct tcad;
@@ -87,6 +88,8 @@ struct session {
     struct engine_session *engine; /* belongs to the engine's thread */
     struct charge charge;          /* of its segments, its group membership, its lanes */
     struct region_views views;
+    struct pair *pairs; /* of its process with others (daemon/plans/pairs.h) */
+    uint32_t pair_count;
     uint32_t pair_rails;              /* bit per rail whose device its process can use */
     bool located;                     /* `place` is known: */
     int place;                        /* where its process runs (daemon/rails/nearness.h) */

@@ -56,10 +56,10 @@ class CountedCluster(harness.Cluster):
 @unittest.skipIf(harness.SLOW > 1, "valgrind does not run what is built with a sanitizer")
 @unittest.skipIf(not shutil.which("vgdb"), "it needs valgrind (tools/setup --all)")
 class CountedCase(hostile.HostileCase):
-    def counted(self, nodes=1, **options):
+    def counted(self, nodes=1, options=None, **limits):
         """A cluster that lets a user have all this, however small the machine is."""
-        limits = {"limits.bytes_per_user": "4G", "limits.bytes": "4G"}
-        return self.cluster(nodes, kind=CountedCluster, options={**limits, **{f"limits.{name}": value for name, value in options.items()}})
+        limits = {"bytes_per_user": "4G", "bytes": "4G", **limits}
+        return self.cluster(nodes, kind=CountedCluster, options={**(options or {}), **{f"limits.{name}": most for name, most in limits.items()}})
 
     def connect(self, node):
         client = super().connect(node)
@@ -72,6 +72,12 @@ class CountedCase(hostile.HostileCase):
         node.take_counts()
         work()
         return node.take_counts()
+
+    def constant(self, what, beside_few, beside_many):
+        """{thread: instructions} of the same work beside few and beside many others: at most half as much again."""
+        few, many = (sum(cost.values()) - cost["engine"] for cost in (beside_few, beside_many))
+        print(f"{what}: {few:,} instructions, then {many:,}")
+        self.assertLess(2 * many, 3 * few, f"{what}: it grows with others")
 
     def grows_linearly(self, what, few, many, times):
         """few, many: {thread: instructions} of two requests, the second `times` as large. Sorting and searching add the ratio of

@@ -109,12 +109,7 @@ class Growth(counted.CountedCase):
 
 
 class Beside(counted.CountedCase):
-    """What something costs beside few and beside many others: at most half as much again."""
-
-    def constant(self, what, beside_few, beside_many):
-        few, many = (sum(cost.values()) - cost["engine"] for cost in (beside_few, beside_many))
-        print(f"{what}: {few:,} instructions, then {many:,}")
-        self.assertLess(2 * many, 3 * few, f"{what}: it grows with others")
+    """What something costs beside few and beside many others."""
 
     def test_sessions(self):
         node = self.counted()[0]

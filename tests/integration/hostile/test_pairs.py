@@ -4,6 +4,7 @@
 import socket
 import struct
 
+import counted
 import hostile
 import wire
 import harness  # the path to it is set by hostile
@@ -14,6 +15,7 @@ from test_peers import FalseNode
 OPTIONS = {"control.security": "plain", "rails.enable": "shm ofi tcp", "rails.tcp_security": "plain", "control.request_timeout": "10s",
            "limits.pairs_per_session": 8}
 CLIENT_SEAT, EVENT_PAIR, EVENT_PAIR_GONE = 1, 11, 12
+EVENT_LANDING, EVENT_UNLANDING = 13, 14
 LIMIT = 8
 
 
@@ -290,6 +292,45 @@ class Pairs(hostile.HostileCase):
                 with self.fails("-EBUSY", "has not read"):
                     for _ in range(1000):
                         sender.ask(wire.commit([put], rail="tcp", seat=CLIENT_SEAT))
+
+
+class ManyPairs(counted.CountedCase):
+    """Pairs and landings are found without a look at all of them, and their process is told of many landings at once."""
+
+    false_node, bind_request = Pairs.false_node, staticmethod(Pairs.bind_request)
+
+    def test_landings_beside_others(self):
+        most = 256  # puts of a request
+        cluster = self.counted(2, OPTIONS, pairs_per_session=1024)
+        cluster[1].kill()
+        client = self.open(cluster[0])
+        handle = client.alloc(4096)[2]
+        node = self.false_node(cluster, 1)
+
+        def bind(session, puts):
+            kind, body = node.ask(self.bind_request(node, session, *[handle] * puts), 7)
+            self.assertEqual(kind, wire.PEER_BOUND)
+            self.assertNotIn(7, body, body.get(7))
+            return [wire.fields(bound)[1][0] for bound in body[6]]
+
+        bind(1, most)  # whatever is made once
+        few = self.cost(cluster[0], lambda: bind(1, most))
+        client.ask(wire.region_alloc(4096))
+        self.assertEqual([len(event[12]) for event in client.events if event[1] == [EVENT_LANDING]], [most, most])
+        for session in range(2, 1024):
+            bind(session, 1)
+            if session % 100 == 0:
+                client.ask(wire.region_alloc(4096))  # it reads
+        bindings = bind(1, most)
+        self.constant("256 landings beside 1 pair and 1023", few, self.cost(cluster[0], lambda: bind(1, most)))
+        node.send(wire.blob(wire.PEER_UNBIND, b"".join(wire.number(1, binding) for binding in bindings)))
+        client.events.clear()
+
+        def withdrawn():
+            client.ask(wire.region_alloc(4096))
+            return [len(wire.varints(event[13][0])) for event in client.events if event[1] == [EVENT_UNLANDING]]
+
+        until(lambda: sum(withdrawn()) == most, "the process is told of their end")
 
 
 if __name__ == "__main__":
