@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "proto/message.h"
 #include "proto/tca.pb-c.h"
 #include "tests/unit/proto/frames.h"
 
@@ -223,6 +224,41 @@ FRAME_TEST(messages_are_packed)
         free(expected);
         free(data);
     }
+}
+
+/* Long, although no part is. */
+FRAME_TEST(messages_of_many_parts)
+{
+    enum { STEPS = 20000 };
+    static Tca__Notify notifies[STEPS];
+    static Tca__Step steps[STEPS], *list[STEPS];
+    Tca__Chain chain = TCA__CHAIN__INIT, *chains[] = {&chain};
+    Tca__PlanCommit commit = TCA__PLAN_COMMIT__INIT;
+    struct frame *frame;
+    for (uint32_t i = 0; i < STEPS; i++) {
+        tca__notify__init(&notifies[i]);
+        notifies[i].rank = i;
+        tca__step__init(&steps[i]);
+        steps[i].step_case = TCA__STEP__STEP_NOTIFY;
+        steps[i].notify = &notifies[i];
+        list[i] = &steps[i];
+    }
+    chain.steps = list;
+    chain.n_steps = STEPS;
+    commit.chains = chains;
+    commit.n_chains = 1;
+    const Tca__Message message = MESSAGE_OF(PLAN_COMMIT, plan_commit, &commit);
+    const size_t bytes = tca__message__get_packed_size(&message);
+    cr_assert_gt(bytes, FRAME_INLINE_MAX);
+    cr_assert_eq(frame_send_message(ends[0], 8, &message.base, NULL, 0), 0);
+    cr_assert_eq(frame_recv(ends[1], &frame), 0);
+    cr_assert_eq(frame->header.length_bytes, bytes);
+    Tca__Message *read = tca__message__unpack(NULL, bytes, frame->payload);
+    cr_assert_not_null(read);
+    cr_assert_eq(read->plan_commit->chains[0]->n_steps, STEPS);
+    cr_assert_eq(read->plan_commit->chains[0]->steps[STEPS - 1]->notify->rank, STEPS - 1);
+    tca__message__free_unpacked(read, NULL);
+    frame_free(frame);
 }
 
 FRAME_TEST(messages_that_cannot_go)
