@@ -62,7 +62,7 @@ static void say_chain(struct text *text, const struct layout *layout)
 
 static void say_blocks(struct text *text, const struct layout *layout)
 {
-    const unsigned long long blocks = (unsigned long long)layout->block_count;
+    const unsigned long long blocks = (unsigned long long)layout_runs(layout);
     if (layout->op_count > 1)
         say(text, "%llu blocks in %u operations", blocks, layout->op_count);
     else if (layout->ops[0].each_bytes != 0)

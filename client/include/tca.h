@@ -457,7 +457,8 @@ TCA_API void tca_layout_bounds(const struct tca_layout *layout, int64_t *ret_low
 TCA_API void tca_layout_extent(const struct tca_layout *layout, int64_t *ret_lower_bytes,
                                int64_t *ret_extent_bytes);
 
-/* Number of separate contiguous blocks. */
+/* Number of contiguous blocks in packed order: a block ends where the next byte of data is not the next in
+ * memory. */
 TCA_API uint64_t tca_layout_blocks(const struct tca_layout *layout);
 
 /* Formats a one-line description: "64 x 256 B every 4096 B (16 KiB): 2048 x double". Truncated to

@@ -310,7 +310,7 @@ uint64_t tca_layout_size(const struct tca_layout *layout)
 
 uint64_t tca_layout_blocks(const struct tca_layout *layout)
 {
-    return layout->program->block_count;
+    return layout_runs(layout->program);
 }
 
 void tca_layout_bounds(const struct tca_layout *layout, int64_t *ret_lower_bytes,

@@ -105,7 +105,7 @@ Test(layout, types_are_described)
     parts[0] = twice;
     cr_assert_eq(tca_layout_struct(2, parts, lengths, offsets, &made), 0);
     expect(made,
-           "16 blocks in 3 operations, 0 to 240 (204 B): 5 x (1 x int32, 4 x double), 3 x double");
+           "12 blocks in 3 operations, 0 to 240 (204 B): 5 x (1 x int32, 4 x double), 3 x double");
     tca_layout_free(twice);
     cr_assert_eq(tca_layout_contiguous(100, &bytes), 0);
     expect(bytes, "100 B");

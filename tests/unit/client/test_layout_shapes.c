@@ -38,6 +38,18 @@ static struct arena arena_new(const struct map *map, struct random *random)
                          end_ = place + shape_type_bytes((map)->entries[entry_].type);             \
                  place < end_; place++, number++)
 
+static uint64_t blocks_of(const struct map *map)
+{
+    uint64_t blocks = 0;
+    int64_t end = INT64_MIN;
+    EACH_BYTE(map, place, number)
+    {
+        blocks += place != end;
+        end = place + 1;
+    }
+    return blocks;
+}
+
 static void compare_numbers(const struct tca_layout *layout, const struct map *map, uint64_t seed,
                             const char *text)
 {
@@ -49,6 +61,8 @@ static void compare_numbers(const struct tca_layout *layout, const struct map *m
     cr_assert(lower == expected_lower && upper == expected,
               "seed %lu: bounds %ld to %ld, not %ld to %ld: %s", seed, lower, upper, expected_lower,
               expected, text);
+    cr_assert_eq(tca_layout_blocks(layout), blocks_of(map), "seed %lu: %lu blocks, not %lu: %s",
+                 seed, tca_layout_blocks(layout), blocks_of(map), text);
     tca_layout_extent(layout, &lower, &extent);
     map_extent(map, &expected_lower, &expected);
     cr_assert(lower == expected_lower && extent == expected,

@@ -115,6 +115,7 @@ static void compare_header(const struct layout *layout, const struct expansion *
     cr_assert_eq(layout->lower_bytes, lower, "seed %lu", seed);
     cr_assert_eq(layout->upper_bytes, upper, "seed %lu", seed);
     cr_assert_geq(layout->block_count, runs_of(e), "seed %lu", seed);
+    cr_assert_eq(layout_runs(layout), runs_of(e), "seed %lu", seed);
 }
 
 /* From one position on, in pieces of at most max. */
