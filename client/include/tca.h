@@ -236,10 +236,12 @@ TCA_API int tca_region_import(struct tca *session, int dmabuf, uint64_t offset_b
                               uint64_t bytes, struct tca_region **ret_region);
 
 /* Frees the region; attached memory remains the caller's, an imported dmabuf its exporter's. Its
- * handles become stale everywhere. -EBUSY while a plan of this session uses it. NULL is a no-op (0).
+ * handles become stale everywhere. -EBUSY, in every seat and on every rail, while this session has a plan
+ * with a put from it or into it: free the plan first. NULL is a no-op (0).
  *
  * The owner may free a target as soon as it has received the notification of the last put that it
- * expects there. Plans that put into it can no longer be started (-ESTALE): those of this node when
+ * expects there from other processes. Their plans that put into it can no longer be started (-ESTALE):
+ * those of this node when
  * this call has returned, those of another node a moment later, when its tcad has been told. A
  * running start fails only if it has yet to put into it; otherwise it completes as usual. Data in
  * flight to it is discarded.
@@ -677,7 +679,9 @@ struct tca_put {
 };
 
 /* Appends a put. Keeps references of its own to the layouts. Both sides must have the same size and
- * element types. A start overwrites the target whether or not its reader has read it: see the
+ * element types. A put of 0 bytes moves nothing, and its memory is not looked at: source and target may
+ * be 0. It is not counted among the steps that messages and tcactl plan explain number; notifications
+ * that follow it are raised in the order of the chain. A start overwrites the target whether or not its reader has read it: see the
  * beginning of this section. */
 TCA_API int tca_plan_put(struct tca_plan *plan, const struct tca_put *put);
 
@@ -688,8 +692,8 @@ TCA_API int tca_plan_put(struct tca_plan *plan, const struct tca_put *put);
  * such as tca-halo.h, use other slots.) */
 TCA_API int tca_plan_notify(struct tca_plan *plan, uint32_t rank, uint32_t slot);
 
-/* Appends a flush, which must follow another step: the chain continues when the data of all its
- * puts so far is visible at the targets. Costs a request to each target node.
+/* Appends a flush: the chain continues when the data of all its puts so far is visible at the targets.
+ * Costs a request to each target node; nothing where no step precedes it.
  *
  * In a chain with flushes or ordered puts, receivers do not help to copy (client's seat), and puts
  * into attached memory use the daemon's seat. Such a put is complete when the process that owns the

@@ -267,8 +267,8 @@ int region_free(struct tca_region *region)
     if (region->mapped.uses > 0)
         return error_set(
             -EBUSY,
-            "region %llu is in use by %u steps of this session's plans: free the plans first",
-            (unsigned long long)region->mapped.id, region->mapped.uses);
+            "region %llu is in use: plans of this session put from it or into it: free them first",
+            (unsigned long long)region->mapped.id);
     int r = region->gate ? gate_close(session, region->gate) : 0;
     if (r < 0)
         return r;

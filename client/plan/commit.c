@@ -63,7 +63,7 @@ static void draft_step(struct draft_step *draft, const struct step *step)
         draft->put.combine = step->put.combine;
         draft->put.type = step->put.type;
         draft->put.ordered = step->put.ordered;
-        draft->put.parts = step->put.parts;
+        draft->put.parts = step->put.part != 0;
         draft->step.step_case = TCA__STEP__STEP_PUT;
         draft->step.put = &draft->put;
         break;

@@ -58,7 +58,7 @@ static void fill(struct part_put *part, const struct step *step)
 
 static bool moves_parts(const struct step *step)
 {
-    return step->kind == STEP_PUT && step->put.parts;
+    return step->kind == STEP_PUT && step->put.part;
 }
 
 int parts_new(struct tca_plan *plan)
@@ -200,29 +200,52 @@ static int check_part(uint32_t index, const struct part_put *of, const struct tc
     return r;
 }
 
-static int check_parts(const struct tca_plan *plan, const struct tca_part *list, uint32_t count)
+/* Leaves out the parts of puts of 0 bytes, which have no steps. */
+static int leave_out(const struct tca_plan *plan, const struct tca_part *list,
+                     struct tca_part kept[START_PARTS_MAX])
 {
-    const uint32_t wanted = plan->parts ? plan->parts->count : 0;
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < plan->part_count; i++) {
+        if (plan->parts && next < plan->parts->count &&
+            plan->parts->puts[next].step->put.part == i + 1)
+            kept[next++] = list[i];
+        else if (list[i].bytes > 0)
+            return error_set(-EINVAL, "part %u: %llu bytes: its put has 0 bytes", i,
+                             (unsigned long long)list[i].bytes);
+    }
+    return 0;
+}
+
+/* *list becomes a list for plan->parts->puts. */
+static int check_parts(const struct tca_plan *plan, const struct tca_part **list, uint32_t count,
+                       struct tca_part kept[START_PARTS_MAX])
+{
+    const uint32_t moving = plan->parts ? plan->parts->count : 0;
     int r = 0;
-    if (count != wanted)
+    if (count != plan->part_count)
         return error_set(-EINVAL, "%u parts: the plan has %u puts with parts (struct tca_put)",
-                         count, wanted);
-    for (uint32_t i = 0; i < count && r == 0; i++)
-        r = check_part(i, &plan->parts->puts[i], &list[i]);
+                         count, plan->part_count);
+    if (count != moving) {
+        r = leave_out(plan, *list, kept);
+        *list = kept;
+    }
+    for (uint32_t i = 0; i < moving && r == 0; i++)
+        r = check_part(plan->parts->puts[i].step->put.part - 1, &plan->parts->puts[i], &(*list)[i]);
     return r;
 }
 
 int tca_start_parts(struct tca_plan *plan, const struct tca_part *list, uint32_t count)
 {
     char name[PLAN_TEXT_BYTES];
+    struct tca_part kept[START_PARTS_MAX];
     int r = plan_check_startable(plan);
     if (r < 0)
         return r;
-    if ((r = check_parts(plan, list, count)) < 0) {
+    if ((r = check_parts(plan, &list, count, kept)) < 0) {
         plan->last_status = r; /* tca_wait() returns it, too */
         return error_prefix(r, "%s: ", plan_text(plan, name));
     }
-    if (count > 0)
+    if (plan->parts)
         set_all(plan, list);
     return tca_start(plan);
 }

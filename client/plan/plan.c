@@ -107,7 +107,7 @@ const char *plan_text(const struct tca_plan *plan, char text[PLAN_TEXT_BYTES])
     return text;
 }
 
-static int check_building(const struct tca_plan *plan)
+int plan_check_building(const struct tca_plan *plan)
 {
     if (plan->state == PLAN_BUILDING)
         return 0;
@@ -134,7 +134,7 @@ int plan_refuse(struct tca_plan *plan, int error)
 
 int tca_plan_chain(struct tca_plan *plan)
 {
-    int r = check_building(plan);
+    int r = plan_check_building(plan);
     if (r < 0)
         return r;
     plan->begin_chain = true;
@@ -143,7 +143,7 @@ int tca_plan_chain(struct tca_plan *plan)
 
 int plan_reserve_step(struct tca_plan *plan, struct step **ret_step)
 {
-    int r = check_building(plan);
+    int r = plan_check_building(plan);
     if (r < 0)
         return r;
     if (plan->begin_chain && plan->chain_count == PLAN_CHAINS_MAX)
@@ -205,13 +205,11 @@ int tca_plan_wait(struct tca_plan *plan, uint32_t rank, uint32_t slot, uint64_t 
 
 int tca_plan_flush(struct tca_plan *plan)
 {
-    int r = check_building(plan);
+    int r = plan_check_building(plan);
     if (r < 0)
         return r;
-    if (plan->begin_chain)
-        return plan_refuse(
-            plan, error_static(-EINVAL, "a flush begins a chain: it must follow another step"));
-    plan->steps[plan->step_count - 1].flush = true;
+    if (!plan->begin_chain)
+        plan->steps[plan->step_count - 1].flush = true;
     return 0;
 }
 
@@ -317,6 +315,8 @@ void plan_destroy(struct tca_plan *plan)
         if (step->kind != STEP_PUT)
             continue;
         step->put.source->mapped.uses--;
+        if (step->put.own_target)
+            step->put.own_target->uses--;
         tca_layout_free(step->put.source_layout);
         tca_layout_free(step->put.target_layout);
     }

@@ -57,8 +57,9 @@ struct step {
             struct tca_layout *target_layout; /* holds a reference */
             enum element_operator combine;
             enum element_type type;
+            struct mapped_region *own_target; /* of this session: has a use; NULL: another's */
             bool ordered;
-            bool parts; /* starts say what it moves (parts.h) */
+            uint32_t part; /* starts say what it moves (parts.h): its number, from 1 on; 0: all */
         } put;
         struct {
             uint32_t rank;
@@ -162,6 +163,7 @@ struct tca_plan {
     uint32_t chain_first[PLAN_CHAINS_MAX]; /* index in steps */
     uint32_t chain_count;                  /* no chain is empty */
     bool begin_chain;                      /* the next step begins a chain */
+    uint32_t part_count;                   /* puts with parts, those of 0 bytes included */
     uint32_t made_count;                   /* of `chains`: with another seat, not all of them run */
     struct unit *units;
     uint32_t unit_count;
@@ -190,6 +192,7 @@ static inline uint32_t plan_chain_end(const struct tca_plan *plan, uint32_t chai
 /* A step of a plan that is being built is not added: notes this for the commit, if it is the first, and returns `error`, whose
  * text then names plan and step. */
 int plan_refuse(struct tca_plan *plan, int error) __attribute__((cold));
+int plan_check_building(const struct tca_plan *plan);
 /* Returns room for one more step; plan_add_step() then counts it. */
 int plan_reserve_step(struct tca_plan *plan, struct step **ret_step);
 void plan_add_step(struct tca_plan *plan);

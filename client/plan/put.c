@@ -66,9 +66,6 @@ static int take_layouts(const struct tca_put *put, struct tca_layout **ret_sourc
             "a put with `bytes` %llu and a layout of %llu bytes: set `bytes` to 0, or pass no "
             "layout to put only a part",
             (unsigned long long)put->bytes, (unsigned long long)bytes);
-    if (bytes == 0)
-        return error_static(
-            -EINVAL, "a put of 0 bytes: pass layouts or `bytes` (a notification needs no put)");
     if ((r = layout_or_bytes(put->source_layout, bytes, &source)) < 0)
         return r;
     if ((r = layout_or_bytes(put->target_layout, bytes, &target)) < 0) {
@@ -146,30 +143,32 @@ static int check_reduction(const struct tca_put *put)
     return 0;
 }
 
-static int add_put(struct tca_plan *plan, const struct tca_put *put)
+/* This session's own region that a handle names, or NULL: a use of it keeps it from being freed. */
+static struct mapped_region *own_target(const struct tca *session, const struct tca_handle *target)
 {
-    struct tca_layout *source = NULL, *target = NULL;
+    struct handle handle;
+    struct tca_region *region = session->regions;
+    if (handle_decode(target->bytes, &handle) < 0)
+        return NULL;
+    while (region && (region->handle.incarnation != handle.incarnation ||
+                      region->handle.region != handle.region))
+        region = region->next;
+    return region ? &region->mapped : NULL;
+}
+
+static int add_put(struct tca_plan *plan, const struct tca_put *put, struct tca_layout *source,
+                   struct tca_layout *target)
+{
+    const int64_t length_bytes = tca_handle_bytes(&put->target);
     struct step *step = NULL;
-    int r = plan_reserve_step(plan, &step);
+    int r = length_bytes < 0 ? (int)length_bytes : plan_reserve_step(plan, &step);
     if (r < 0)
-        return r;
-    struct tca_put resolved = *put;
-    if ((r = check_reduction(put)) < 0 || (r = resolve_source(plan->session, &resolved)) < 0)
-        return r;
-    put = &resolved;
-    int64_t length_bytes = tca_handle_bytes(&put->target);
-    if (length_bytes < 0)
-        return (int)length_bytes;
-    if ((r = take_layouts(put, &source, &target)) < 0)
         return r;
     if ((r = check_fits(source->program, put->source_offset_bytes, put->source->bytes, "source")) <
             0 ||
         (r = check_fits(target->program, put->target_offset_bytes, (uint64_t)length_bytes,
-                        "target")) < 0) {
-        tca_layout_free(source);
-        tca_layout_free(target);
+                        "target")) < 0)
         return r;
-    }
     *step = (struct step){
         .kind = STEP_PUT,
         .put = {.source = put->source,
@@ -179,16 +178,44 @@ static int add_put(struct tca_plan *plan, const struct tca_put *put)
                 .target_layout = target,
                 .combine = (enum element_operator)put->combine,
                 .type = (enum element_type)put->type,
+                .own_target = own_target(plan->session, &put->target),
                 .ordered = put->ordered,
-                .parts = put->parts != 0}};
+                .part = put->parts ? plan->part_count + 1 : 0}};
     memcpy(step->put.handle, put->target.bytes, sizeof(step->put.handle));
     put->source->mapped.uses++;
+    if (step->put.own_target)
+        step->put.own_target->uses++;
     plan_add_step(plan);
+    return 0;
+}
+
+/* A put of 0 bytes has no effect, so that it needs no step, nor memory. */
+static int add_or_leave_out(struct tca_plan *plan, const struct tca_put *put)
+{
+    struct tca_layout *source = NULL, *target = NULL;
+    struct tca_put resolved = *put;
+    int r = plan_check_building(plan);
+    if (r < 0 || (r = check_reduction(put)) < 0 || (r = take_layouts(put, &source, &target)) < 0)
+        return r;
+    if (tca_layout_size(source) > 0 && tca_layout_size(target) > 0) {
+        r = resolve_source(plan->session, &resolved);
+        if (r == 0)
+            r = add_put(plan, &resolved, source, target);
+    } else {
+        r = 1;
+    }
+    if (r != 0) {
+        tca_layout_free(source);
+        tca_layout_free(target);
+    }
+    if (r < 0)
+        return r;
+    plan->part_count += put->parts != 0;
     return 0;
 }
 
 int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
 {
-    int r = add_put(plan, put);
+    int r = add_or_leave_out(plan, put);
     return r < 0 ? plan_refuse(plan, r) : 0;
 }

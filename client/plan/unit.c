@@ -106,7 +106,7 @@ static int make_pair_unit(struct tca_plan *plan, struct unit *unit, const struct
         args.offset_bytes = joined->put->put.source_offset_bytes;
         args.layout = joined->put->put.source_layout->program;
         args.target_layout = joined->put->put.target_layout->program;
-        args.parts = joined->put->put.parts;
+        args.parts = joined->put->put.part != 0;
         bytes = args.layout->size_bytes;
         r = pair_region(unit->pair->via, &joined->put->put.source->mapped, &args.region);
     }
@@ -149,7 +149,7 @@ int unit_make(struct tca_plan *plan, struct unit *unit, const struct joined *joi
         args.target_layout = joined->put->put.target_layout->program;
         args.combine = joined->put->put.combine;
         args.type = joined->put->put.type;
-        args.parts = joined->put->put.parts;
+        args.parts = joined->put->put.part != 0;
         plan->client_bytes += args.layout->size_bytes;
     }
     unit->driver = session->shm;

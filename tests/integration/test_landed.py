@@ -103,10 +103,10 @@ class Landed(harness.Case):
     def test_an_ordered_put_comes_after_other_nodes(self):
         self.behind_a_stopped_node("{data}", "{mark} ordered", "notify 2 0")
 
-    def test_a_flush_follows_a_step(self):
+    def test_a_flush_of_nothing(self):
         sender, = self.cluster(1).group([0])
-        with self.refused("-EINVAL", "must follow another step"):
-            sender.plan("flush")
+        sender.run(sender.plan("flush", "notify 0 0", "chain", "flush"))
+        sender.ask("notified_wait 0 0 -2")
 
     def test_of_a_process_that_is_killed(self):
         """Waiting for it returns the error."""

@@ -1,8 +1,8 @@
 /*
  * coll-neighbours SEED ROUNDS STARTS: alltoall between random neighbours, the same ones at all ranks of
  * the group: rows of a matrix become columns of the neighbour's, and the other way round. Every
- * element is checked after every start. In some rounds, the matrices are attached memory. Ends with 0, or
- * prints what was wrong.
+ * element is checked after every start. Each edge has one beside it over which nothing goes. In some
+ * rounds, the matrices are attached memory. Ends with 0, or prints what was wrong.
  */
 #include <unistd.h>
 
@@ -47,19 +47,21 @@ static void choose(struct random *random)
 
 static struct tca_coll *make(void)
 {
-    struct tca_coll_edge mine[EDGES_MAX];
+    struct tca_coll_edge mine[2 * EDGES_MAX];
     struct tca_layout *column;
     struct tca_coll *coll;
     uint32_t count = 0;
 
     check(tca_layout_strided(side, sizeof(*out), side * (int64_t)sizeof(*out), &column), "layout");
     for (uint32_t i = 0; i < edge_count; i++)
-        if (edges[i].from == rank) /* from a row to a column */
+        if (edges[i].from == rank) { /* from a row to a column */
             mine[count++] =
                 (struct tca_coll_edge){.rank = edges[i].to,
                                        .source = in + (size_t)edges[i].from_line * side,
                                        .target_offset_bytes = edges[i].to_line * sizeof(*out),
                                        .target_layout = column};
+            mine[count++] = (struct tca_coll_edge){.rank = edges[i].to};
+        }
     check(tca_coll_neighbours(session, mine, count, out, (uint64_t)side * side * sizeof(*out), NULL,
                               &coll),
           "preparing it");
@@ -118,6 +120,20 @@ static void take_memory(void)
     }
 }
 
+/* Blocks of 0 bytes need no memory. */
+static void nothing(void)
+{
+    static const struct tca_coll_span none[RANKS];
+    struct tca_coll *coll;
+
+    check(tca_coll_alltoallv(session, NULL, none, NULL, none, NULL, &coll), "preparing nothing");
+    for (int start = 0; start < 3; start++) {
+        check(tca_coll_start(coll), "start");
+        check(tca_coll_wait(coll, TCA_DEFAULT), "wait");
+    }
+    tca_coll_free(coll);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 4)
@@ -130,6 +146,7 @@ int main(int argc, char **argv)
     if (size > RANKS)
         return 2;
     take_memory();
+    nothing();
     for (uint64_t rounds = strtoull(argv[2], NULL, 0); rounds > 0; rounds--) {
         choose(&random);
         in = memory[random_below(&delays, 2)][0];

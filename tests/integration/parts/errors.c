@@ -1,7 +1,7 @@
 /*
  * parts-errors: what tca_plan_put(), tca_plan_commit() and tca_start_parts() reject, at both ranks of
- * a group of two; none of it changes what a later start moves. Ends with 0, or prints what was
- * wrong.
+ * a group of two; none of it changes what a later start moves. Puts of 0 bytes, which they accept, and
+ * regions that plans use. Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -136,6 +136,128 @@ static void starts_work(struct tca_plan *plan, const uint8_t *memory)
         }
 }
 
+/* ---- puts of 0 bytes ---- */
+
+static void only_nothing(void)
+{
+    static const struct tca_put nothing = {.parts = 1};
+    struct tca_part part = {.bytes = 0};
+    struct tca_plan *plan = new_plan();
+    check(tca_plan_put(plan, &nothing), "a put of nothing");
+    check(tca_plan_flush(plan), "a flush of nothing");
+    check(tca_plan_chain(plan), "a chain");
+    check(tca_plan_put(plan, &nothing), "a put of nothing");
+    check(tca_plan_commit(plan, TCA_DEFAULT), "commit of nothing");
+    check(tca_start(plan), "start of nothing");
+    check(tca_wait(plan, TCA_DEFAULT), "wait for nothing");
+    expect(tca_start_parts(plan, &part, 1), -EINVAL, "the plan has 2", "too few");
+    const struct tca_part more[2] = {{.bytes = 0}, {.bytes = 1}};
+    expect(tca_start_parts(plan, more, 2), -EINVAL, "part 1: 1 bytes: its put has 0", "a byte");
+    check(tca_start_parts(plan, (struct tca_part[2]){{.bytes = 0}}, 2), "start of nothing");
+    check(tca_wait(plan, TCA_DEFAULT), "wait for nothing");
+    tca_plan_free(plan);
+}
+
+/* Two puts among puts of nothing, whose notification comes like any other. */
+static void nothing_among_others(void)
+{
+    struct tca_region *source, *target;
+    struct tca_handle mine, all[2];
+    struct tca_layout *empty;
+    struct tca_plan *plan = new_plan();
+    check(tca_layout_strided(0, 8, 16, &empty), "layout");
+    check(tca_region_alloc(session, BYTES, &source), "source");
+    check(tca_region_alloc(session, BYTES, &target), "target");
+    check(tca_region_handle(target, 0, TCA_ALL, &mine), "handle");
+    check(tca_allgather(session, &mine, sizeof(mine), all, TCA_DEFAULT), "exchanging handles");
+    const uint8_t *got = tca_region_address(target);
+    uint8_t *sent = tca_region_address(source);
+    for (uint32_t i = 0; i < BYTES; i++)
+        sent[i] = (uint8_t)(1 + i % 100);
+
+    const struct tca_put nothing = {.source_layout = empty, .parts = 1};
+    struct tca_put put = {.source = source, .target = all[1 - rank], .bytes = 64, .parts = 1};
+    check(tca_plan_put(plan, &nothing), "a put of nothing");
+    check(tca_plan_put(plan, &put), "a put");
+    check(tca_plan_put(plan, &nothing), "a put of nothing");
+    put.source_offset_bytes = put.target_offset_bytes = 64;
+    check(tca_plan_put(plan, &put), "a put");
+    check(tca_plan_put(plan, &nothing), "a put of nothing");
+    check(tca_plan_notify(plan, 1 - rank, 3), "notify");
+    check(tca_plan_chain(plan), "a chain");
+    check(tca_plan_put(plan, &nothing), "a put of nothing");
+    check(tca_plan_notify(plan, 1 - rank, 4), "notify after nothing");
+    check(tca_plan_commit(plan, TCA_DEFAULT), "commit");
+    const struct tca_part parts[6] = {{.source_at_bytes = 7}, /* ignored */
+                                      {.source_at_bytes = 1, .bytes = 2},
+                                      {.bytes = 0},
+                                      {.target_at_bytes = 5, .bytes = 3}};
+    check(tca_start_parts(plan, parts, 6), "start");
+    check(tca_wait(plan, TCA_DEFAULT), "wait");
+    check(tca_notified_wait(session, 1 - rank, 3, TCA_DEFAULT), "notified");
+    check(tca_notified_wait(session, 1 - rank, 4, TCA_DEFAULT), "notified after nothing");
+    for (uint32_t i = 0; i < 128; i++)
+        expect(got[i],
+               i < 2                       ? sent[i + 1]
+               : i >= 64 + 5 && i < 64 + 8 ? sent[i - 5]
+                                           : 0,
+               NULL, "a byte");
+    check(tca_barrier(session, TCA_DEFAULT), "barrier");
+    tca_plan_free(plan);
+    tca_layout_free(empty);
+    check(tca_region_free(source), "free");
+    check(tca_region_free(target), "free");
+}
+
+/* ---- regions that are in use ---- */
+
+static struct tca_plan *plan_into(struct tca_region *source, const struct tca_handle *to)
+{
+    struct tca_plan *plan = new_plan();
+    check(tca_plan_put(plan, &(struct tca_put){.source = source, .target = *to, .bytes = 64}),
+          "put");
+    return plan;
+}
+
+/* A plan of one's own keeps the region, before and after its commit. */
+static void own_target(struct tca_region *source)
+{
+    struct tca_region *target;
+    struct tca_handle handle;
+    check(tca_region_alloc(session, BYTES, &target), "region");
+    check(tca_region_handle(target, 64, 64, &handle), "handle");
+    struct tca_plan *plan = plan_into(source, &handle);
+    expect(tca_region_free(target), -EBUSY, "free them first", "before the commit");
+    check(tca_plan_commit(plan, TCA_DEFAULT), "commit");
+    expect(tca_region_free(target), -EBUSY, "free them first", "before the start");
+    check(tca_start(plan), "start");
+    check(tca_wait(plan, TCA_DEFAULT), "wait");
+    expect(tca_region_free(target), -EBUSY, "free them first", "after the start");
+    tca_plan_free(plan);
+    check(tca_region_free(target), "free");
+}
+
+/* A plan of the other rank does not, and becomes stale, sooner or later. */
+static void others_target(struct tca_region *source)
+{
+    struct tca_region *target;
+    struct tca_handle mine, all[2];
+    int r = 0;
+    check(tca_region_alloc(session, BYTES, &target), "region");
+    check(tca_region_handle(target, 0, TCA_ALL, &mine), "handle");
+    check(tca_allgather(session, &mine, sizeof(mine), all, TCA_DEFAULT), "exchanging handles");
+    struct tca_plan *plan = plan_into(source, &all[1 - rank]);
+    check(tca_plan_commit(plan, TCA_DEFAULT), "commit");
+    check(tca_barrier(session, TCA_DEFAULT), "barrier");
+    check(tca_region_free(target), "free");
+    check(tca_barrier(session, TCA_DEFAULT), "barrier");
+    while (r >= 0)
+        if ((r = tca_start(plan)) >= 0)
+            r = tca_wait(plan, TCA_DEFAULT);
+    expect(r, -ESTALE, NULL, "a start into a region that was freed");
+    tca_plan_free(plan);
+}
+
 int main(void)
 {
     struct tca_region *source, *target;
@@ -158,6 +280,10 @@ int main(void)
     check(tca_plan_commit(whole, TCA_DEFAULT), "commit");
     starts_rejected(plan, whole);
     starts_work(plan, tca_region_address(target));
+    only_nothing();
+    nothing_among_others();
+    own_target(source);
+    others_target(source);
     check(tca_barrier(session, TCA_DEFAULT), "barrier");
     tca_close(session);
     return wrong;
