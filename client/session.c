@@ -14,6 +14,7 @@
 #include "client/core/hello.h"
 #include "client/core/process.h"
 #include "client/core/segment.h"
+#include "client/core/timeout.h"
 #include "client/core/wait.h"
 #include "client/memory/bounce.h"
 #include "client/memory/lane.h"
@@ -31,10 +32,32 @@ enum {
 
 /* ---- time-outs and requests ---- */
 
+uint64_t session_limit_begin(struct tca *session)
+{
+    const uint64_t outer_ns = session->limit_ns;
+    session->limit_ns = session_end(session);
+    return outer_ns;
+}
+
+void session_limit_end(struct tca *session, uint64_t outer_ns)
+{
+    session->limit_ns = outer_ns;
+}
+
+uint64_t session_end(const struct tca *session)
+{
+    return session->limit_ns ? session->limit_ns : clock_end(session->settings.timeout_ns);
+}
+
+static int64_t left_of(uint64_t end_ns)
+{
+    return end_ns == END_NEVER ? TCA_FOREVER : (int64_t)clock_left(end_ns);
+}
+
 int session_timeout(const struct tca *session, int64_t timeout_ns, int64_t *ret_timeout_ns)
 {
     if (timeout_ns == TCA_DEFAULT)
-        timeout_ns = session->settings.timeout_ns;
+        timeout_ns = session->limit_ns ? left_of(session->limit_ns) : session->settings.timeout_ns;
     if (timeout_ns < TCA_FOREVER)
         return error_set(-EINVAL,
                          "time-out %lld ns: it must be 0 or more, TCA_FOREVER or TCA_DEFAULT",
@@ -94,7 +117,10 @@ int session_request(struct tca *session, const Tca__Message *request,
 int session_request_fd(struct tca *session, const Tca__Message *request, int fd,
                        Tca__Message__BodyCase expected, struct reply *ret_reply)
 {
-    return request_until(session, request, fd, expected, clock_end(session->settings.timeout_ns),
+    /* other waits of the call may have used up its time: tcad is not to blame */
+    const uint64_t end_ns = session_end(session);
+    return request_until(session, request, fd, expected,
+                         session->limit_ns && end_ns != END_NEVER ? end_ns + GRACE_NS : end_ns,
                          ret_reply);
 }
 
@@ -267,12 +293,6 @@ static int greet(struct tca *session, const char *name, uint64_t end_ns)
     return mapping_insert_own_segment(session);
 }
 
-/* The remaining time-out. */
-static int64_t left_of(uint64_t end_ns)
-{
-    return end_ns == END_NEVER ? TCA_FOREVER : (int64_t)clock_left(end_ns);
-}
-
 static int open_all(struct tca *session, const struct tca_open_args *args)
 {
     int r = environment_settings(&session->settings);
@@ -327,7 +347,7 @@ int tca_open(const struct tca_open_args *args, struct tca **ret_session)
 /* Waits until the data of all starts has arrived, including what its receivers copy. */
 static void drain_starts(struct tca *session)
 {
-    const uint64_t end_ns = clock_end(session->settings.timeout_ns);
+    const uint64_t end_ns = session_end(session);
     Tca__SessionClose body = TCA__SESSION_CLOSE__INIT;
     const Tca__Message message = REQUEST(SESSION_CLOSE, session_close, &body);
     if (session->plans) {

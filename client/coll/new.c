@@ -338,7 +338,9 @@ struct tca_coll *tca_coll_free(struct tca_coll *coll)
 {
     if (!coll)
         return NULL;
+    struct tca *session = coll->session;
     struct coll_thread *thread = coll->siblings ? coll->siblings->thread : NULL;
+    const uint64_t outer_ns = session_limit_begin(session);
     coll_thread_lock(thread); /* it may be advancing another operation */
     bool waits = !coll->failed;
     coll_thread_unlock(thread);
@@ -355,6 +357,7 @@ struct tca_coll *tca_coll_free(struct tca_coll *coll)
         (complete ? slots_return : slots_lose)(coll->session, coll->slot, coll->slot_count);
     coll_thread_unlock(thread);
     coll_siblings_leave(coll->siblings);
+    session_limit_end(session, outer_ns);
     coll_program_deinit(&coll->program);
     free(coll->nodes);
     free(coll->clusters);

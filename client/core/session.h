@@ -47,6 +47,7 @@ struct tca {
     struct lane_in *lanes;     /* all of these */
     int engine_fd;             /* eventfd of the engine that serves this session */
     uint32_t heard;            /* the rank that tca_notified_wait_any() found last */
+    uint64_t limit_ns;         /* client/core/wait.h: a deadline; 0: none */
     uint64_t slots_taken;      /* bit per slot of the library: slots.h */
     uint32_t slots_lost;       /* of these, until the session ends */
     uint32_t sources;          /* ranks in `notify`; a private copy, as that one is shared */

@@ -21,6 +21,12 @@ enum { TIMEOUT_TEXT_BYTES = 48 };
 const char *session_timeout_text(const struct tca *session, int64_t timeout_ns,
                                  char text[TIMEOUT_TEXT_BYTES]);
 
+/* For calls that wait several times: one deadline for all of it, the session's time-out after
+ * session_limit_begin(). Until session_limit_end(), which is given what the former returned, every wait with
+ * TCA_DEFAULT ends there. In a call within a call, the deadline of the outer one counts. */
+uint64_t session_limit_begin(struct tca *session);
+void session_limit_end(struct tca *session, uint64_t outer_ns);
+
 /* A slot of the notifications of a rank, looked up once. Valid until the session ends. */
 struct session_slot {
     struct notify_line *line;

@@ -140,10 +140,13 @@ static void free_plans(struct tca_halo *halo, struct halo_neighbour *neighbour)
 /* quiet: nobody can notify it any more; otherwise its slots are lost. */
 static void release(struct tca_halo *halo, bool quiet)
 {
+    const uint64_t outer_ns = session_limit_begin(halo->session);
+
     for (uint32_t n = 0; n < halo->neighbour_count; n++)
         free_plans(halo, &halo->neighbours[n]);
     if (halo->slot)
         (quiet ? slots_return : slots_lose)(halo->session, halo->slot, HALO_BUFFERS);
+    session_limit_end(halo->session, outer_ns);
     free(halo->faces);
     free(halo->neighbour_of);
     free(halo->neighbours);

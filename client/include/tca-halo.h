@@ -101,7 +101,7 @@ TCA_API int tca_halo_new(struct tca *session, const struct tca_halo_args *args,
 
 /* Releases the exchange; the arrays remain the caller's. Not collective: a rank may call it as soon
  * as its own last exchange is complete. If the exchange is running, waits for it, at most the
- * session's time-out for each neighbour. If it has failed, tca_close() releases the plans that
+ * session's time-out. If it has failed, tca_close() releases the plans that
  * still wait for neighbours. NULL is a no-op. Returns NULL. */
 TCA_API struct tca_halo *tca_halo_free(struct tca_halo *halo);
 
@@ -116,7 +116,7 @@ TCA_API int tca_halo_start(struct tca_halo *halo);
 TCA_API int tca_halo_test(struct tca_halo *halo);
 
 /* Waits until the last exchange is complete: 0, -ETIMEDOUT (it is still running), or the error with
- * which it failed. TCA_DEFAULT: the session's time-out for each neighbour. */
+ * which it failed. */
 TCA_API int tca_halo_wait(struct tca_halo *halo, int64_t timeout_ns);
 
 /* The buffer that the next start sends and fills: 0 or 1, 0 first; always 0 with one buffer. */

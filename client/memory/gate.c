@@ -9,6 +9,7 @@
 #include "client/core/clock.h"
 #include "client/core/error.h"
 #include "client/core/session.h"
+#include "client/core/timeout.h"
 #include "client/core/wait.h"
 
 struct kept {
@@ -56,7 +57,7 @@ void gate_open(struct attached_gate *gate, const uint64_t name[2])
 int gate_close(struct tca *session, struct attached_gate *gate)
 {
     const uint64_t name[2] = {gate->name[0], gate->name[1]};
-    const uint64_t end_ns = clock_end(session->settings.timeout_ns);
+    const uint64_t end_ns = session_end(session);
     char waited[TIMEOUT_TEXT_BYTES];
     pid_t writer;
     attached_gate_close(gate);

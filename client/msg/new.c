@@ -123,6 +123,8 @@ struct tca_msg *tca_msg_free(struct tca_msg *msg)
 {
     if (!msg)
         return NULL;
+    struct tca *session = msg->session;
+    const uint64_t outer_ns = session_limit_begin(session);
     msg_drain(msg);
     for (uint32_t rank = 0; msg->peers && rank < msg->size; rank++)
         peer_deinit(msg, &msg->peers[rank]); /* first: what is queued belongs to requests */
@@ -135,6 +137,7 @@ struct tca_msg *tca_msg_free(struct tca_msg *msg)
         tca_region_free(msg->areas);
     if (msg->slot)
         (msg->shared ? slots_lose : slots_return)(msg->session, msg->slot, MSG_SLOTS);
+    session_limit_end(session, outer_ns);
     free(msg->peers);
     free(msg);
     return NULL;

@@ -134,13 +134,14 @@ static bool plan_waits(const struct tca_plan *plan)
     return false;
 }
 
-static int request_commit(struct tca_plan *plan, enum tca_seat seat, int64_t timeout_ns,
+static int request_commit(struct tca_plan *plan, enum tca_seat seat, uint64_t end_ns,
                           struct reply *ret_reply)
 {
     /* before the engine can know the plan */
-    int waits = plan_waits(plan) ? plan_let_engine_take(plan, clock_end(timeout_ns)) : 0;
+    int waits = plan_waits(plan) ? plan_let_engine_take(plan, end_ns) : 0;
     if (waits < 0)
         return waits;
+    const int64_t timeout_ns = end_ns == END_NEVER ? TCA_FOREVER : (int64_t)clock_left(end_ns);
 
     flush_chains(plan);
     struct draft draft;
@@ -253,12 +254,12 @@ static int blame_environment(const struct tca_plan *plan, int error)
     return error;
 }
 
-static int commit_in(struct tca_plan *plan, enum tca_seat seat, int64_t timeout_ns)
+static int commit_in(struct tca_plan *plan, enum tca_seat seat, uint64_t end_ns)
 {
     struct tca *session = plan->session;
     struct reply reply;
     char name[PLAN_TEXT_BYTES];
-    int r = request_commit(plan, seat, timeout_ns, &reply);
+    int r = request_commit(plan, seat, end_ns, &reply);
     if (r < 0) {
         plan_stop_engine(plan);
         if (plan->name[0])
@@ -309,8 +310,9 @@ int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
                          plan->refusal ? plan->refusal : tca_strerror(plan->refused));
     if ((r = repeat_check(plan)) < 0 || (r = parts_new(plan)) < 0)
         return r;
-    r = commit_in(plan, plan->seat, timeout_ns);
+    const uint64_t end_ns = clock_end(timeout_ns);
+    r = commit_in(plan, plan->seat, end_ns);
     if (r == -ENODEV && plan->seat == TCA_SEAT_ANY) /* without the driver of connections */
-        r = commit_in(plan, TCA_SEAT_DAEMON, timeout_ns);
+        r = commit_in(plan, TCA_SEAT_DAEMON, end_ns);
     return r;
 }

@@ -12,6 +12,8 @@
 #include "client/core/seats.h"
 #include "client/core/session.h"
 #include "client/core/slots.h"
+#include "client/core/timeout.h"
+#include "client/core/wait.h"
 #include "client/memory/lane.h"
 #include "client/plan/pair.h"
 #include "client/plan/parts.h"
@@ -226,7 +228,7 @@ static void release(struct tca_plan *plan, bool running)
     if (!running && !plan->broken && !plan->engine_takes) {
         body.later = true;
         standby_enter(session->standby);
-        control_post(&session->control, &request, clock_end(session->settings.timeout_ns));
+        control_post(&session->control, &request, session_end(session));
         standby_leave(session->standby);
         return;
     }
@@ -257,7 +259,7 @@ void plan_stop_engine(struct tca_plan *plan)
  * longer know them. */
 static void drain_puts(const struct tca_plan *plan)
 {
-    uint64_t end_ns = clock_end(plan->session->settings.timeout_ns);
+    uint64_t end_ns = session_end(plan->session);
     const struct pair *pair = NULL;
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         if (plan->units[i].pair && plan->units[i].pair != pair)
@@ -333,6 +335,8 @@ struct tca_plan *tca_plan_free(struct tca_plan *plan)
 {
     if (!plan)
         return NULL;
+    struct tca *session = plan->session;
+    const uint64_t outer_ns = session_limit_begin(session);
     if (plan->flags & TCA_PLAN_REPEAT && plan->state != PLAN_BUILDING)
         tca_plan_stop(plan);
     if (plan->state == PLAN_RUNNING)
@@ -344,5 +348,6 @@ struct tca_plan *tca_plan_free(struct tca_plan *plan)
         release(plan, running);
     }
     plan_destroy(plan);
+    session_limit_end(session, outer_ns);
     return NULL;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "client/core/error.h"
+#include "client/core/wait.h"
 #include "client/qmp/qmp.h"
 
 static void coords_at(const struct tca_qmp *qmp, uint32_t position, uint32_t *ret_coords)
@@ -119,13 +120,16 @@ struct tca_qmp *tca_qmp_free(struct tca_qmp *qmp)
 {
     if (!qmp)
         return NULL;
+    struct tca *session = qmp->session;
+    const uint64_t outer_ns = session_limit_begin(session);
     tca_coll_free(qmp->barrier);
     tca_coll_free(qmp->broadcast);
     tca_coll_free(qmp->gather);
     tca_msg_free(qmp->msg);
-    tca_free(qmp->session, qmp->own);
-    tca_free(qmp->session, qmp->all);
-    tca_free(qmp->session, qmp->data);
+    tca_free(session, qmp->own);
+    tca_free(session, qmp->all);
+    tca_free(session, qmp->data);
+    session_limit_end(session, outer_ns);
     free(qmp->ranks);
     free(qmp->positions);
     free(qmp);
