@@ -51,18 +51,32 @@ static struct tca_halo_face describe(const struct builder *b, const struct halo_
     return face;
 }
 
-static uint32_t neighbour_index(struct tca_halo *halo, uint32_t rank)
+static uint32_t find_neighbour(const struct tca_halo *halo, uint32_t rank)
 {
     uint32_t i = 0;
 
     while (i < halo->neighbour_count && halo->neighbours[i].rank != rank)
         i++;
-    if (i == halo->neighbour_count)
-        halo->neighbours[halo->neighbour_count++].rank = rank;
     return i;
 }
 
-/* Links over which nothing goes in either direction are left out, at both ends. */
+/* Ranks with which something is exchanged, in either direction: the same at both ends. */
+static void find_neighbours(struct tca_halo *halo)
+{
+    for (uint32_t f = 0; f < halo->face_count; f++) {
+        const struct tca_halo_face *face = &halo->faces[f];
+        if (face->sent_bytes > 0 || face->received_bytes > 0) {
+            uint32_t i = find_neighbour(halo, face->rank);
+            halo->neighbours[i].rank = face->rank;
+            halo->neighbour_count += i == halo->neighbour_count;
+        }
+    }
+    for (uint32_t f = 0; f < halo->face_count; f++) {
+        uint32_t i = find_neighbour(halo, halo->faces[f].rank);
+        halo->neighbour_of[f] = i < halo->neighbour_count ? i : HALO_QUIET;
+    }
+}
+
 static int build_faces(const struct builder *b)
 {
     struct tca_halo *halo = b->halo;
@@ -76,13 +90,10 @@ static int build_faces(const struct builder *b)
         free(links);
         return error_static(-ENOMEM, "out of memory");
     }
-    for (uint32_t i = 0; i < count; i++) {
-        struct tca_halo_face face = describe(b, &links[i]);
-        if (face.sent_bytes == 0 && face.received_bytes == 0)
-            continue;
-        halo->neighbour_of[halo->face_count] = neighbour_index(halo, face.rank);
-        halo->faces[halo->face_count++] = face;
-    }
+    for (uint32_t i = 0; i < count; i++)
+        halo->faces[i] = describe(b, &links[i]);
+    halo->face_count = count;
+    find_neighbours(halo);
     free(links);
     return 0;
 }
@@ -185,7 +196,8 @@ static void sort_by_bytes(const struct tca_halo *halo, uint32_t ret_order[HALO_N
     uint64_t bytes[HALO_NEIGHBOURS_MAX] = {0};
 
     for (uint32_t f = 0; f < halo->face_count; f++)
-        bytes[halo->neighbour_of[f]] += halo->faces[f].sent_bytes;
+        if (halo->neighbour_of[f] != HALO_QUIET)
+            bytes[halo->neighbour_of[f]] += halo->faces[f].sent_bytes;
     for (uint32_t n = 0; n < halo->neighbour_count; n++) {
         uint32_t at = n;
         for (; at > 0 && bytes[ret_order[at - 1]] < bytes[n]; at--)

@@ -26,29 +26,61 @@ static int check_grid(const struct tca *session, const struct tca_halo_args *arg
     return 0;
 }
 
-static int check_array(const struct tca_halo_args *args, uint32_t index)
+static struct halo_shape shape_of(const struct tca_halo_array *array)
 {
-    const struct tca_halo_array *array = &args->arrays[index];
     struct halo_shape shape;
-    uint64_t elements;
 
-    if (!array->memory[0])
-        return error_set(-EINVAL, "array %u: memory[0] is NULL", index);
-    if (!array->memory[1] != !args->arrays[0].memory[1])
-        return error_set(-EINVAL,
-                         "array %u has %d buffers, array 0 has %d: all arrays of an exchange have "
-                         "the same number",
-                         index, array->memory[1] ? 2 : 1, args->arrays[0].memory[1] ? 2 : 1);
-    if (array->element_bytes == 0)
-        return error_set(-EINVAL, "array %u: element_bytes is 0", index);
-    for (uint32_t d = 0; d < args->dimensions; d++)
-        if (array->extents[d] == 0)
-            return error_set(-EINVAL, "array %u: its extent in dimension %u is 0", index, d);
     memcpy(shape.extents, array->extents, sizeof(shape.extents));
     memcpy(shape.low, array->low, sizeof(shape.low));
     memcpy(shape.high, array->high, sizeof(shape.high));
+    return shape;
+}
+
+/* The first array that has elements, or NULL. */
+static const struct tca_halo_array *first_filled(const struct tca_halo_args *args)
+{
+    for (uint32_t a = 0; a < args->array_count; a++) {
+        const struct halo_shape shape = shape_of(&args->arrays[a]);
+        uint64_t elements = 0;
+        if (!halo_elements(&shape, args->dimensions, 1, &elements) || elements > 0)
+            return &args->arrays[a];
+    }
+    return NULL;
+}
+
+static uint32_t buffers_of(const struct tca_halo_array *array)
+{
+    return array->memory[1] ? 2 : 1;
+}
+
+uint32_t halo_buffers(const struct tca_halo_args *args)
+{
+    const struct tca_halo_array *first = first_filled(args);
+
+    return first ? buffers_of(first) : 0;
+}
+
+static int check_array(const struct tca_halo_args *args, uint32_t index,
+                       const struct tca_halo_array *first)
+{
+    const struct tca_halo_array *array = &args->arrays[index];
+    const struct halo_shape shape = shape_of(array);
+    uint64_t elements = 0;
+
+    if (array->element_bytes == 0)
+        return error_set(-EINVAL, "array %u: element_bytes is 0", index);
     if (!halo_elements(&shape, args->dimensions, array->element_bytes, &elements))
         return error_set(-EINVAL, "array %u has more than 2^64 bytes", index);
+    if (elements == 0)
+        return 0;
+    if (!array->memory[0])
+        return error_set(-EINVAL, "array %u: memory[0] is NULL", index);
+    if (buffers_of(array) != buffers_of(first))
+        return error_set(-EINVAL,
+                         "array %u has %u buffers, array %u has %u: all arrays of an exchange have "
+                         "the same number",
+                         index, buffers_of(array), (unsigned)(first - args->arrays),
+                         buffers_of(first));
     return 0;
 }
 
@@ -61,14 +93,15 @@ int halo_check_args(const struct tca *session, const struct tca_halo_args *args)
     if (args->array_count < 1 || args->array_count > TCA_HALO_ARRAYS || !args->arrays)
         return error_set(-EINVAL, "a halo exchange of %u arrays: 1 to %d are possible",
                          args->arrays ? args->array_count : 0, TCA_HALO_ARRAYS);
+    const struct tca_halo_array *first = first_filled(args);
     for (uint32_t a = 0; r == 0 && a < args->array_count; a++)
-        r = check_array(args, a);
+        r = check_array(args, a, first);
     return r;
 }
 
 int halo_check_heads(const struct halo_world *world)
 {
-    const struct halo_head *first = &world->heads[0];
+    const struct halo_head *first = &world->heads[0], *filled = NULL;
 
     for (uint32_t rank = 0; rank < world->ranks; rank++)
         if (world->heads[rank].error < 0)
@@ -81,12 +114,21 @@ int halo_check_heads(const struct halo_world *world)
                              "halo exchange: the ranks 0 and %u disagree: dimensions, grid, "
                              "periodic and diagonals must be the same at all ranks",
                              rank);
-        if (head->array_count != first->array_count || head->buffers != first->buffers)
+        if (head->array_count != first->array_count)
+            return error_set(-EPROTO, "halo exchange: rank 0 has %u arrays, rank %u has %u",
+                             first->array_count, rank, head->array_count);
+    }
+    for (uint32_t rank = 0; rank < world->ranks; rank++) {
+        const struct halo_head *head = &world->heads[rank];
+        if (head->buffers == 0)
+            continue;
+        if (filled && head->buffers != filled->buffers)
             return error_set(-EPROTO,
-                             "halo exchange: rank 0 has %u arrays with %u buffers each, rank %u "
-                             "has %u with %u",
-                             first->array_count, first->buffers, rank, head->array_count,
+                             "halo exchange: the arrays of rank %u have %u buffers each, those of "
+                             "rank %u have %u",
+                             (unsigned)(filled - world->heads), filled->buffers, rank,
                              head->buffers);
+        filled = filled ? filled : head;
     }
     return 0;
 }

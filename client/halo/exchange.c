@@ -196,7 +196,7 @@ int tca_halo_test_face(struct tca_halo *halo, uint32_t face)
 
     if (r < 0)
         return r;
-    if (!halo->open)
+    if (!halo->open || halo->neighbour_of[face] == HALO_QUIET)
         return 1;
     r = look_at(halo, &halo->neighbours[halo->neighbour_of[face]]);
     if (r == 0 && (r = failed_plan(halo)) < 0)
@@ -230,7 +230,7 @@ int tca_halo_wait_face(struct tca_halo *halo, uint32_t face, int64_t timeout_ns)
     char waited[TIMEOUT_TEXT_BYTES];
     int r = check_face(halo, face);
 
-    if (r < 0 || !halo->open)
+    if (r < 0 || !halo->open || halo->neighbour_of[face] == HALO_QUIET)
         return r;
     struct one_face one = {halo, &halo->neighbours[halo->neighbour_of[face]]};
     const struct session_wait wait = {.ready = test_one, .rare = look_for_one, .context = &one};

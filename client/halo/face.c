@@ -45,6 +45,10 @@ int tca_halo_receipt(const struct tca_halo *halo, uint32_t face, struct tca_rece
 
     if (r < 0)
         return r;
+    if (halo->neighbour_of[face] == HALO_QUIET) {
+        *ret_receipt = (struct tca_receipt){.rail = TCA_RAIL_ANY};
+        return 0;
+    }
     return tca_plan_receipt(halo->neighbours[halo->neighbour_of[face]].plans[halo->running],
                             ret_receipt);
 }

@@ -8,7 +8,8 @@ enum {
     HALO_BUFFERS = 2,
     /* All plans of an exchange run at the same time: no more than a session can have in flight. */
     HALO_NEIGHBOURS_MAX = 1000,
-    HALO_TEXT_BYTES = 256, /* of an error, for the other ranks: the rest is cut off */
+    HALO_QUIET = HALO_NEIGHBOURS_MAX, /* nothing goes to or from this rank: it has no plan */
+    HALO_TEXT_BYTES = 256,            /* of an error, for the other ranks: the rest is cut off */
 };
 
 /* A rank with which this one exchanges, in one or several directions. Each has a plan of its own:
@@ -28,7 +29,7 @@ struct tca_halo {
     uint32_t slot;               /* where this rank is notified, and the one after it */
     bool shared;                 /* other ranks may notify these */
     struct tca_halo_face *faces; /* [face_count], in the order of halo_links() */
-    uint32_t *neighbour_of;      /* [face_count]: index of the face's neighbour */
+    uint32_t *neighbour_of;      /* [face_count]: index of the face's neighbour, or HALO_QUIET */
     uint32_t face_count;
     struct halo_neighbour *neighbours; /* [neighbour_count], in the order of their first faces */
     uint32_t neighbour_count;
@@ -46,7 +47,7 @@ struct tca_halo {
 struct halo_head {
     int32_t error; /* a negative errno: this rank has failed */
     uint32_t slot;
-    uint32_t buffers;
+    uint32_t buffers; /* 0: this rank's arrays are empty */
     uint32_t array_count;
     struct halo_grid grid;
     char text[HALO_TEXT_BYTES]; /* of the error; as another process wrote it */
@@ -75,6 +76,8 @@ static inline const struct halo_part *halo_part_of(const struct halo_world *worl
 /* ---- check.c: errors of arguments, with their texts */
 
 int halo_check_args(const struct tca *session, const struct tca_halo_args *args);
+/* The buffers of a rank's arrays; 0: all arrays are empty, and may have no memory. */
+uint32_t halo_buffers(const struct tca_halo_args *args);
 /* Whether the ranks' arguments fit together: the same result at all ranks. */
 int halo_check_heads(const struct halo_world *world);
 int halo_check_parts(const struct halo_world *world, const struct tca_halo_args *args);

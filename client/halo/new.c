@@ -33,7 +33,7 @@ static int part_of(struct tca *session, const struct tca_halo_args *args, uint32
 {
     const struct tca_halo_array *array = &args->arrays[index];
     struct halo_part part = {.element_bytes = array->element_bytes};
-    uint64_t elements;
+    uint64_t elements = 0;
     int r = 0;
 
     for (uint32_t d = 0; d < args->dimensions; d++) {
@@ -42,7 +42,7 @@ static int part_of(struct tca *session, const struct tca_halo_args *args, uint32
         part.shape.high[d] = array->high[d];
     }
     halo_elements(&part.shape, args->dimensions, array->element_bytes, &elements);
-    for (int i = 0; r >= 0 && i < HALO_BUFFERS && array->memory[i]; i++)
+    for (int i = 0; r >= 0 && elements > 0 && i < HALO_BUFFERS && array->memory[i]; i++)
         r = tca_handle_of(session, array->memory[i], elements * array->element_bytes,
                           &part.handles[i]);
     if (r < 0)
@@ -64,7 +64,7 @@ static int prepare(struct tca_halo *halo, const struct tca_halo_args *args,
     if (r < 0)
         return r;
     halo->grid = grid_of(args);
-    halo->buffers = args->arrays[0].memory[1] ? 2 : 1;
+    halo->buffers = halo_buffers(args);
     return slots_take(halo->session, HALO_BUFFERS, &halo->slot);
 }
 
@@ -117,6 +117,10 @@ static int make(struct tca_halo *halo, const struct tca_halo_args *args, struct 
     int r = prepare(halo, args, mine);
 
     r = gather_heads(halo, args, r, world);
+    for (uint32_t rank = 0; r >= 0 && halo->buffers == 0 && rank < world->ranks; rank++)
+        halo->buffers = world->heads[rank].buffers;
+    if (halo->buffers == 0) /* all arrays of all ranks are empty */
+        halo->buffers = 1;
     if (r >= 0)
         r = gather_parts(halo, args, mine, world);
     if (r < 0)
@@ -160,12 +164,12 @@ int tca_halo_new(struct tca *session, const struct tca_halo_args *args, struct t
     int r;
 
     world.heads = calloc(world.ranks, sizeof(*world.heads));
-    if (!halo || !world.heads) {
-        r = error_static(-ENOMEM, "out of memory");
-    } else {
+    if (halo)
         halo->session = session;
+    if (!halo || !world.heads)
+        r = error_static(-ENOMEM, "out of memory");
+    else
         r = make(halo, args, &world);
-    }
     world_deinit(&world);
     if (r >= 0)
         *ret_halo = halo;

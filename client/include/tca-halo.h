@@ -19,7 +19,7 @@ extern "C" {
  *
  *     tca_halo_new(session, &args, &halo);
  *     for (step = 0; step < STEPS; step++) {
- *         compute_rim();       // the elements that neighbours need
+ *         compute_rim();       // what neighbours need, and what reads halos
  *         tca_halo_start(halo);
  *         compute_interior();  // reads no halo
  *         tca_halo_wait(halo, TCA_FOREVER);
@@ -38,15 +38,23 @@ extern "C" {
  * The plans are started in rounds: in each round a rank exchanges with one neighbour only, so that
  * no board receives from two at once.
  *
- * When memory may be written: by calling tca_halo_start(), a process declares that it has read all
- * halos and has written all own elements that its neighbours need. The library synchronises with
- * the neighbours. An array with one buffer: neighbours write into its halos between
- * tca_halo_start() and tca_halo_wait(), never earlier; for this, each start tells every neighbour
- * that the halos are free, which costs one more latency. An array with two buffers that alternate:
- * the start that sends the own elements of one buffer fills the halos of the same buffer, while
- * those of the other can still be read until the next start. This needs no message, because the
- * data of one exchange permits the next one. Own elements near the border may be written again when
- * the exchange is complete.
+ * When memory may be read and written. By calling tca_halo_start(), a process declares that it has
+ * read all halos, of both buffers if there are two, and has written all own elements that its
+ * neighbours need: what it computes between start and wait reads no halo. The library synchronises
+ * with the neighbours.
+ *
+ * One buffer: neighbours write into the halos between tca_halo_start() and the end of
+ * tca_halo_wait(), and at no other time. For this, each start tells every neighbour that the halos are
+ * free, which costs one more latency.
+ *
+ * Two buffers that alternate: a start sends the own elements of one buffer, and fills the halos of the
+ * same buffer. These can be read from the end of its tca_halo_wait() until the next start, of the other
+ * buffer, and no longer. The halos of the buffer that the next start fills (tca_halo_buffer()) can change
+ * at any time, from tca_halo_new() on: a neighbour may be one exchange ahead. This needs no message,
+ * because the data of one exchange permits the next one.
+ *
+ * Own elements: those that an exchange sends may be written again when it is complete; all others,
+ * those of the other buffer among them, at any time.
  *
  * A session has at most 32 exchanges at a time. They use notification slots of the library's own,
  * not those of the program. */
@@ -60,10 +68,12 @@ struct tca_halo;
 struct tca_halo_array {
     /* First element, halo included, of each buffer; in a region of the session, for example from
      * tca_alloc(). memory[1] is NULL if there is only one buffer; arrays of one exchange all have
-     * one or all have two. The memory must remain valid until tca_halo_free(). */
+     * one or all have two. The memory must remain valid until tca_halo_free(). Ignored for an array
+     * without elements. */
     void *memory[2];
     uint64_t element_bytes; /* a power of two or not; the same at all ranks */
-    /* Own elements. Ranks that differ only in other coordinates must have the same extent. */
+    /* Own elements. Ranks that differ only in other coordinates must have the same extent. 0: the
+     * rank has none; it sends nothing. */
     uint64_t extents[TCA_HALO_DIMENSIONS];
     /* Width of the halo below and above, in elements; may differ between ranks, and be 0. No wider
      * than the neighbour that fills it. A halo without a neighbour is not written. */
@@ -139,7 +149,8 @@ struct tca_halo_face {
     uint64_t received_bytes;
 };
 
-/* Number of faces, edges and corners that have a neighbour. */
+/* Number of faces, edges and corners that have a neighbour, also if widths of 0 leave nothing to send or to
+ * receive there: then the two ranks do not wait for each other, unless other faces join them. */
 TCA_API uint32_t tca_halo_faces(const struct tca_halo *halo);
 
 /* Describes a face, edge or corner. -EINVAL: invalid number. */
@@ -156,7 +167,8 @@ TCA_API int tca_halo_wait_face(struct tca_halo *halo, uint32_t face, int64_t tim
 TCA_API const char *tca_halo_kind_name(enum tca_halo_kind kind);
 
 /* The receipt of what the last complete exchange sent to the neighbour of this face, over all faces
- * and arrays. -EINVAL: invalid number; -ENODATA: no exchange yet. */
+ * and arrays; all 0 if nothing goes to and from that neighbour. -EINVAL: invalid number; -ENODATA: no
+ * exchange yet. */
 TCA_API int tca_halo_receipt(const struct tca_halo *halo, uint32_t face,
                              struct tca_receipt *ret_receipt);
 

@@ -1,6 +1,6 @@
 /*
  * halo SEED ROUNDS STEPS [VICTIM]: random halo exchanges, the same ones at all ranks of the group,
- * with every cell checked after every step. Ranks are slow at random, with computing as well as
+ * with every cell checked after every step and again before the next start. Ranks are slow at random, with computing as well as
  * with reading; in every round, one begins one of its steps long after all others. Rank VICTIM kills
  * itself in the midst, and the others must hear of that; if there is no rank VICTIM, all stop at a
  * step, and a cable is pulled. PREFER in the environment names a rail. Ends with 0, or prints what was
@@ -234,29 +234,41 @@ static int finish(struct job *job, struct tca_halo *halo)
     return r < 0 ? r : tca_halo_wait(halo, patience_ns);
 }
 
+/* The halos that the last exchange has filled can be read until the next start. */
+static void check_all(struct job *job, uint32_t buffer, uint64_t number)
+{
+    for (uint32_t a = 0; a < job->array_count; a++)
+        check_array(job, a, buffer, number);
+}
+
 static int step(struct job *job, struct tca_halo *halo, uint64_t number)
 {
-    uint32_t buffer = tca_halo_buffer(halo);
+    uint32_t buffer = tca_halo_buffer(halo), other = job->buffers - 1 - buffer;
     int r;
 
     job->step = number;
     if (job->rank == job->late && number == job->late_step)
         usleep(LATE_US);
+    if (number > 0)
+        check_all(job, other, number - 1);
     for (uint32_t a = 0; a < job->array_count; a++)
         write_own(job, &job->arrays[a], buffer, number);
     dawdle(job);
+    if (number > 0 && job->buffers == 2)
+        check_all(job, other, number - 1);
     if (job->victim != none && job->victim >= tca_size(job->session) && number == VICTIMS_STEP)
         raise(SIGSTOP);
     if ((r = tca_halo_start(halo)) < 0)
         return r;
     if (job->rank == job->victim && number == VICTIMS_STEP)
         raise(SIGKILL);
+    for (uint32_t a = 0; job->buffers == 2 && a < job->array_count; a++)
+        write_own(job, &job->arrays[a], other, number + 1);
     dawdle(job);
     if ((r = finish(job, halo)) < 0)
         return r;
     dawdle(job);
-    for (uint32_t a = 0; a < job->array_count; a++)
-        check_array(job, a, buffer, number);
+    check_all(job, buffer, number);
     return 0;
 }
 
@@ -273,18 +285,58 @@ static void check_failure(struct job *job, struct tca_halo *halo, int error)
     exit(1);
 }
 
+/* Every direction in which the grid has a neighbour is a face, once. */
+static void check_faces(const struct job *job, const struct tca_halo *halo)
+{
+    const struct halo_grid *grid = &job->arrays[0].world.grid;
+    uint32_t expected = 0, found = 0;
+
+    for (uint32_t code = 0, rest; code < 2187; code++) { /* 3^7 */
+        int8_t direction[TCA_HALO_DIMENSIONS];
+        uint32_t order = 0, neighbour;
+        bool inside = true;
+        rest = code;
+        for (uint32_t d = 0; d < TCA_HALO_DIMENSIONS; d++, rest /= 3) {
+            direction[d] = (int8_t)(rest % 3) - 1;
+            order += direction[d] != 0;
+            inside &= d < grid->dimensions || direction[d] == 0;
+        }
+        if (!inside || order == 0 || order > grid->diagonals ||
+            !halo_grid_neighbour(grid, job->rank, direction, &neighbour))
+            continue;
+        expected++;
+        for (uint32_t f = 0; f < tca_halo_faces(halo); f++) {
+            struct tca_halo_face face;
+            check(job, tca_halo_face(halo, f, &face), "a face");
+            found +=
+                face.rank == neighbour && memcmp(face.direction, direction, sizeof(direction)) == 0;
+        }
+    }
+    if (found == expected && tca_halo_faces(halo) == expected)
+        return;
+    where(job);
+    printf("%u faces, of which %u are right: %u directions have a neighbour\n",
+           tca_halo_faces(halo), found, expected);
+    exit(1);
+}
+
 static void steps(struct job *job, uint64_t count)
 {
     struct tca_halo *halo;
     int r = 0;
 
     check(job, tca_halo_new(job->session, &job->args, &halo), "tca_halo_new()");
+    check_faces(job, halo);
     for (uint64_t n = 0; r >= 0 && (n < count || job->victim != none); n++)
         r = step(job, halo, n);
     if (job->victim != none)
         check_failure(job, halo, r);
     else
         check(job, r, "exchange");
+    for (uint32_t f = 0; r >= 0 && f < tca_halo_faces(halo); f++) {
+        struct tca_receipt receipt;
+        check(job, tca_halo_receipt(halo, f, &receipt), "a receipt");
+    }
     tca_halo_free(halo);
     for (uint32_t a = 0; a < job->array_count && job->victim == none; a++)
         for (uint32_t buffer = 0; buffer < job->buffers; buffer++)

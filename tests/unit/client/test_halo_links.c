@@ -109,6 +109,65 @@ Test(halo_links, each_cell_is_written_once_by_its_owner, .timeout = 300)
     free(links);
 }
 
+/* ---- all small grids */
+
+/* Extents of two elements, so that any width fits. */
+static void small_world(struct world *world, uint32_t number, uint64_t low, uint64_t high)
+{
+    *world = (struct world){.grid = {.dimensions = 3, .diagonals = 3}, .ranks = 1};
+    for (uint32_t d = 0; d < 3; d++, number /= 6) {
+        world->grid.sizes[d] = 1 + number % 3;
+        world->grid.periodic[d] = number % 6 / 3;
+        world->ranks *= world->grid.sizes[d];
+        world->global[d] = 2 * world->grid.sizes[d];
+        for (uint32_t at = 0; at < world->grid.sizes[d]; at++) {
+            world->extents[d][at] = 2;
+            world->offsets[d][at] = 2 * at;
+        }
+    }
+    for (uint32_t rank = 0; rank < world->ranks; rank++) {
+        struct halo_shape *shape = &world->shapes[rank];
+        for (uint32_t d = 0; d < 3; d++) {
+            shape->extents[d] = 2;
+            shape->low[d] = low;
+            shape->high[d] = high;
+        }
+        halo_elements(shape, 3, 1, &world->cells[rank]);
+    }
+}
+
+/* In a dimension, a rank has a neighbour below, itself, and a neighbour above. */
+static uint32_t directions(const struct world *world, uint32_t rank)
+{
+    uint32_t at[TCA_HALO_DIMENSIONS], count = 1;
+
+    halo_grid_position(&world->grid, rank, at);
+    for (uint32_t d = 0; d < 3; d++)
+        count *= 1 + (world->grid.periodic[d] || at[d] > 0) +
+                 (world->grid.periodic[d] || at[d] + 1 < world->grid.sizes[d]);
+    return count - 1;
+}
+
+Test(halo_links, all_small_grids, .timeout = 300)
+{
+    struct halo_link *links = calloc(HALO_LINKS_MAX, sizeof(*links));
+    struct world *world = malloc(sizeof(*world));
+    struct memory memory[RANKS_MAX];
+
+    for (uint32_t number = 0; number < 6 * 6 * 6; number++)
+        for (uint32_t widths = 0; widths < 9; widths++) {
+            small_world(world, number, widths % 3, widths / 3);
+            for (uint32_t rank = 0; rank < world->ranks; rank++)
+                cr_assert_eq(halo_links(&world->grid, rank, links), directions(world, rank),
+                             "grid %u, rank %u", number, rank);
+            fill(world, memory);
+            exchange(world, memory, links);
+            check(world, memory, number);
+        }
+    free(world);
+    free(links);
+}
+
 /* ---- rounds */
 
 static const struct halo_link *find(const struct halo_link *links, uint32_t count, uint32_t rank,
