@@ -100,9 +100,9 @@ TCA_API int tca_msg_recv(struct tca_msg *msg, uint32_t rank, uint32_t tag,
                          const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request);
 
 /* Make persistent requests, without starting them. Take about a millisecond; do not wait for the
- * other rank. -EBUSY: TCA_MSG_PAIRS receives from this rank exist. Another receive can take the
- * place of one when both sides of its pair have been released, and no start of them is
- * incomplete. */
+ * other rank. -EBUSY: TCA_MSG_PAIRS receives from this rank exist that were not released. A receive beyond
+ * those whose pairs have not ended yet, because only this side was released, can be made and started; it forms
+ * a pair when one of them has ended. */
 TCA_API int tca_msg_send_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,
                               const struct tca_msg_buffer *buffer,
                               struct tca_msg_request **ret_request);
@@ -139,8 +139,8 @@ TCA_API int tca_msg_wait_any(struct tca_msg_request *const *requests, uint32_t c
 TCA_API uint64_t tca_msg_bytes(const struct tca_msg_request *request);
 
 /* Releases a request. If it is running: a one-shot receive that no message has matched is
- * withdrawn; any other request continues, and its memory must remain valid. NULL is a no-op.
- * Returns NULL. */
+ * withdrawn; any other request continues, and its memory must remain valid. A side of a pair is released when
+ * it is complete; that the other side was released completes it, too. NULL is a no-op. Returns NULL. */
 TCA_API struct tca_msg_request *tca_msg_release(struct tca_msg_request *request);
 
 /* Releases the plans that were kept for long one-shot messages and are not in use, so that their

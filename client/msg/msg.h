@@ -43,7 +43,7 @@ struct msg_out {
 enum msg_state {
     MSG_IDLE = 0, /* persistent, not started */
     MSG_DONE,
-    MSG_QUEUED,  /* a send waits for room in the ring, or for a place */
+    MSG_QUEUED, /* a send waits for room in the ring, or for a place; a pair's receive for an index */
     MSG_POSTED,  /* a receive waits for its message, or a pair for its other side */
     MSG_OFFERED, /* a send waits for its grant; a receive for a slot to grant */
     MSG_GRANTED, /* a send waits for a plan */
@@ -79,6 +79,8 @@ struct tca_msg_request {
     uint64_t limit;        /* once the other side is gone: starts that it has completed (a send),
                             * or made (a receive) */
     bool paired, gone;     /* the other side is known; has been released */
+    bool announced;        /* a receive has its index, and the sender knows of it */
+    bool cancelled;        /* a send: its plan waits for a start that will not come */
     bool arrived;          /* a receive's data, before its length */
     int broken;            /* a negative errno: cannot be started */
     /* ---- short pairs */
@@ -142,8 +144,14 @@ struct msg_peer {
     uint32_t data_taken;     /* bits: data slots in use */
     uint32_t data_leaving;   /* bits: of these, receives that were released before their sends */
     uint32_t data_ended;     /* bits: both are, and notifications are on their way: */
-    uint64_t left[TCA_MSG_PAIRS];                 /* their number; while leaving: those taken */
-    struct msg_list held;                         /* short sends that wait for a place */
+    uint64_t left[TCA_MSG_PAIRS]; /* their number; while leaving: those taken */
+    struct msg_list held;         /* started sends: msg_short_hold() */
+    struct msg_list waiting;      /* receives of pairs that wait for an index */
+    struct msg_list leaving;      /* sends of pairs that the program has released while they run */
+    uint32_t receive_count;       /* receives of pairs that the program has not released */
+    /* by index of the other rank's receives: notifications that the last send has taken of those that say
+     * that its receive was started; and those that it has not, and that may be on their way */
+    uint64_t ready_taken[TCA_MSG_PAIRS], ready_left[TCA_MSG_PAIRS];
     struct tca_msg_request *receives[MSG_DATA];   /* by data slot */
     struct tca_msg_request *sends[TCA_MSG_PAIRS]; /* by data slot of the other rank */
     struct msg_notice notices[TCA_MSG_PAIRS];
@@ -304,6 +312,10 @@ int msg_pair_tell(struct msg_peer *peer, struct tca_msg *msg, enum msg_kind kind
                   uint64_t value);
 /* Frees what a notice holds. */
 void msg_notice_forget(struct msg_notice *notice);
+/* Whether all notifications of the starts of earlier receives of a send's index have been taken. */
+bool msg_pair_is_quiet(const struct tca_msg_request *request);
+/* Announces receives that wait for an index. */
+int msg_pair_introduce(struct msg_peer *peer, struct tca_msg *msg);
 /* Both sides are released: frees the index when `left` more notifications have arrived. */
 void msg_pair_end(struct msg_peer *peer, struct tca_msg *msg, uint32_t index, uint64_t left);
 
@@ -313,9 +325,16 @@ void msg_pair_end(struct msg_peer *peer, struct tca_msg *msg, uint32_t index, ui
 int msg_pair_launch(struct tca_msg_request *request);
 /* A receive's send has come, and the pair is not short. */
 int msg_pair_lengthen(struct tca_msg_request *request);
+/* A receive is started, or has got its index after it was. */
+int msg_pair_receive(struct tca_msg_request *request);
 /* 1: the start is complete, 0: not yet, or the error of the peer. */
 int msg_pair_test(struct tca_msg_request *request);
+/* Releases it now or, if it is running, when it is complete. */
 void msg_pair_release(struct tca_msg_request *request);
+/* After a request's state has changed: if the program has released it, and it is complete, frees it. */
+void msg_pair_settle(struct tca_msg_request *request);
+/* The sends that were released while they ran. */
+int msg_pair_progress(struct msg_peer *peer);
 
 /* ---- pair_short.c */
 
@@ -324,7 +343,9 @@ int msg_short_offer(struct tca_msg_request *request);
 int msg_short_join(struct tca_msg_request *request);
 /* Starts a send, at once or when a place is free. */
 int msg_short_start(struct tca_msg_request *request);
-/* Starts the sends for which places have become free. */
+/* Makes a send wait for a place or, if it is not short, until its index is quiet. */
+void msg_short_hold(struct tca_msg_request *request);
+/* Starts the sends that need not wait any more. */
 int msg_short_progress(struct msg_peer *peer);
 /* tca_msg_wait() of a quick receive: looks for its message only, for a fraction of a microsecond, and
  * then calls msg_wait(). */

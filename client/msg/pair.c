@@ -3,10 +3,11 @@
  * plan: wait until the receive was started, put, notify. Each receive has a data slot here and, at
  * the sender, a slot that says it was started; both have the same index.
  *
- * An index is used again when both sides are released and no notification of it is on its way: all
- * starts of the receive were completed by data, and the send has completed as many. The places of a
- * short pair (pair_short.c) may hold messages that were not received: their notifications are taken
- * first.
+ * An index is used again when both sides are released, and have told each other how many notifications they
+ * have sent. A side that is released while it runs goes on, and is released when it is complete. What is left is
+ * taken first: by the receiver, before it uses the index, the notifications of messages that were not received
+ * from the places of a short pair (pair_short.c); by the sender, before it starts the index's next send, those
+ * of starts that no send has answered. Receives for which no index is free wait for one.
  */
 #include "client/msg/msg.h"
 
@@ -69,6 +70,7 @@ static int build(struct tca_msg_request *request, uint32_t index, const struct m
 static int give_up(struct tca_msg_request *request, uint32_t index, int error)
 {
     request->broken = msg_error_of(error);
+    request->peer->ready_taken[index] = 0;
     request->plan = tca_plan_free(request->plan);
     request->peer->sends[index] = NULL;
     if (request->state == MSG_POSTED)
@@ -134,7 +136,9 @@ int msg_take_notice(struct msg_peer *peer, struct tca_msg *msg, const struct msg
         request = request->next;
     if (request) {
         msg_list_remove(&peer->single, request);
-        return join(request, head->index, head->request, target);
+        int r = join(request, head->index, head->request, target);
+        msg_pair_settle(request);
+        return r;
     }
     *notice = (struct msg_notice){.order = ++peer->notice_order,
                                   .tag = head->tag,
@@ -165,14 +169,28 @@ int msg_take_recv_gone(struct msg_peer *peer, struct tca_msg *msg, uint32_t inde
 
     if (peer->notices[index].order) {
         msg_notice_forget(&peer->notices[index]);
+        peer->ready_left[index] += starts;
         return msg_pair_tell(peer, msg, MSG_SEND_GONE, index, 0);
     }
     if (request) {
         request->gone = true;
         request->quick = false;
         request->limit = starts;
+    } else if (starts > peer->ready_taken[index]) {
+        peer->ready_left[index] += starts - peer->ready_taken[index];
     }
     return 0;
+}
+
+bool msg_pair_is_quiet(const struct tca_msg_request *request)
+{
+    struct msg_peer *peer = request->peer;
+    uint64_t *left = &peer->ready_left[request->index];
+
+    while (*left > 0 && tca_notified(request->msg->session, peer->rank,
+                                     request->msg->slot + MSG_SLOT_READY + request->index) > 0)
+        --*left;
+    return *left == 0;
 }
 
 int msg_take_send_gone(struct msg_peer *peer, struct tca_msg *msg, uint32_t index, uint64_t ends)
@@ -185,7 +203,7 @@ int msg_take_send_gone(struct msg_peer *peer, struct tca_msg *msg, uint32_t inde
         request->gone = true;
         request->quick = false;
         request->limit = ends;
-    } else if (peer->data_leaving & 1u << index && ends != UINT64_MAX) {
+    } else if (peer->data_leaving & 1u << index) {
         msg_pair_end(peer, msg, index, ends - peer->left[index]);
     }
     return 0;
@@ -229,18 +247,15 @@ int tca_msg_send_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,
     return 0;
 }
 
-static int take_index(struct msg_peer *peer, struct tca_msg *msg, uint32_t *ret_index)
+static bool find_index(struct msg_peer *peer, struct tca_msg *msg, uint32_t *ret_index)
 {
     for (uint32_t bits = peer->data_ended; bits; bits &= bits - 1)
         free_index(peer, msg, (uint32_t)__builtin_ctz(bits));
     uint32_t available = ~peer->data_taken & ((1u << TCA_MSG_PAIRS) - 1);
 
-    if (!available)
-        return error_set(-EBUSY,
-                         "rank %u: at most %d persistent receives from one rank: release one",
-                         peer->rank, TCA_MSG_PAIRS);
-    *ret_index = (uint32_t)__builtin_ctz(available);
-    return 0;
+    if (available)
+        *ret_index = (uint32_t)__builtin_ctz(available);
+    return available;
 }
 
 int msg_pair_ready_new(struct tca_msg_request *request)
@@ -266,7 +281,47 @@ static int announce(struct tca_msg_request *request)
         r = msg_pair_ready_new(request);
     head.bytes = (uint16_t)bytes;
     head.request = request->is_short;
-    return r < 0 ? r : msg_note_send(peer, msg, head, payload);
+    if (r >= 0)
+        r = msg_note_send(peer, msg, head, payload);
+    if (r < 0) {
+        request->plan = tca_plan_free(request->plan);
+        request->is_short = false;
+        return r;
+    }
+    request->announced = true;
+    peer->data_taken |= 1u << request->index;
+    peer->receives[request->index] = request;
+    return 0;
+}
+
+/* Without what its announcement needs, a receive cannot be started. */
+static int introduce(struct tca_msg_request *request)
+{
+    int r = announce(request);
+
+    if (r < 0 && !msg_has_ended(r)) {
+        request->broken = r;
+        if (request->state == MSG_QUEUED)
+            msg_done(request, r);
+        r = 0;
+    } else if (r >= 0 && request->state == MSG_QUEUED) {
+        r = msg_pair_receive(request);
+    }
+    msg_pair_settle(request);
+    return r;
+}
+
+int msg_pair_introduce(struct msg_peer *peer, struct tca_msg *msg)
+{
+    uint32_t index;
+    int r = 0;
+
+    while (r >= 0 && peer->waiting.first && find_index(peer, msg, &index)) {
+        struct tca_msg_request *request = msg_list_take(&peer->waiting);
+        request->index = index;
+        r = introduce(request);
+    }
+    return r;
 }
 
 int tca_msg_recv_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,
@@ -279,17 +334,18 @@ int tca_msg_recv_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,
         return r;
     struct msg_peer *peer = request->peer;
     r = peer->failed ? msg_peer_failed(peer) : keep_layout(request);
-    if (r >= 0)
-        r = take_index(peer, msg, &request->index);
-    if (r >= 0)
+    if (r >= 0 && peer->receive_count == TCA_MSG_PAIRS)
+        r = error_set(-EBUSY, "rank %u: at most %d persistent receives from one rank: release one",
+                      peer->rank, TCA_MSG_PAIRS);
+    if (r >= 0 && !peer->waiting.first && find_index(peer, msg, &request->index))
         r = announce(request);
+    else if (r >= 0)
+        msg_list_add(&peer->waiting, request);
     if (r < 0) {
-        tca_plan_free(request->plan);
         msg_request_free(request);
         return r;
     }
-    peer->data_taken |= 1u << request->index;
-    peer->receives[request->index] = request;
+    peer->receive_count++;
     *ret_request = request;
     return 0;
 }

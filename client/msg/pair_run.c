@@ -22,6 +22,10 @@ int msg_pair_launch(struct tca_msg_request *request)
         msg_done(request, 0);
         return 0;
     }
+    if (!msg_pair_is_quiet(request)) {
+        msg_short_hold(request);
+        return 0;
+    }
     if (request->staging)
         r = msg_gather(request, request->staging);
     if (r >= 0)
@@ -90,8 +94,12 @@ int msg_pair_lengthen(struct tca_msg_request *request)
     return r >= 0 && request->state == MSG_MOVING ? tell_ready(request) : r;
 }
 
-static int start_receive(struct tca_msg_request *request)
+int msg_pair_receive(struct tca_msg_request *request)
 {
+    if (!request->announced) {
+        request->state = MSG_QUEUED;
+        return 0;
+    }
     if (is_too_long(request)) {
         msg_done(request, -EMSGSIZE);
         return 0;
@@ -112,7 +120,7 @@ static int start(struct tca_msg_request *request)
         return r;
     }
     if (!request->sends)
-        r = start_receive(request);
+        r = msg_pair_receive(request);
     else if (request->paired)
         r = msg_pair_launch(request);
     else
@@ -130,17 +138,26 @@ int tca_msg_start(struct tca_msg_request *request)
     return 0;
 }
 
+/* A send whose receive will not be started again ends without it. */
 static int test_send(struct tca_msg_request *request)
 {
     int r = tca_test(request->plan);
 
-    if (r != 0)
-        request->lent = false;
-    if (r > 0)
-        msg_done(request, 0);
-    else if (r < 0 || (request->gone && request->starts > request->limit))
-        msg_done(request, r < 0 ? r : -ECANCELED);
-    return r < 0 ? r : request->state == MSG_DONE;
+    if (r == 0 && request->gone && !request->is_short && request->starts > request->limit &&
+        !request->cancelled) {
+        request->cancelled = tca_plan_cancel(request->plan) >= 0;
+        r = tca_test(request->plan);
+    }
+    if (r == 0)
+        return 0;
+    request->lent = false;
+    if (r == -ECANCELED && request->cancelled) {
+        request->starts--;
+        msg_done(request, r);
+        return 1;
+    }
+    msg_done(request, r < 0 ? r : 0);
+    return r;
 }
 
 static int receive(struct tca_msg_request *request)
@@ -175,7 +192,7 @@ int msg_pair_test(struct tca_msg_request *request)
         r = receive(request);
     else if (request->is_short && msg_short_is_due(request))
         msg_short_confirm(request);
-    else if (request->gone && (request->ends == request->limit || request->limit == UINT64_MAX))
+    else if (request->gone && request->ends >= request->limit)
         msg_done(request, -ECANCELED);
     return request->state == MSG_DONE ? 1 : r < 0 ? r : 0;
 }
@@ -183,43 +200,49 @@ int msg_pair_test(struct tca_msg_request *request)
 static int release_send(struct tca_msg_request *request)
 {
     struct msg_peer *peer = request->peer;
-    bool running = request->plan && tca_test(request->plan) == 0;
-    uint64_t ends = running && !request->is_short ? UINT64_MAX : request->starts;
+    uint32_t index = request->index;
+    uint64_t taken = request->is_short ? 0 : request->starts;
 
     msg_short_free(request);
-    if (!running)
-        tca_plan_free(request->plan);
+    msg_plan_free(request->plan);
     if (peer->failed || request->broken)
         return 0;
     if (!request->paired) {
         msg_list_remove(&peer->single, request);
         return 0;
     }
-    peer->sends[request->index] = NULL;
-    return msg_pair_tell(peer, request->msg, MSG_SEND_GONE, request->index, ends);
+    peer->sends[index] = NULL;
+    peer->ready_taken[index] = taken;
+    if (request->gone && request->limit > taken)
+        peer->ready_left[index] += request->limit - taken;
+    return msg_pair_tell(peer, request->msg, MSG_SEND_GONE, index, request->starts);
 }
 
 static int release_receive(struct tca_msg_request *request)
 {
     struct msg_peer *peer = request->peer;
+    uint32_t index = request->index;
     uint64_t taken = request->ends + request->arrived;
-    bool complete =
-        request->is_short ? tca_test(request->plan) != 0 : request->starts == request->ends;
 
-    tca_plan_free(request->plan);
-    peer->receives[request->index] = NULL;
+    if (!request->announced) {
+        msg_list_remove(&peer->waiting, request);
+        return 0;
+    }
+    /* the last count of a short receive must not come when the index is used again */
+    bool counted = !request->is_short || tca_wait(request->plan, TCA_DEFAULT) != -ETIMEDOUT;
+    if (counted)
+        tca_plan_free(request->plan);
+    peer->receives[index] = NULL;
     if (peer->failed)
         return 0;
-    if (request->gone) {
-        if (complete && (request->is_short || request->limit == taken))
-            msg_pair_end(peer, request->msg, request->index, request->limit - taken);
-        return 0;
+    int r = msg_pair_tell(peer, request->msg, MSG_RECV_GONE, index, request->starts);
+    if (request->gone && counted) {
+        msg_pair_end(peer, request->msg, index, request->limit - taken);
+    } else if (counted) {
+        peer->data_leaving |= 1u << index;
+        peer->left[index] = taken;
     }
-    if (complete) {
-        peer->data_leaving |= 1u << request->index;
-        peer->left[request->index] = taken;
-    }
-    return msg_pair_tell(peer, request->msg, MSG_RECV_GONE, request->index, request->starts);
+    return r;
 }
 
 void msg_pair_release(struct tca_msg_request *request)
@@ -227,12 +250,39 @@ void msg_pair_release(struct tca_msg_request *request)
     struct msg_peer *peer = request->peer;
     struct tca_msg *msg = request->msg;
 
-    if (request->state == MSG_QUEUED) { /* is sent before */
-        request->released = true;
+    peer->receive_count -= !request->sends && !request->released;
+    request->released = true;
+    if (request->state > MSG_DONE) {
+        if (request->sends && request->state == MSG_MOVING)
+            msg_list_add(&peer->leaving, request);
         return;
     }
     int r = request->sends ? release_send(request) : release_receive(request);
     msg_request_free(request);
     if (r < 0)
         msg_peer_lost(peer, msg, r);
+}
+
+void msg_pair_settle(struct tca_msg_request *request)
+{
+    if (request->released)
+        msg_pair_release(request);
+}
+
+int msg_pair_progress(struct msg_peer *peer)
+{
+    struct tca_msg_request *request = peer->leaving.first;
+    int r = 0;
+
+    while (request && r >= 0) {
+        struct tca_msg_request *next = request->next;
+        r = msg_pair_test(request);
+        if (r != 0) {
+            msg_list_remove(&peer->leaving, request);
+            msg_pair_release(request);
+            next = peer->leaving.first; /* it may have changed the list */
+        }
+        request = next;
+    }
+    return r < 0 ? r : 0;
 }

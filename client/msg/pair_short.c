@@ -135,7 +135,7 @@ static __attribute__((noinline)) int find_place(struct tca_msg_request *request)
     return request->starts - request->confirmed < MSG_PLACES;
 }
 
-static __attribute__((noinline)) void hold(struct tca_msg_request *request)
+__attribute__((noinline)) void msg_short_hold(struct tca_msg_request *request)
 {
     request->state = MSG_QUEUED;
     msg_list_add(&request->peer->held, request);
@@ -165,7 +165,7 @@ int msg_short_start(struct tca_msg_request *request)
     if (__builtin_expect(r > 0, 1))
         r = put_next(request);
     else if (r == 0)
-        hold(request);
+        msg_short_hold(request);
     return __builtin_expect(r < 0, 0) ? msg_peer_lost(request->peer, request->msg, r) : 0;
 }
 
@@ -176,18 +176,20 @@ int msg_short_progress(struct msg_peer *peer)
 
     for (request = peer->held.first; request && r >= 0; request = next) {
         next = request->next;
-        r = request->gone ? 1 : find_place(request);
+        r = request->gone       ? 1
+            : request->is_short ? find_place(request)
+                                : msg_pair_is_quiet(request);
         if (r == 0)
             continue;
         msg_list_remove(&peer->held, request);
         if (request->gone)
             msg_done(request, -ECANCELED);
         else if (r > 0)
-            r = put_next(request);
+            r = request->is_short ? put_next(request) : msg_pair_launch(request);
         if (r < 0)
             msg_done(request, r);
         if (request->released) {
-            msg_pair_release(request);
+            msg_pair_settle(request);
             next = peer->held.first; /* it may have changed the list */
         }
     }

@@ -150,7 +150,7 @@ int msg_peer_fail(struct msg_peer *peer, struct tca_msg *msg, int error)
     snprintf(peer->why, sizeof(peer->why), "%s", tca_error_text());
     msg_peer_drop(peer);
     peer->posted.first = peer->offered.first = peer->granted.first = NULL;
-    peer->single.first = peer->held.first = NULL;
+    peer->single.first = peer->held.first = peer->waiting.first = NULL;
     for (uint32_t i = 0; i < msg->request_count; i++) {
         struct tca_msg_request *request = msg->requests[i];
         /* A put that runs completes, or fails; that of a pair may wait for the other rank. */
@@ -160,6 +160,11 @@ int msg_peer_fail(struct msg_peer *peer, struct tca_msg *msg, int error)
         if (request->used && request->peer == peer && request->state != MSG_IDLE &&
             request->state != MSG_DONE && !told)
             msg_done(request, error);
+        if (request->used && request->peer == peer && request->persistent && request->released &&
+            request->state == MSG_DONE) {
+            msg_list_remove(&peer->leaving, request);
+            msg_pair_settle(request);
+        }
     }
     return error;
 }

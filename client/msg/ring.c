@@ -265,9 +265,12 @@ static int take_data(struct msg_peer *peer, int *ret_end)
         struct tca_msg_request *request = peer->receives[__builtin_ctz(bits)];
         if (!request || request->state != MSG_MOVING)
             continue;
-        int arrived = request->persistent ? msg_pair_test(request) : msg_large_test(request, &r);
+        bool pair = request->persistent;
+        int arrived = pair ? msg_pair_test(request) : msg_large_test(request, &r);
         if (arrived < 0)
             *ret_end = arrived;
+        if (pair && request->state == MSG_DONE)
+            msg_pair_settle(request);
     }
     return r;
 }
@@ -290,6 +293,10 @@ static int progress(struct msg_peer *peer, struct tca_msg *msg, int *ret_end)
         r = flush_out(peer, msg);
     if (r >= 0 && peer->held.first)
         r = msg_short_progress(peer);
+    if (r >= 0 && peer->leaving.first)
+        r = msg_pair_progress(peer);
+    if (r >= 0 && peer->waiting.first)
+        r = msg_pair_introduce(peer, msg);
     return r < 0 ? r : msg_large_progress(peer, msg);
 }
 
@@ -312,6 +319,7 @@ int msg_peer_progress(struct msg_peer *peer, struct tca_msg *msg)
 
     if (peer->failed) { /* its plans still show which sends have completed */
         msg_large_progress(peer, msg);
+        msg_pair_progress(peer);
         return peer->failed;
     }
     int r = take_all(peer, msg, &end);

@@ -16,9 +16,9 @@ enum {
     SYNC = 2,
     NEVER = 3,
     REUSES = 3 * TCA_MSG_PAIRS,
-    PATIENCE = 5000,
     PLACES = 16,
-    LAST = 3
+    LAST = 3,
+    BYTES = 4096,
 };
 #define MILLISECOND INT64_C(1000000)
 
@@ -47,26 +47,13 @@ static void meet(void)
     tca_msg_release(requests[1]);
 }
 
-/* Of the receiver; a slot is free only when the other rank has answered. */
-static int recv_init(const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request)
-{
-    int r = -EBUSY;
-
-    for (int i = 0; r == -EBUSY && i < PATIENCE; i++) {
-        r = tca_msg_recv_init(msg, other, PAIR, buffer, ret_request);
-        if (r == -EBUSY)
-            tca_msg_wait(never, MILLISECOND);
-    }
-    return r;
-}
-
 /* This rank's side of a pair from rank 0 to rank 1. */
 static struct tca_msg_request *make_side(const struct tca_msg_buffer *buffer)
 {
     struct tca_msg_request *request = NULL;
 
     check(rank == 0 ? tca_msg_send_init(msg, other, PAIR, buffer, &request)
-                    : recv_init(buffer, &request),
+                    : tca_msg_recv_init(msg, other, PAIR, buffer, &request),
           "making a pair");
     return request;
 }
@@ -98,6 +85,92 @@ static void limit(void)
     expect(tca_msg_recv_init(msg, other, PAIR, &nothing, &requests[TCA_MSG_PAIRS]), -EBUSY,
            "at most 12", "one receive too many");
     for (uint32_t i = 0; i < TCA_MSG_PAIRS; i++)
+        tca_msg_release(requests[i]);
+    meet();
+}
+
+/* Rounds of pairs, each released before the next is made; the other rank may be far behind. */
+static void rounds(void)
+{
+    enum { EACH = 10, ROUNDS = 5 };
+    struct tca_msg_request *requests[EACH];
+    uint8_t data[EACH][BYTES];
+
+    for (int round = 0; round < ROUNDS; round++) {
+        for (uint32_t i = 0; i < EACH; i++) {
+            const uint64_t bytes = i % 2 ? BYTES : 8;
+            const struct tca_msg_buffer buffer = {data[i], bytes, NULL};
+            memset(data[i], rank == 0 ? round + 1 : 0, BYTES);
+            requests[i] = make_side(&buffer);
+            expect(tca_msg_start(requests[i]), 0, NULL, "a start in a round");
+        }
+        expect(tca_msg_wait_all(requests, EACH, TCA_DEFAULT), 0, NULL, "a round");
+        for (uint32_t i = 0; i < EACH; i++) {
+            expect(data[i][i % 2 ? BYTES - 1 : 7], round + 1, NULL, "data of a round");
+            tca_msg_release(requests[i]);
+        }
+    }
+    meet();
+}
+
+/* Requests that are released as soon as they are started. They continue, and so do pairs after them. */
+static void running(void)
+{
+    enum { COUNT = 40 };
+    static const uint64_t lengths[] = {8, 64, 65, 2032, 2033, 0, BYTES};
+    enum { LENGTHS = sizeof(lengths) / sizeof(lengths[0]) };
+    static uint8_t data[COUNT][BYTES];
+
+    memset(data, 0, sizeof(data));
+    for (uint32_t i = 0; i < COUNT; i++) {
+        const struct tca_msg_buffer buffer = {data[i], lengths[i % LENGTHS], NULL};
+        memset(data[i], rank == 0 ? (int)i + 1 : 0, BYTES);
+        struct tca_msg_request *request = make_side(&buffer);
+        expect(tca_msg_start(request), 0, NULL, "a start before the release");
+        tca_msg_release(request);
+    }
+    for (uint32_t i = 0; rank == 1 && i < COUNT; i++) {
+        const uint64_t bytes = lengths[i % LENGTHS];
+        while (bytes > 0 && ((volatile uint8_t *)data[i])[bytes - 1] != i + 1)
+            tca_msg_test(never);
+        for (uint64_t k = 0; k < BYTES; k++)
+            if (data[i][k] != (k < bytes ? i + 1 : 0)) {
+                expect((int)k, -1, NULL, "a byte of a request that was released");
+                break;
+            }
+    }
+    meet();
+}
+
+/* Requests that nobody has started are complete; one that fails does not affect the others. */
+static void idle_and_failed(void)
+{
+    struct tca_msg_request *requests[3] = {NULL};
+    uint8_t data[3][BYTES];
+    uint32_t index = 7;
+
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct tca_msg_buffer buffer = {data[i], rank == 1 && i == 1 ? 100 : BYTES, NULL};
+        memset(data[i], rank == 0 ? (int)i + 1 : 0, BYTES);
+        requests[i] = make_side(&buffer);
+        expect(tca_msg_test(requests[i]), 1, NULL, "a test before the first start");
+        expect(tca_msg_wait(requests[i], TCA_FOREVER), 0, NULL, "a wait before the first start");
+    }
+    expect(tca_msg_wait_any(requests, 3, TCA_FOREVER, &index), 0, NULL,
+           "any before the first start");
+    expect(tca_msg_wait_all(requests, 3, TCA_FOREVER), 0, NULL, "all before the first start");
+    expect(tca_msg_wait_all(requests, 0, TCA_FOREVER), 0, NULL, "all of none");
+    for (int start = 0; start < 2; start++) {
+        for (uint32_t i = 0; i < 3; i++)
+            expect(tca_msg_start(requests[i]), 0, NULL, "start");
+        expect(tca_msg_wait_all(requests, 3, TCA_DEFAULT), rank == 1 ? -EMSGSIZE : 0, NULL,
+               "all, of which one fails");
+        for (uint32_t i = 0; i < 3; i++) {
+            expect(tca_msg_test(requests[i]), rank == 1 && i == 1 ? -EMSGSIZE : 1, NULL, "each");
+            expect(data[i][BYTES - 1], i != 1 || rank == 0 ? (int)i + 1 : 0, NULL, "its data");
+        }
+    }
+    for (uint32_t i = 0; i < 3; i++)
         tca_msg_release(requests[i]);
     meet();
 }
@@ -205,7 +278,6 @@ static void leave(void)
 /* The receiver of a pair has freed its memory and its messenger, but its process goes on. */
 static void freed(void)
 {
-    enum { BYTES = 4096 };
     static uint8_t data[BYTES];
     struct tca_msg_buffer buffer = {data, BYTES, NULL};
     struct tca_msg_request *request = NULL;
@@ -254,6 +326,9 @@ int main(void)
     check(r, "setting up");
     arguments();
     limit();
+    rounds();
+    running();
+    idle_and_failed();
     reuse();
     for (int i = 0; i < 4; i++)
         cancel(i % 2, i / 2);
