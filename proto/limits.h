@@ -2,7 +2,7 @@
 #pragma once
 
 #ifndef PROTO_VERSION    /* tests define other versions */
-#define PROTO_VERSION 12 /* of frames and of every shared structure */
+#define PROTO_VERSION 13 /* of frames and of every shared structure */
 #endif
 
 enum {
@@ -13,7 +13,7 @@ enum {
     BLOB_MAX_BYTES = 4096,        /* one rank's contribution to an allgather */
     GROUP_SIZE_MAX = 4096,        /* ranks of a group */
     SESSIONS_GONE_MAX = 256,      /* of a group, that one message names */
-    SLOTS_PER_SOURCE = 128,  /* notification slots per pair of ranks; see client/core/slots.h */
+    SLOTS_PER_SOURCE = 192,  /* notification slots per pair of ranks; see client/core/slots.h */
     CHANNELS = 4,            /* submission rings of a session */
     SUBMIT_ENTRIES = 256,    /* of one submission ring */
     COMPLETE_ENTRIES = 1024, /* of the completion ring: each start in flight reserves one */

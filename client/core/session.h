@@ -42,15 +42,15 @@ struct tca {
     uint32_t holds;  /* plans with plan->hold_end_ns */
     uint32_t engine_takes; /* plans whose waits may run in the daemon's seat, where the engine takes
                               notifications too */
-    struct bounces *bounces;   /* staging of attached regions; NULL: not used */
-    struct lane_in **lanes_in; /* by rank: lanes to this session; NULL: none */
-    struct lane_in *lanes;     /* all of these */
-    int engine_fd;             /* eventfd of the engine that serves this session */
-    uint32_t heard;            /* the rank that tca_notified_wait_any() found last */
-    uint64_t limit_ns;         /* client/core/wait.h: a deadline; 0: none */
-    uint64_t slots_taken;      /* bit per slot of the library: slots.h */
-    uint32_t slots_lost;       /* of these, until the session ends */
-    uint32_t sources;          /* ranks in `notify`; a private copy, as that one is shared */
+    struct bounces *bounces;            /* staging of attached regions; NULL: not used */
+    struct lane_in **lanes_in;          /* by rank: lanes to this session; NULL: none */
+    struct lane_in *lanes;              /* all of these */
+    int engine_fd;                      /* eventfd of the engine that serves this session */
+    uint32_t heard;                     /* the rank that tca_notified_wait_any() found last */
+    uint64_t limit_ns;                  /* client/core/wait.h: a deadline; 0: none */
+    bool slots_taken[SLOTS_PER_SOURCE]; /* of the library, from 0 on: slots.h */
+    uint32_t slots_lost;                /* of these, until the session ends */
+    uint32_t sources; /* ranks in `notify`; a private copy, as that one is shared */
     struct ring submit[CHANNELS];
     struct ring complete;
     struct waiter waiter;

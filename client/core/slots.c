@@ -3,23 +3,26 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "client/core/error.h"
 #include "client/core/session.h"
 
-static_assert(SLOTS_LIBRARY == 64, "bits of slots_taken");
-
-static uint64_t bits(uint32_t first, uint32_t count)
+static uint32_t count_taken(const struct tca *session, uint32_t first, uint32_t count)
 {
-    return (count == SLOTS_LIBRARY ? ~0ull : (1ull << count) - 1) << first;
+    uint32_t taken = 0;
+
+    for (uint32_t i = first; i < first + count; i++)
+        taken += session->slots_taken[i];
+    return taken;
 }
 
 int slots_take(struct tca *session, uint32_t count, uint32_t *ret_slot)
 {
     for (uint32_t first = 0; count > 0 && first + count <= SLOTS_LIBRARY; first++) {
-        if (session->slots_taken & bits(first, count))
+        if (count_taken(session, first, count) > 0)
             continue;
-        session->slots_taken |= bits(first, count);
+        memset(session->slots_taken + first, true, count);
         *ret_slot = SLOT_LIBRARY_FIRST + first;
         return 0;
     }
@@ -30,19 +33,18 @@ int slots_take(struct tca *session, uint32_t count, uint32_t *ret_slot)
                  "notify them",
                  session->slots_lost);
     return error_set(-EBUSY,
-                     "%u notification slots in a row are needed, and %d of the library's %d are in "
+                     "%u notification slots in a row are needed, and %u of the library's %d are in "
                      "use: free a halo exchange or another object that uses some%s",
-                     count, __builtin_popcountll(session->slots_taken), SLOTS_LIBRARY, lost);
+                     count, count_taken(session, 0, SLOTS_LIBRARY), SLOTS_LIBRARY, lost);
 }
 
 void slots_return(struct tca *session, uint32_t slot, uint32_t count)
 {
-    session->slots_taken &= ~bits(slot - SLOT_LIBRARY_FIRST, count);
+    memset(session->slots_taken + (slot - SLOT_LIBRARY_FIRST), false, count);
 }
 
 void slots_lose(struct tca *session, uint32_t slot, uint32_t count)
 {
-    assert((session->slots_taken & bits(slot - SLOT_LIBRARY_FIRST, count)) ==
-           bits(slot - SLOT_LIBRARY_FIRST, count));
+    assert(count_taken(session, slot - SLOT_LIBRARY_FIRST, count) == count);
     session->slots_lost += count;
 }

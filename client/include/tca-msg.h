@@ -70,7 +70,7 @@ struct tca_msg_request;
 /* Makes a messenger. Collective: all ranks of the group call it in the same order. args: rail,
  * seat, channel, flags and name of its plans; may be NULL. Takes 46 KiB for each rank of the group,
  * and 32 KiB for each rank to which this one sends. -EBUSY: the session's slots are used up. A
- * session can make two messengers: a released one keeps its slots, because peers may still notify
+ * session can make four messengers: a released one keeps its slots, because peers may still notify
  * them. Also the errors of tca_allgather() and tca_region_alloc(). */
 TCA_API int tca_msg_new(struct tca *session, const struct tca_plan_args *args,
                         struct tca_msg **ret_msg);

@@ -54,8 +54,8 @@ struct tca_qmp;
 
 /* Makes a grid of extents[0] * ... * extents[dimensions - 1] ranks, which must be the size of the
  * group. Collective, with the same arguments everywhere. rank_of: the rank at a position; NULL: in
- * row-major order, the last coordinate varies fastest. A session can have one grid, or a grid and
- * a messenger. -EINVAL, and the errors of tca_msg_new() and tca_coll_allgather(). */
+ * row-major order, the last coordinate varies fastest. A session can have a grid and two
+ * messengers, or two grids. -EINVAL, and the errors of tca_msg_new() and tca_coll_allgather(). */
 TCA_API int tca_qmp_new(struct tca *session, uint32_t dimensions, const uint32_t *extents,
                         uint32_t (*rank_of)(const uint32_t *coords, void *context), void *context,
                         struct tca_qmp **ret_qmp);

@@ -10,7 +10,7 @@
 #include "client/include/tca-halo.h"
 #include "tests/integration/expect.h"
 
-enum { EXCHANGES = 32, ROWS = 6, COLUMNS = 5 };
+enum { EXCHANGES = 64, ROWS = 6, COLUMNS = 5 };
 
 static struct tca *session;
 static double *memory[2];
@@ -153,7 +153,7 @@ static void many(void)
 
     for (int turn = 0; turn < 2; turn++) {
         for (int i = 0; i < EXCHANGES; i++)
-            expect(tca_halo_new(session, &args, &halos[i]), 0, NULL, "one of 32 exchanges");
+            expect(tca_halo_new(session, &args, &halos[i]), 0, NULL, "one of 64 exchanges");
         rejected(&args, -EBUSY, "free a halo exchange");
         for (int i = 0; i < EXCHANGES; i++) {
             exchange(halos[i]);

@@ -185,6 +185,9 @@ static void check_broadcast(void)
 
 int main(int argc, char **argv)
 {
+    enum { MESSENGERS = 2 };
+    struct tca_msg *messengers[MESSENGERS] = {NULL};
+
     for (dimensions = 0; (int)dimensions < argc - 1 && dimensions < TCA_QMP_DIMENSIONS;
          dimensions++)
         extents[dimensions] = (uint32_t)strtoul(argv[1 + dimensions], NULL, 0);
@@ -194,6 +197,8 @@ int main(int argc, char **argv)
     rank = tca_rank(session);
     size = tca_size(session);
     check_errors();
+    for (int i = 0; i < MESSENGERS; i++)
+        expect(tca_msg_new(session, NULL, &messengers[i]) == 0, "a messenger beside the grid");
     expect(tca_qmp_new(session, dimensions, extents, reversed, &size, &qmp) == 0, "tca_qmp_new()");
     if (!wrong) {
         check_grid();
@@ -203,6 +208,8 @@ int main(int argc, char **argv)
         expect(tca_qmp_barrier(qmp) == 0, "barrier");
     }
     tca_qmp_free(qmp);
+    for (int i = 0; i < MESSENGERS; i++)
+        tca_msg_free(messengers[i]);
     tca_close(session);
     return wrong;
 }
