@@ -10,7 +10,7 @@
 #include "client/include/tca-coll.h"
 #include "tests/integration/expect.h"
 
-enum { COUNT = 10, OPERATIONS = 40, STARTS = 4 };
+enum { COUNT = 10, OPERATIONS = 130, STARTS = 4 };
 
 static struct tca *session;
 static double *in, *out;
