@@ -59,6 +59,26 @@ static int copy_group(const char *name, const char *from, char ret_group[NAME_MA
     return 0;
 }
 
+/* Launchers that do not say what is needed: without these errors, each process would be a group of one. */
+static int check_launcher(const struct launcher *launcher)
+{
+    const struct launcher *poor = launcher ? NULL : launcher_without_size();
+    const char *components = launcher_variable("SLURM_HET_SIZE");
+    if (poor)
+        return error_set(-EINVAL,
+                         "%s has started this process (%s is %s) but does not set %s: set "
+                         "TCA_GROUP, TCA_RANK and TCA_SIZE",
+                         poor->title, poor->rank, launcher_variable(poor->rank), poor->size);
+    if (launcher && strcmp(launcher->title, "Slurm") == 0 && components &&
+        strcmp(components, "1") != 0)
+        return error_set(-EINVAL,
+                         "this is a heterogeneous job of Slurm (SLURM_HET_SIZE is %s), whose "
+                         "variables do not say how many ranks all components have together: set "
+                         "TCA_GROUP, TCA_RANK and TCA_SIZE",
+                         components);
+    return 0;
+}
+
 /* Takes group, rank and size each from TCA_*, else from the launcher. */
 static int from_environment(struct identity *ret_identity)
 {
@@ -72,6 +92,8 @@ static int from_environment(struct identity *ret_identity)
     if ((have_rank = variable_number(VARIABLE_RANK, 0, GROUP_SIZE_MAX - 1, &rank)) < 0)
         return have_rank;
     const char *group = variable_text(VARIABLE_GROUP);
+    if (!(have_size && have_rank && group) && (r = check_launcher(launcher)) < 0)
+        return r;
     if (have_size)
         identity.size = (uint32_t)size;
     else if (launcher &&

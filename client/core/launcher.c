@@ -51,7 +51,16 @@ static pid_t hydra_task(void)
 static const struct launcher launchers[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", {"PMIX_NAMESPACE"}},
     {"PMIx", "PMIX_RANK", "PMIX_SIZE", {"PMIX_NAMESPACE"}},
+    {"JSM", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", {"LSB_JOBID", "JSM_NAMESPACE_ID"}},
+    {"torchrun",
+     "RANK",
+     "WORLD_SIZE",
+     {"TORCHELASTIC_RUN_ID", "MASTER_PORT"},
+     "TORCHELASTIC_RUN_ID"},
+    {"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", {"FLUX_JOB_ID"}},
+    {"PALS", "PALS_RANKID", "PMI_SIZE", {"PALS_APID"}},
     {"MPICH", "PMI_RANK", "PMI_SIZE", {NULL}, "MPI_LOCALNRANKS", hydra_task},
+    {"MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", {"MPIRUN_HOST", "MPIRUN_ID"}},
     {"Slurm",
      "SLURM_PROCID",
      "SLURM_STEP_NUM_TASKS",
@@ -66,6 +75,17 @@ const char *launcher_variable(const char *name)
 {
     const char *text = getenv(name);
     return text && text[0] ? text : NULL;
+}
+
+const struct launcher *launcher_without_size(void)
+{
+    for (size_t i = 0; i < LAUNCHERS; i++)
+        if (launcher_variable(launchers[i].rank) && !launcher_variable(launchers[i].size) &&
+            launchers[i].job[0] && launcher_variable(launchers[i].job[0]) &&
+            strcmp(launchers[i].title, "Slurm") != 0 && /* a batch script is no step */
+            strcmp(launchers[i].title, "PMIx") != 0)    /* MPI_Init() sets them, too */
+            return &launchers[i];
+    return NULL;
 }
 
 static bool present(const struct launcher *launcher)

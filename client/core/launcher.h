@@ -1,4 +1,4 @@
-/* Finds the launcher that started this process: mpirun, mpiexec, srun. */
+/* Finds the launcher that started this process: mpirun, mpiexec, srun, flux, torchrun and others. */
 #pragma once
 
 #include <sys/types.h>
@@ -15,6 +15,9 @@ struct launcher {
 /* The innermost launcher of this process. Inside a Slurm allocation, mpiexec itself is a step, and
  * its ranks have the variables of both. NULL: none. */
 const struct launcher *launcher_find(void);
+
+/* A launcher that has given this process a rank, but not the number of ranks. NULL: none. */
+const struct launcher *launcher_without_size(void);
 
 /* Value of a variable; NULL when it is unset or empty. */
 const char *launcher_variable(const char *name);

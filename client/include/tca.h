@@ -114,8 +114,10 @@ struct tca_open_args {
      * 3; else the user's own tcad if it is running; else the system's (/run/tcad/tcad.sock). */
     const char *socket;
     /* Name of the group. Processes of one user that give the same name form a group. Default:
-     * TCA_GROUP, TCA_RANK and TCA_SIZE; else the variables of mpirun, mpiexec or srun (OMPI_*,
-     * PMIX_*, PMI_*, SLURM_*), of the innermost launcher if they are nested; else a group of one.
+     * TCA_GROUP, TCA_RANK and TCA_SIZE; else the variables of mpirun, mpiexec, srun, flux run,
+     * jsrun, torchrun and mpirun_rsh (OMPI_*, PMIX_*, PMI_*, SLURM_*, FLUX_*, PALS_*, JSM_*,
+     * TORCHELASTIC_*, MV2_*), of the innermost launcher if they are nested; else a group of one.
+     * -EINVAL: a launcher has set a rank, but no size or no name of the job.
      * "name@node" makes that node coordinate the group; by default the name determines the node. A
      * name requires rank and size; rank and size without a name take the name from the
      * environment. */
