@@ -49,6 +49,16 @@ int segment_map(int fd, uint64_t address, uint64_t bytes, const char *what, void
     return 0;
 }
 
+int segment_misplaced(uint64_t address, uint64_t bytes, const char *what)
+{
+    return error_set(
+        -EADDRINUSE,
+        "%s of %llu bytes is to be at address 0x%llx, as in all processes of its group, but this "
+        "process has something else there, or no such addresses: let it use others, or set "
+        "memory.base in tcad.conf of all nodes to a range that all processes have free",
+        what, (unsigned long long)bytes, (unsigned long long)address);
+}
+
 int segment_populate(void *base, uint64_t bytes)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

@@ -179,9 +179,11 @@ TCA_API int tca_barrier(struct tca *session, int64_t timeout_ns);
 
 /* --------------------------------------------------------------- regions */
 
-/* Allocates memory from the daemon: zeroed, page-aligned, mapped at the same address in every
- * process of the group on this node. Counts against the user's quota. bytes > 0, rounded up to
- * whole pages. */
+/* Allocates memory from the daemon: zeroed, page-aligned, at the same address in every process of
+ * the group on this node: pointers into it mean the same there, unless tca_reach() returns another
+ * address because that process has something else there. The daemon takes the addresses from a
+ * range that tcad.conf reserves (memory.base). -EADDRINUSE: this process has something else at the
+ * next ones. Counts against the user's quota. bytes > 0, rounded up to whole pages. */
 TCA_API int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_region **ret_region);
 
 /* Makes a region of existing memory of this process (heap, stack, globals, a mapped file). The
@@ -300,9 +302,9 @@ TCA_API int tca_handle_of(struct tca *session, const void *address, uint64_t byt
 /* Returns the address of the handle's memory in this process, for programs that read, or write, a
  * neighbour's memory in place instead of copying it (shmem_ptr). The memory must belong to a
  * process of the same user on this node, and come from tca_region_alloc() or tca_alloc(), unless it
- * is this process's own. The address is usually the same as in the owner, but another one if that
- * is in use here. Asks the daemon and maps the memory: call it once for each handle, before the
- * work begins.
+ * is this process's own. The address is the same as in the owner, but another one if this process has
+ * something else there. Asks the daemon and maps the memory: call it once for each handle, before
+ * the work begins.
  *
  * The address remains valid until tca_close() of this session, also if the owner frees the region
  * or ends: then the memory keeps its last contents, and stays allocated until no process maps it.

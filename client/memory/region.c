@@ -96,6 +96,8 @@ static int map(struct tca_region *region, uint64_t asked_bytes, const struct rep
                                             .fd = -1,
                                             .own = true};
     region->bytes = granted->bytes;
+    if (granted->address && (uintptr_t)memory.base != granted->address)
+        return segment_misplaced(granted->address, granted->bytes, "a region");
     memory.dmabuf = segment_is_dmabuf(memory.fd);
     if (memory.dmabuf) {
         region->mapped.dmabuf = true;
@@ -109,22 +111,16 @@ static int map(struct tca_region *region, uint64_t asked_bytes, const struct rep
     return r < 0 ? error_static(r, "out of memory") : 0;
 }
 
-static int map_or_free(struct tca_region *region, uint64_t asked_bytes, const struct reply *reply)
-{
-    char text[512];
-    int r = map(region, asked_bytes, reply);
-    if (r == 0)
-        return 0;
-    strncpy(text, tca_error_text(), sizeof(text) - 1);
-    text[sizeof(text) - 1] = 0;
-    free_at_daemon(region->session, reply->message->region_granted->region);
-    return error_set(r, "%s", text);
-}
+enum { ELSEWHERE = 8 };
 
-/* A region whose memory the daemon maps: of a dmabuf, or -1: of a memfd. */
-static int make(struct tca *session, uint64_t bytes, int dmabuf, struct tca_region **ret_region)
+/* A region whose memory the daemon maps: of a dmabuf, or -1: of a memfd. elsewhere: how many other
+ * addresses to try if this process has something at the region's, such as one that was freed, but
+ * reached here. */
+static int make(struct tca *session, uint64_t bytes, int dmabuf, unsigned elsewhere,
+                struct tca_region **ret_region)
 {
     struct reply reply;
+    char text[512] = "";
     struct tca_region *region = calloc(1, sizeof(*region));
     if (!region)
         return error_static(-ENOMEM, "out of memory");
@@ -134,24 +130,30 @@ static int make(struct tca *session, uint64_t bytes, int dmabuf, struct tca_regi
         free(region);
         return r;
     }
-    r = map_or_free(region, bytes, &reply);
+    const uint64_t id = reply.message->region_granted->region;
+    r = map(region, bytes, &reply);
     reply_free(&reply);
-    if (r < 0) {
-        unmap(region);
-        return r;
+    if (r == 0) {
+        mapping_insert(session, &region->mapped);
+        region->next = session->regions;
+        session->regions = region;
+        *ret_region = region;
+        return 0;
     }
-    mapping_insert(session, &region->mapped);
-    region->next = session->regions;
-    session->regions = region;
-    *ret_region = region;
-    return 0;
+    strncpy(text, tca_error_text(), sizeof(text) - 1);
+    unmap(region);
+    /* while this region keeps its addresses */
+    const bool made = r == -EADDRINUSE && elsewhere > 0 &&
+                      make(session, bytes, dmabuf, elsewhere - 1, ret_region) == 0;
+    free_at_daemon(session, id);
+    return made ? 0 : error_set(r, "%s", text);
 }
 
 int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_region **ret_region)
 {
     if (bytes == 0)
         return error_static(-EINVAL, "cannot allocate a region of 0 bytes: the minimum is 1");
-    return make(session, bytes, -1, ret_region);
+    return make(session, bytes, -1, ELSEWHERE, ret_region);
 }
 
 /* Mapped from the dmabuf's first byte on: exporters that use Linux's helpers for shared memory ignore
@@ -167,7 +169,7 @@ int tca_region_import(struct tca *session, int dmabuf, uint64_t offset_bytes, ui
                          (unsigned long long)bytes, (unsigned long long)offset_bytes);
     if (dmabuf < 0 || fcntl(dmabuf, F_GETFD) < 0)
         return error_set(-EINVAL, "descriptor %d is not open: pass that of a dmabuf", dmabuf);
-    int r = make(session, end_bytes, dmabuf, ret_region);
+    int r = make(session, end_bytes, dmabuf, ELSEWHERE, ret_region);
     if (r < 0)
         return r;
     (*ret_region)->lead_bytes = offset_bytes;

@@ -28,6 +28,22 @@ class Reach(harness.Case):
         self.assertEqual(self.reach(other, owner.handle(region)), base)  # again, and all of it
         self.assertEqual(self.reach(other, owner.handle(region, 1 << 16, 0)), base + (1 << 16))
 
+    def test_where_another_process_has_something_else(self):
+        """Pointers into regions mean the same in all processes: no other address is taken without a word."""
+        owner, other = self.cluster(1).group([0, 0])
+        region, base = owner.region("alloc", 1 << 16)
+        handle = owner.handle(region)
+        other.ask(f"occupy {base} {1 << 30}")
+        self.assertNotEqual(self.reach(other, handle), base)
+        for _ in range(2):
+            with self.refused("-EADDRINUSE", "memory.base"):
+                other.region("alloc", 1 << 16)
+        # Puts do not need the address.
+        source = other.attach(64)
+        other.ask(f"set {source} 0 64 0x5a")
+        other.run(other.plan(f"put {source} 0 64 {handle} 0 64"))
+        self.assertEqual(owner.ask(f"peek {base} 2"), ["5a5a"])
+
     def test_what_a_put_brings(self):
         """A plan and tca_reach() share one mapping; the reader need not be the target's owner."""
         writer, owner, reader = self.cluster(1).group([0, 0, 0])

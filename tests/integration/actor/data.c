@@ -100,6 +100,16 @@ static int alloc(struct actor *actor, const struct words *words)
                (unsigned long long)tca_region_bytes(region));
 }
 
+/* occupy ADDRESS BYTES: maps something there. ok */
+static int occupy(struct actor *actor, const struct words *words)
+{
+    void *at = (void *)(uintptr_t)word_number(words, 1);
+    const bool done =
+        mmap(at, word_number(words, 2), PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) == at;
+    return done ? say("") : say_error(-errno, "mmap");
+}
+
 /* attach BYTES: memory from malloc, given back at the end. ok REGION ADDRESS BYTES */
 static int attach(struct actor *actor, const struct words *words)
 {
@@ -270,8 +280,21 @@ static int set_trap(struct actor *actor, const struct words *words)
 }
 
 const struct command data_commands[] = {
-    {"attach", 1, attach},   {"alloc", 1, alloc}, {"free", 1, free_region}, {"handle", 1, handle},
-    {"reach", 1, reach},     {"peek", 2, peek},   {"poke", 3, poke},        {"fill", 4, fill},
-    {"check", 4, check},     {"set", 4, set},     {"guarded", 4, guarded},  {"same", 4, same},
-    {"read", 3, read_bytes}, {"point", 3, point}, {"trap", 3, set_trap},    {NULL},
+    {"attach", 1, attach},
+    {"alloc", 1, alloc},
+    {"occupy", 2, occupy},
+    {"free", 1, free_region},
+    {"handle", 1, handle},
+    {"reach", 1, reach},
+    {"peek", 2, peek},
+    {"poke", 3, poke},
+    {"fill", 4, fill},
+    {"check", 4, check},
+    {"set", 4, set},
+    {"guarded", 4, guarded},
+    {"same", 4, same},
+    {"read", 3, read_bytes},
+    {"point", 3, point},
+    {"trap", 3, set_trap},
+    {NULL},
 };
