@@ -65,6 +65,10 @@ int config_address_parse(const char *text, uint16_t default_port,
 
     if (!ip6 && *rest && strchr(rest + 1, ':'))
         return complain(why, why_bytes, "write an IPv6 address in brackets: [2001:db8::7]:7080");
+    if (ip6 && strchr(address.host, '%'))
+        return complain(why, why_bytes,
+                        "an address of one interface (%) leads elsewhere from other nodes; use one "
+                        "without %");
     if (ip6 && inet_pton(AF_INET6, address.host, &ignored) != 1)
         return complain(why, why_bytes, "the text in brackets is not an IPv6 address");
     if (!ip6 && !host_name_valid(address.host))

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -234,6 +235,8 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
     if (r == 0)
         r = rails_new(&tcad->rails);
     if (r == 0)
+        r = peers_find_own(tcad, text, text_bytes); /* rails may listen there, too */
+    if (r == 0)
         r = make_engine(tcad, text, text_bytes);
     if (r == 0)
         r = offload_new(tcad, &tcad->offload);
@@ -328,5 +331,6 @@ void tcad_deinit(struct tcad *tcad)
     table_deinit(&tcad->session_ids);
     trim_free(tcad->users.trim);
     users_deinit(&tcad->users);
+    free(tcad->own);
     loop_free(tcad->loop);
 }

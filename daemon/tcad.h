@@ -14,6 +14,7 @@
 #include "drivers/cost.h"
 #include "drivers/driver.h"
 
+struct addresses;
 struct engine;
 struct flights;
 struct groups;
@@ -75,6 +76,7 @@ struct tcad {
     struct worker *dialler;    /* for what waits for other nodes; its lanes are nodes */
     struct worker *calibrator; /* NULL: no calibration was started */
     struct engine *engine;
+    struct addresses *own; /* of control.listen; NULL: not looked up, as there are no other nodes */
     struct peers *peers;
     struct groups *groups;
     struct flights *flights;

@@ -1,13 +1,15 @@
 #include "daemon/peers/peer.h"
 
 #include <errno.h>
-#include <netdb.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "config/text.h"
+#include "daemon/base/addresses_own.h"
 #include "daemon/base/log.h"
 #include "daemon/base/remedy.h"
 #include "daemon/peers/peer_internal.h"
@@ -92,9 +94,18 @@ int peer_get(struct peers *peers, uint32_t node, struct peer **ret_peer)
 /* ---- listening ---- */
 
 /* Without heartbeats in datagrams, only the connections show which nodes are up. */
-static void begin_pulses(struct peers *peers, const struct sockaddr *address, socklen_t bytes)
+static void begin_pulses(struct peers *peers, const struct addresses *own)
 {
-    int r = pulses_new(peers->tcad->loop, peers->tcad->node, address, bytes, &peers->pulses);
+    const struct sockaddr_in6 all = {.sin6_family = AF_INET6,
+                                     .sin6_port = htons(peers->tcad->conf->control.listen.port)};
+    const struct address *first = &own->list[0];
+    int r = -EAFNOSUPPORT;
+    if (own->count > 1) /* both families */
+        r = pulses_new(peers->tcad->loop, peers->tcad->node, (const struct sockaddr *)&all,
+                       sizeof all, &peers->pulses);
+    if (r < 0)
+        r = pulses_new(peers->tcad->loop, peers->tcad->node, (const struct sockaddr *)&first->at,
+                       first->bytes, &peers->pulses);
     if (r < 0)
         log_warning(NULL,
                     "no heartbeats besides those of the connections: %s (a UDP socket at "
@@ -103,31 +114,64 @@ static void begin_pulses(struct peers *peers, const struct sockaddr *address, so
                     strerrordesc_np(-r));
 }
 
+int peers_find_own(struct tcad *tcad, char *text, size_t text_bytes)
+{
+    const struct config_address *where = &tcad->conf->control.listen;
+    const struct cluster *cluster = tcad->cluster;
+
+    if (tcad->own || cluster->count < 2 || !where->host[0])
+        return 0;
+    const char **others = calloc(cluster->count, sizeof *others);
+    size_t count = 0;
+    if (!others) {
+        snprintf(text, text_bytes, "out of memory");
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < cluster->count; i++)
+        if (cluster->nodes[i].id != tcad->node)
+            others[count++] = cluster->nodes[i].address;
+    int r = addresses_own("control.listen", where->host, where->port, others, count, &tcad->own,
+                          text, text_bytes);
+    free(others);
+    if (r == 0 && *text)
+        log_warning(NULL, "%s", text);
+    return r;
+}
+
+static void listen_failed(const struct peers *peers, const struct address *address, int error,
+                          char *text, size_t text_bytes)
+{
+    char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
+    address_text(address, host, sizeof host);
+    snprintf(text, text_bytes, "cannot listen on %s port %u (control.listen is %s): %s", host,
+             peers->tcad->conf->control.listen.port, peers->tcad->conf->control.listen.host,
+             strerrordesc_np(-error));
+}
+
+/* On all of this node's addresses: peers may reach it by one family only. */
 static int listen_here(struct peers *peers, char *text, size_t text_bytes)
 {
-    const struct config_address *where = &peers->tcad->conf->control.listen;
-    struct addrinfo hints = {.ai_family = AF_UNSPEC,
-                             .ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    struct addrinfo *found;
-    char port[8];
-
-    snprintf(port, sizeof port, "%u", where->port);
-    int r = getaddrinfo(where->host, port, &hints, &found);
-    if (r != 0) {
-        snprintf(text, text_bytes, "cannot listen on %s:%s (control.listen): %s", where->host, port,
-                 gai_strerror(r));
-        return -EADDRNOTAVAIL;
-    }
-    r = listener_tcp(peers->tcad->loop, found->ai_addr, found->ai_addrlen, connection_accepted,
-                     peers, &peers->listener);
-    if (r == 0)
-        begin_pulses(peers, found->ai_addr, found->ai_addrlen);
-    freeaddrinfo(found);
+    int r = peers_find_own(peers->tcad, text, text_bytes);
     if (r < 0)
-        snprintf(text, text_bytes, "cannot listen on %s:%s (control.listen): %s", where->host, port,
-                 strerrordesc_np(-r));
+        return r;
+    const struct addresses *own = peers->tcad->own;
+    for (unsigned i = 0; i < own->count && r == 0; i++) {
+        const struct address *address = &own->list[i];
+        r = listener_tcp(peers->tcad->loop, (const struct sockaddr *)&address->at, address->bytes,
+                         connection_accepted, peers, &peers->listeners[peers->listener_count]);
+        peers->listener_count += r == 0;
+        if (r < 0)
+            listen_failed(peers, address, r, text, text_bytes);
+    }
+    if (r == 0)
+        begin_pulses(peers, own);
     return r;
+}
+
+static void listen_no_more(struct peers *peers)
+{
+    while (peers->listener_count > 0)
+        listener_free(peers->listeners[--peers->listener_count]);
 }
 
 /* Loads the key and listens, as far as configured and not done yet. */
@@ -147,7 +191,7 @@ static int open_up(struct peers *peers, char *text, size_t text_bytes)
         if (r < 0)
             return r;
     }
-    if (conf->control.listen.host[0] && !peers->listener)
+    if (conf->control.listen.host[0] && peers->listener_count == 0)
         return listen_here(peers, text, text_bytes);
     return 0;
 }
@@ -219,7 +263,7 @@ struct peers *peers_free(struct peers *peers)
 {
     if (!peers)
         return NULL;
-    peers->listener = listener_free(peers->listener);
+    listen_no_more(peers);
     while (peers->ungreeted)
         connection_free(peers->ungreeted);
     peers_cancel(peers);
@@ -249,7 +293,7 @@ void peers_leave(struct peers *peers)
     Tca__PeerLeave leave = TCA__PEER_LEAVE__INIT;
     const Tca__Message message = MESSAGE_OF(PEER_LEAVE, peer_leave, &leave);
     peers->leaving = true;
-    peers->listener = listener_free(peers->listener);
+    listen_no_more(peers);
     for (struct peer *peer = peers->first; peer; peer = peer->next)
         if (peer->state == PEER_UP)
             connection_send(peer->connection, 0, &message);

@@ -68,6 +68,12 @@ static void make_room(struct peers *peers, const char *from)
     connection_free(oldest);
 }
 
+static void hold_listeners(const struct peers *peers)
+{
+    for (unsigned i = 0; i < peers->listener_count; i++)
+        listener_hold(peers->listeners[i], is_full(peers));
+}
+
 void connection_unwatch(struct connection *connection)
 {
     struct peers *peers = connection->peers;
@@ -81,8 +87,7 @@ void connection_unwatch(struct connection *connection)
         peers->ungreeted_last = connection->link;
     connection->link = NULL;
     peers->ungreeted_count--;
-    if (peers->listener)
-        listener_hold(peers->listener, is_full(peers));
+    hold_listeners(peers);
 }
 
 /* Lets the tick watch a connection that is inbound, or that stays only until its last message is
@@ -98,8 +103,7 @@ static void connection_watch(struct connection *connection, uint64_t timeout_ns)
     *peers->ungreeted_last = connection;
     peers->ungreeted_last = &connection->next;
     peers->ungreeted_count++;
-    if (peers->listener)
-        listener_hold(peers->listener, is_full(peers));
+    hold_listeners(peers);
     peers_tick_soon(peers);
 }
 

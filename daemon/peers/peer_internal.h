@@ -150,7 +150,8 @@ struct peers {
     struct peers_events events;
     Tca__Message *hello;
     struct tls *tls; /* NULL: plain, or not needed yet */
-    struct listener *listener;
+    struct listener *listeners[ADDRESSES_MAX];
+    unsigned listener_count;
     struct lookups *lookups;
     struct pulses *pulses; /* NULL: not listening */
     struct peer **by_node; /* [PEER_NODES_MAX] */

@@ -37,6 +37,7 @@ struct rail {
         struct hca_config hca;
         struct peach2_config peach2;
     } own;
+    char host[64]; /* the address in `own`, if the configured name was looked up */
     /* the key that permits the rail without protection: "rails.ofi_unprotected" */
     char unprotected_key[RAIL_KEY_MAX_BYTES];
     int place; /* of its device: see nearness.h */

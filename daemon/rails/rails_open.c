@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/addresses.h"
 #include "daemon/base/log.h"
 #include "daemon/engine/engine.h"
 #include "daemon/rails/exposure.h"
@@ -30,8 +31,14 @@ static_assert(1 + RAILS_MAX + KNOWN <= RAIL_SLOTS, "a slot for each open rail an
 /* ---- the configuration of drivers ---- */
 
 /* A single node only needs to listen to itself. */
-static const char *address_of(const struct tcad *tcad, const struct conf_rail *conf)
+static const char *address_of(const struct tcad *tcad, const struct conf_rail *conf,
+                              struct rail *rail)
 {
+    /* The name in control.listen was looked up: the first address that others can reach. */
+    if (conf->address && tcad->own && strcmp(conf->address, tcad->conf->control.listen.host) == 0) {
+        address_text(&tcad->own->list[0], rail->host, sizeof rail->host);
+        return rail->host;
+    }
     return conf->address || tcad->cluster->count > 1 ? conf->address : "127.0.0.1";
 }
 
@@ -59,13 +66,13 @@ static void configure(const struct tcad *tcad, const struct conf_rail *conf, uns
     rail->config =
         (struct driver_config){.segment_bytes = tcad->conf->rails.segment_bytes, .guarded = true};
     if (rail->driver == DRIVER_TCP)
-        rail->own.tcp = (struct tcp_config){.address = address_of(tcad, conf),
+        rail->own.tcp = (struct tcp_config){.address = address_of(tcad, conf, rail),
                                             .port = (uint16_t)conf->port,
                                             .plain = conf->security == CONF_SECURITY_PLAIN,
                                             .user_space = !conf->kernel_tls};
     else if (rail->driver == DRIVER_OFI)
         rail->own.ofi = (struct ofi_config){.provider = conf->provider,
-                                            .address = address_of(tcad, conf),
+                                            .address = address_of(tcad, conf, rail),
                                             .port = (uint16_t)conf->port,
                                             .backlog = backlog(),
                                             .unprotected = conf->unprotected};

@@ -131,9 +131,9 @@ class Hosts(harness.Cluster):
             system_call("setns", own.fileno(), NEW_NETWORK)
         if number == 0:
             self.ip("link add name bridge type bridge", "link set bridge up")
-        self.ip(f"link add name v{number} type veth peer name eth0 netns /proc/{os.getpid()}/fd/{self.networks[number]}",
-                f"link set v{number} master bridge up")
         node = self.nodes[number]
+        node.run_there("ip", "link", "add", "name", "eth0", "type", "veth", "peer", "name", f"v{number}", "netns", str(os.getpid()))
+        self.ip(f"link set v{number} master bridge up")
         for address in addresses:
             node.run_there("ip", "address", "add", address, "dev", "eth0", *(["nodad"] if ":" in address else []))
         node.run_there("ip", "link", "set", "eth0", "up")
@@ -144,7 +144,8 @@ class Hosts(harness.Cluster):
             subprocess.run(["ip", *command.split()], check=True)
 
     def remove(self):
-        for network in self.networks:
+        for number, network in enumerate(self.networks):
+            self.ip(f"link delete v{number}")  # a network without processes goes later
             os.close(network)
         if self.networks:
             self.ip("link delete bridge")

@@ -36,6 +36,8 @@ static const struct {
     {"2001:db8::7", "write an IPv6 address in brackets: [2001:db8::7]:7080"},
     {"[2001:db8::7", "the bracket around the IPv6 address is not closed"},
     {"[2001:db8::7]7080", "only a colon and the port may follow the bracket"},
+    {"[fe80::1%eth0]",
+     "an address of one interface (%) leads elsewhere from other nodes; use one without %"},
     {"[10.0.0.7]:7080", "the text in brackets is not an IPv6 address"},
 };
 

@@ -276,6 +276,8 @@ static inline void node_free(struct node *node)
 {
     node->tcad.peers = peers_free(node->tcad.peers);
     node->tcad.cluster = cluster_free(node->tcad.cluster);
+    free(node->tcad.own);
+    node->tcad.own = NULL;
 }
 
 static inline void test_teardown(void)
