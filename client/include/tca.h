@@ -44,6 +44,7 @@
  *                     attached cannot be written from here
  *   -EFBIG            tcad may not make files of this size (LimitFSIZE=)
  *   -ENETUNREACH      the rail that was requested never leads to this node
+ *   -EADDRINUSE       this process has something else at the address of memory that its group shares
  *   -EADDRNOTAVAIL    no address left on the board's bus: free regions, or wait for those just freed
  *   -EIO              a board has stopped, and says why
  *   -ECONNRESET, -EPIPE, -ESHUTDOWN   a rail's connection broke with data in flight

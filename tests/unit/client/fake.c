@@ -104,7 +104,7 @@ static void region_granted(struct fake *fake, uint32_t tag, const Tca__RegionAll
                   bytes);
     bytes[20] ^= fake->lie == FAKE_BAD_HANDLE;
     Tca__RegionGranted granted =
-        BODY_OF(region_granted, .region = REGION, .address = 0x500000000000,
+        BODY_OF(region_granted, .region = REGION, .address = fake->region_address,
                 .bytes = fake->region_bytes, .handle = (ProtobufCBinaryData){sizeof(bytes), bytes});
     const Tca__Message message = MESSAGE_OF(REGION_GRANTED, region_granted, &granted);
     send_message(fake, tag, &message, &fake->region_fd, 1);
@@ -121,7 +121,7 @@ static void map(struct fake *fake, const Tca__Put *put, Tca__Mapping *mapping)
     if (put) {
         must(handle_decode(put->handle.data, &handle) == 0);
         mapping->region = REGION;
-        mapping->region_address = 0x500000000000;
+        mapping->region_address = fake->region_address;
         mapping->region_bytes = fake->region_bytes;
         mapping->offset = handle.offset_bytes + put->target_offset;
     }
@@ -168,8 +168,8 @@ static void commit(struct fake *fake, uint32_t tag, const Tca__PlanCommit *commi
 {
     static unsigned plans; /* numbers are not reused here */
     fake->commit_timeout_ns = commit->timeout_ns;
-    enum { STEPS = 16 };
-    Tca__Mapping mappings[PLAN_CHAINS_MAX][STEPS], *lists[PLAN_CHAINS_MAX][STEPS];
+    enum { STEPS = 1024 };
+    static Tca__Mapping mappings[PLAN_CHAINS_MAX][STEPS], *lists[PLAN_CHAINS_MAX][STEPS];
     Tca__ChainCommitted chains[PLAN_CHAINS_MAX], *chain_list[PLAN_CHAINS_MAX];
 
     for (size_t i = 0; i < commit->n_chains; i++) {
@@ -272,7 +272,9 @@ static void *serve(void *context)
 
 void fake_start(struct fake *fake, enum fake_lie lie)
 {
+    static uint64_t started; /* each has memory at other addresses */
     *fake = (struct fake){.address = {.sun_family = AF_UNIX},
+                          .region_address = 0x500000000000 + (started++ << 32),
                           .lie = lie,
                           .region_fd = -1,
                           .segment_fd = -1,

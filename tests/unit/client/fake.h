@@ -59,7 +59,7 @@ struct fake {
     struct session_segment *segment;
     size_t segment_bytes;
     struct notify_segment *notify;
-    uint64_t region_bytes;
+    uint64_t region_address, region_bytes;
     uint64_t commit_timeout_ns; /* of the last commit */
     _Atomic bool go;
     _Atomic unsigned released; /* PlanRelease and RegionFree messages */

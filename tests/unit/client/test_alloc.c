@@ -102,6 +102,8 @@ Test(alloc, puts_take_addresses)
                                                       .target = target,
                                                       .bytes = 64}),
                  -EINVAL, "a region or an address");
+    tca_plan_free(plan);
+    cr_assert_eq(tca_plan_new(session, NULL, &plan), 0);
     cr_assert_eq(
         tca_plan_put(plan, &(struct tca_put){.source_address = a, .target = target, .bytes = 64}),
         0);

@@ -443,7 +443,7 @@ Test(plan, chains_are_limited)
 
 Test(plan, the_default_timeout_of_a_commit_grows_with_the_steps)
 {
-    static const int steps[] = {2, 12};
+    static const int steps[] = {2, 1002};
     uint64_t by_default_ns[2];
     for (int i = 0; i < 2; i++) {
         struct tca_plan *plan;
@@ -453,12 +453,13 @@ Test(plan, the_default_timeout_of_a_commit_grows_with_the_steps)
         cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), 0, "%s", tca_error_text());
         by_default_ns[i] = fake.commit_timeout_ns;
     }
-    cr_assert_eq(by_default_ns[1], by_default_ns[0] + 10 * 1000000);
+    /* what is left of it when it is sent, to which 1 s was added */
+    cr_assert_gt(by_default_ns[1], by_default_ns[0] + 500 * 1000000);
     struct tca_plan *plan;
     cr_assert_eq(tca_plan_new(session, NULL, &plan), 0);
     cr_assert_eq(tca_plan_notify(plan, 0, 0), 0);
     cr_assert_eq(tca_plan_commit(plan, 5000000000), 0, "%s", tca_error_text());
-    cr_assert_eq(fake.commit_timeout_ns, 5000000000);
+    cr_assert_leq(fake.commit_timeout_ns, 5000000000);
 }
 
 Test(plan, handles_name_parts)
