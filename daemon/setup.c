@@ -196,6 +196,8 @@ static int make_peers(struct tcad *tcad, char *text, size_t text_bytes)
 
 enum { WORKER_THREADS = 4, DIALLER_THREADS = 8 };
 
+enum { CLOSERS_MAX = 16 }; /* threads: users whose descriptors block close() at a time */
+
 int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
 {
     const struct tcad_conf *conf = tcad->conf;
@@ -220,6 +222,8 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
         r = worker_new(tcad->loop, "tcad-worker", WORKER_THREADS, &tcad->worker);
     if (r == 0)
         r = worker_new(tcad->loop, "tcad-dialler", DIALLER_THREADS, &tcad->dialler);
+    if (r == 0)
+        r = worker_new(tcad->loop, "tcad-close", CLOSERS_MAX, &tcad->closer);
     if (r == 0)
         r = trim_new(tcad, &tcad->users.trim);
     if (r == 0)
@@ -269,7 +273,8 @@ static void tick(void *context)
 {
     struct tcad *tcad = context;
     static unsigned ticks, left;
-    const bool idle = worker_idle(tcad->worker) && worker_idle(tcad->dialler) &&
+    const bool idle = worker_idle(tcad->worker) && worker_idle(tcad->closer) &&
+                      worker_idle(tcad->dialler) &&
                       (!tcad->calibrator || worker_idle(tcad->calibrator));
     if (!left && ((tcad->session_count == 0 && idle) || ++ticks > SHUT_DOWN_TICKS)) {
         peers_leave(tcad->peers);
@@ -310,6 +315,9 @@ void tcad_deinit(struct tcad *tcad)
         /* A session did not end in time, or nothing was set up: the kernel frees everything. */
         return;
     }
+    const bool closed = worker_idle(tcad->closer);
+    if (closed)
+        tcad->closer = worker_free(tcad->closer);
     tcad->worker = worker_free(tcad->worker);
     tcad->dialler = worker_free(tcad->dialler);
     links_end(tcad->links); /* ends a calibration that waits for a neighbour */
@@ -329,6 +337,8 @@ void tcad_deinit(struct tcad *tcad)
     regions_free(tcad->regions);
     uses_deinit(&tcad->plan_uses);
     table_deinit(&tcad->session_ids);
+    if (!closed)
+        return; /* a thread that close() blocks may still post to the loop */
     trim_free(tcad->users.trim);
     users_deinit(&tcad->users);
     free(tcad->own);

@@ -74,6 +74,7 @@ struct tcad {
     struct loop *loop;
     struct worker *worker;
     struct worker *dialler;    /* for what waits for other nodes; its lanes are nodes */
+    struct worker *closer;     /* sessions/closer.h */
     struct worker *calibrator; /* NULL: no calibration was started */
     struct engine *engine;
     struct addresses *own; /* of control.listen; NULL: not looked up, as there are no other nodes */

@@ -133,10 +133,18 @@ void frame_close_foreign(int fd)
     close(fd);
 }
 
+static void close_for(const struct frame *frame, int fd)
+{
+    if (fd >= 0 && frame->closer.close)
+        frame->closer.close(frame->closer.context, frame->closer.lane, fd);
+    else
+        frame_close_foreign(fd);
+}
+
 void frame_close_fds(struct frame *frame, size_t keep)
 {
     for (; frame->fd_count > keep; frame->fd_count--)
-        frame_close_foreign(frame->fds[frame->fd_count - 1]);
+        close_for(frame, frame->fds[frame->fd_count - 1]);
 }
 
 int frame_take_fd(struct frame *frame)
@@ -219,7 +227,7 @@ static int take_fds(struct frame *frame, struct msghdr *message)
             if (frame->fd_count < FRAME_FDS_MAX) {
                 frame->fds[frame->fd_count++] = fd;
             } else {
-                frame_close_foreign(fd);
+                close_for(frame, fd);
                 r = -EPROTO;
             }
         }
@@ -278,7 +286,7 @@ int frame_load(struct frame *frame)
     if (r < 0)
         return r;
     frame->payload = frame->loaded;
-    frame_close_foreign(frame->fds[0]);
+    frame_close_foreign(frame->fds[0]); /* a sealed memfd: does not block */
     frame->fd_count--;
     memmove(frame->fds, frame->fds + 1, frame->fd_count * sizeof(int));
     return 0;
@@ -293,7 +301,7 @@ int frame_recv(int socket_fd, struct frame **ret_frame)
 int frame_recv_any(int socket_fd, struct frame_header *ret_header, struct frame **ret_frame)
 {
     struct frame *frame;
-    int r = frame_recv_lazy(socket_fd, ret_header, &frame);
+    int r = frame_recv_lazy(socket_fd, NULL, ret_header, &frame);
     if (r < 0)
         return r;
     r = frame_load(frame);
@@ -305,7 +313,8 @@ int frame_recv_any(int socket_fd, struct frame_header *ret_header, struct frame 
     return 0;
 }
 
-int frame_recv_lazy(int socket_fd, struct frame_header *ret_header, struct frame **ret_frame)
+int frame_recv_lazy(int socket_fd, const struct frame_closer *closer,
+                    struct frame_header *ret_header, struct frame **ret_frame)
 {
     struct frame_header header = {0};
     ssize_t n = peek_message(socket_fd, &header);
@@ -318,14 +327,17 @@ int frame_recv_lazy(int socket_fd, struct frame_header *ret_header, struct frame
     if (r == 0 && (size_t)n != sizeof header + (inside ? header.length_bytes : 0))
         r = -EPROTO;
     if (r < 0) {
-        drop_message(socket_fd);
+        if (!closer)
+            drop_message(socket_fd);
         return r;
     }
 
     struct frame *frame = malloc(sizeof *frame + (inside ? header.length_bytes : 0));
     if (!frame)
         return -ENOMEM;
-    *frame = (struct frame){.header = header, .payload = inside ? (uint8_t *)(frame + 1) : NULL};
+    *frame = (struct frame){.header = header,
+                            .payload = inside ? (uint8_t *)(frame + 1) : NULL,
+                            .closer = closer ? *closer : (struct frame_closer){0}};
     r = receive_message(socket_fd, frame);
     if (r < 0) {
         frame_free(frame);

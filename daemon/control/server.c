@@ -16,6 +16,7 @@
 #include "daemon/control/server_socket.h"
 #include "daemon/rails/exposure.h"
 #include "daemon/sessions/client_request.h"
+#include "daemon/sessions/closer.h"
 #include "daemon/sessions/descriptors.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -53,7 +54,7 @@ static void client_drop(struct client *client)
 {
     struct session *session = client->session;
     LIST_REMOVE(client, next, link);
-    frame_discard(client->fd);
+    shutdown(client->fd, SHUT_RDWR);
     client_end(client);
     if (client->request)
         client->request->client = NULL;
@@ -118,9 +119,15 @@ static void serve_late(struct client *client, struct client_request *request)
 /* Returns false if the connection has ended. */
 static bool receive(struct client *client)
 {
+    const struct frame_closer closer = closer_for(client->tcad, client->uid);
     struct frame *frame;
     struct frame_header header;
-    int r = frame_recv_lazy(client->fd, &header, &frame);
+    char text[256];
+    if (closer_is_stuck(client->tcad, client->uid, text, sizeof text)) {
+        client_doom(client, text);
+        return true;
+    }
+    int r = frame_recv_lazy(client->fd, &closer, &header, &frame);
     if (r == -EAGAIN || r == -EINTR)
         return true;
     if (r < 0) {
@@ -188,8 +195,7 @@ static void turn_away(struct server *server, int fd, const struct ucred *who, co
                 who->uid, text);
     message_failure(&message, &failure, -EDQUOT, (char *)text);
     frame_send_message(fd, FIRST_TAG, &message.base, NULL, 0);
-    frame_discard(fd);
-    close(fd);
+    closer_end(server->tcad, who->uid, fd);
 }
 
 /* A connection that has not said hello counts, too: it is not dropped for a younger one, as in a moment it may be a
@@ -200,6 +206,8 @@ static bool may_connect(const struct server *server, uid_t uid, char *text, size
     const struct user *user = user_find(server->tcad, uid);
     const uint32_t count = user ? user->count[USER_CONNECTIONS] : 0,
                    most = conf->limits.sessions_per_user + OTHERS_MAX;
+    if (closer_is_stuck(server->tcad, uid, text, text_bytes))
+        return false;
     if (count < most)
         return session_user_may_connect(server->tcad, uid, text, text_bytes);
     snprintf(text, text_bytes,

@@ -6,6 +6,7 @@
 #include "daemon/base/message.h"
 #include "daemon/base/worker.h"
 #include "daemon/sessions/client.h"
+#include "daemon/sessions/closer.h"
 #include "daemon/tcad.h"
 #include "proto/frame.h"
 
@@ -21,7 +22,8 @@ static void unpack(void *context)
         if (!request->message || request->message->body_case == TCA__MESSAGE__BODY__NOT_SET)
             request->error = -EBADMSG;
     }
-    request->frame = frame_free(frame);
+    if (frame->fd_count == 0) /* else closed on the loop */
+        request->frame = frame_free(frame);
 }
 
 /* Any thread. */
@@ -42,7 +44,8 @@ static void destroy(void *context)
     if (request->message)
         free_message(request->message);
     frame_free(request->frame);
-    frame_close_foreign(request->fd);
+    if (request->fd >= 0)
+        closer_close(request->tcad, request->uid, request->fd);
     free(request);
 }
 

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
+#include "daemon/sessions/closer.h"
 #include "daemon/sessions/user.h"
 #include "daemon/tcad.h"
 #include "proto/limits.h"
@@ -69,7 +69,7 @@ static void flight_free(struct flight *flight)
 {
     if (flight->count > 0)
         land(flight);
-    close(flight->fd);
+    closer_end(flight->flights->tcad, flight->uid, flight->fd);
     free(flight);
 }
 

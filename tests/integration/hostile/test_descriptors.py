@@ -6,8 +6,10 @@ import array
 import concurrent.futures
 import os
 import socket
+import tempfile
 import unittest
 
+import fuse
 import wire
 from hostile import HostileCase, until
 from harness import Cluster, main
@@ -131,6 +133,54 @@ class InFlight(HostileCase):
         self.serve_victims()
         for fd in (done, filled):
             os.close(fd)
+
+
+@unittest.skipIf(os.geteuid() != 0, "only root may mount")
+class Foreign(HostileCase):
+    """Descriptors whose close() blocks: tcad serves everybody else."""
+
+    def serve_victims(self, path):
+        for _ in range(3):
+            with wire.Client.of_user(VICTIM, path) as victim:
+                victim.open().alloc(4096)
+                for fd in victim.fds:
+                    os.close(fd)
+
+    def test_never_closed(self):
+        cluster = self.cluster(options={"rails.enable": "shm", "limits.sessions_per_user": 20})
+        cluster.admit_users()
+        node = cluster[0]
+        directory = tempfile.mkdtemp(prefix="tca-test-")
+        self.addCleanup(os.rmdir, directory)
+        try:
+            hostile = fuse.FileSystem(directory, node.process.pid)
+        except OSError as error:
+            self.skipTest(str(error))
+        self.addCleanup(hostile.end)
+        file = hostile.open()
+        # beside a request, as the payload of one, beside that, too many, and in what is not read; each of another user
+        payload = wire.header(100000, flags=wire.IN_MEMFD)
+        for number, (data, count) in enumerate(((wire.header(0), 1), (payload, 1), (payload, 16), (wire.header(0), 250),
+                                                (b"no frame", 250))):
+            with wire.Client.of_user(ATTACKER - 10 - number, node.socket) as client:
+                client.raw(data, [file] * count)
+                until(lambda: hostile.closing > number, "tcad is closing one")
+                self.serve_victims(node.socket)
+        # too many of them
+        for _ in range(2):
+            with wire.Client.of_user(ATTACKER, node.socket) as client:
+                client.raw(wire.header(0), [file] * 250)
+                self.assertTrue(client.gone())
+        with self.fails("-EDQUOT", "wait to be closed"), wire.Client.of_user(ATTACKER, node.socket) as client:
+            client.tag = 1
+            client.answer()
+        self.serve_victims(node.socket)
+        self.assert_well(node)
+        os.close(file)
+        node.process.terminate()
+        until(lambda: not os.path.exists(node.socket), "tcad has ended, except for the threads that wait")
+        hostile.end()
+        self.assertEqual(node.process.wait(60), 0)
 
 
 if __name__ == "__main__":

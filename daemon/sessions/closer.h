@@ -1,0 +1,20 @@
+/* Closes descriptors that users have made, and sockets in whose queues such descriptors may be, in threads: close() of a
+ * file of a hostile file system, or of a socket that lingers, can block for ever. One user's descriptors are closed one
+ * after the other, and each counts as the user's until then. Loop's thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "proto/frame.h"
+
+struct tcad;
+
+void closer_close(struct tcad *tcad, uid_t uid, int fd);
+/* A client's connection. The client can still read what was sent. */
+void closer_end(struct tcad *tcad, uid_t uid, int fd);
+/* The same, for frames. */
+struct frame_closer closer_for(struct tcad *tcad, uid_t uid);
+/* Whether so many of the user's descriptors wait to be closed that nothing more is received from this user. */
+bool closer_is_stuck(const struct tcad *tcad, uid_t uid, char *text, size_t text_bytes);
