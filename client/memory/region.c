@@ -96,9 +96,12 @@ static int map(struct tca_region *region, uint64_t asked_bytes, const struct rep
                                             .fd = -1,
                                             .own = true};
     region->bytes = granted->bytes;
-    if (granted->address && (uintptr_t)memory.base != granted->address)
-        return segment_misplaced(granted->address, granted->bytes, "a region");
     memory.dmabuf = segment_is_dmabuf(memory.fd);
+    if (granted->address && (uintptr_t)memory.base != granted->address) {
+        /* What is too large for the machine collides with something, too, wherever it begins. */
+        r = memory.dmabuf ? 0 : region_memory_check(granted->bytes, granted->pages, "region");
+        return r < 0 ? r : segment_misplaced(granted->address, granted->bytes, "a region");
+    }
     if (memory.dmabuf) {
         region->mapped.dmabuf = true;
         region->mapped.fd = frame_take_fd(reply->frame);

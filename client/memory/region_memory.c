@@ -66,11 +66,10 @@ static int make_piece(struct making *making, uint64_t at, uint64_t bytes)
 
 /* Keeps a sixteenth of the available memory for other processes. Reserved huge pages do not count
  * as available memory and need no check. */
-static int check_available(const struct making *making, uint64_t bytes, uint64_t total_bytes,
-                           const char *what)
+static int check_available(uint32_t pages, uint64_t bytes, uint64_t total_bytes, const char *what)
 {
     const char *limit;
-    if (making->pages == REGION_PAGES_HUGE)
+    if (pages == REGION_PAGES_HUGE)
         return 0;
     uint64_t available = available_bytes(&limit);
     if (bytes <= available - available / 16)
@@ -82,16 +81,21 @@ static int check_available(const struct making *making, uint64_t bytes, uint64_t
         what, (unsigned long long)total_bytes, (unsigned long long)available, limit);
 }
 
+int region_memory_check(uint64_t bytes, uint32_t pages, const char *what)
+{
+    return check_available(pages, bytes, bytes, what);
+}
+
 int region_memory_make(int fd, void *base, uint64_t bytes, uint32_t pages, const char *what)
 {
     struct making making = {fd, base, pages, clock_now_ns() + HUGE_MOST_NS};
-    int r = check_available(&making, bytes, bytes, what);
+    int r = region_memory_check(bytes, pages, what);
     if (pages == REGION_PAGES_TRY_HUGE) /* where the administrator allows it for shared memory */
         madvise(base, bytes, MADV_HUGEPAGE);
     for (uint64_t at = 0; r == 0 && at < bytes; at += PIECE_BYTES) {
         uint64_t piece = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
         /* other processes may be allocating, too */
-        if (at > 0 && (r = check_available(&making, piece, bytes, what)) < 0)
+        if (at > 0 && (r = check_available(pages, piece, bytes, what)) < 0)
             return r;
         int error = make_piece(&making, at, piece);
         if (error < 0)

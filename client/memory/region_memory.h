@@ -9,3 +9,5 @@
  * region_pages (proto/limits.h); `what` names the memory in errors. -ENOMEM.
  */
 int region_memory_make(int fd, void *base, uint64_t bytes, uint32_t pages, const char *what);
+/* Whether there is that much memory now. -ENOMEM */
+int region_memory_check(uint64_t bytes, uint32_t pages, const char *what);
