@@ -129,6 +129,7 @@ Test(gate, a_writer_that_stays_is_named_and_the_region_is_kept)
     cr_assert(strstr(tca_error_text(), name) != NULL, "%s", tca_error_text());
     cr_assert_eq(try_to_enter(), 0);
     kill(child, SIGKILL);
+    kit.session->settings.timeout_ns = 10000 * MILLISECOND; /* it may need a while to end */
     cr_assert_eq(tca_region_free(world.region), 0);
     cr_assert_eq(try_to_enter(), -ESTALE);
     cr_assert_eq(waitpid(child, NULL, 0), child);
