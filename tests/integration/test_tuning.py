@@ -12,7 +12,7 @@ from lanes import Way
 
 ENOUGH = 4000  # starts: trials take some hundred
 KNOWN = 10  # starts after which a known result is used
-DISTANCES = 30  # runs
+DISTANCES = 10  # runs
 SHAPE = "100x40x100"  # of an exchange
 TOGETHER = 36  # starts of two processes, before which none can have dropped a mode
 
@@ -112,13 +112,18 @@ class Tune(Way):
             self.close(pair)
             self.assertEqual([entry["bytes"] for entry in self.wisdom(path)], [60000])
             self.assertEqual([entry["mode"] for entry in self.wisdom(path)], [way])
-            receipt = {"trying": 1}
-            for number in range(DISTANCES):  # on a busy machine the processors may seem farther away than before
+            found = [way]  # on a busy machine the processors may seem farther away than before: then that is tried, too
+            for number in range(DISTANCES):
+                stream, pair = one_run(f"next{number}")
+                receipt = pair[0].receipt(stream.plan)
                 if receipt["trying"]:
-                    stream, pair = one_run(f"next{number}")
-                    receipt = pair[0].receipt(stream.plan)
-                    self.close(pair)
-            self.assertEqual((receipt["trying"], receipt["way"]), (0, way))
+                    self.settles(stream)
+                    found.append(pair[0].receipt(stream.plan)["way"])
+                self.close(pair)
+                if not receipt["trying"]:
+                    break
+            self.assertEqual(receipt["trying"], 0)
+            self.assertIn(receipt["way"], found)
             with open(path, "r+b") as file:  # damaged: counts as empty
                 file.truncate(100)
             stream, pair = one_run("damaged")
