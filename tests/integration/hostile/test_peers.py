@@ -148,7 +148,8 @@ class Peers(hostile.HostileCase):
         region, handle = client.alloc(1 << 20)[0], wire.fields(wire.fields(puts[0])[1][0])[4][0]
         with self.fails("-EPROTO", "step 0", "none of the rails of this node"):
             client.ask(wire.commit([wire.put(region, handle, long, b"")] * 8))
-        self.assertEqual(node.asked, [2] * 4)  # at most 1 MiB of layouts, each of 384 kB
+        # At most 1 MiB of layouts, each of 384 kB. The first answer may come before the last question.
+        self.assertIn(node.asked, [[2] * count for count in range(1, 5)])
 
     def test_landings_on_rails_that_nobody_asked_for(self):
         for rail in (1, 16, 17, (1 << 32) - 1):
