@@ -144,6 +144,7 @@ static void parse(Tca__Message *message)
     struct client_request *request = calloc(1, sizeof *request);
     FUZZ_REQUIRE(plan && request);
     request->message = message;
+    request->fd = -1;
     *plan = (struct plan){
         .tcad = &tcad, .session = &session, .request = request, .state = PLAN_PARSING};
     fill_in(message->plan_commit);
