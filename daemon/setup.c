@@ -194,9 +194,11 @@ static int make_peers(struct tcad *tcad, char *text, size_t text_bytes)
     return peers_new(tcad, &hello, &events, text, text_bytes, &tcad->peers);
 }
 
-enum { WORKER_THREADS = 4, DIALLER_THREADS = 8 };
-
-enum { CLOSERS_MAX = 16 }; /* threads: users whose descriptors block close() at a time */
+enum {
+    WORKER_THREADS = 4,
+    DIALLER_THREADS = 8,
+    CLOSER_THREADS = 16, /* users whose descriptors block close() at a time */
+};
 
 int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
 {
@@ -223,7 +225,7 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
     if (r == 0)
         r = worker_new(tcad->loop, "tcad-dialler", DIALLER_THREADS, &tcad->dialler);
     if (r == 0)
-        r = worker_new(tcad->loop, "tcad-close", CLOSERS_MAX, &tcad->closer);
+        r = worker_new(tcad->loop, "tcad-close", CLOSER_THREADS, &tcad->closer);
     if (r == 0)
         r = trim_new(tcad, &tcad->users.trim);
     if (r == 0)

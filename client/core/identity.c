@@ -63,19 +63,19 @@ static int copy_group(const char *name, const char *from, char ret_group[NAME_MA
 static int check_launcher(const struct launcher *launcher)
 {
     const struct launcher *poor = launcher ? NULL : launcher_without_size();
-    const char *components = launcher_variable("SLURM_HET_SIZE");
+    const char *components =
+        launcher && launcher->components ? launcher_variable(launcher->components) : NULL;
     if (poor)
         return error_set(-EINVAL,
                          "%s has started this process (%s is %s) but does not set %s: set "
                          "TCA_GROUP, TCA_RANK and TCA_SIZE",
                          poor->title, poor->rank, launcher_variable(poor->rank), poor->size);
-    if (launcher && strcmp(launcher->title, "Slurm") == 0 && components &&
-        strcmp(components, "1") != 0)
+    if (components && strcmp(components, "1") != 0)
         return error_set(-EINVAL,
-                         "this is a heterogeneous job of Slurm (SLURM_HET_SIZE is %s), whose "
-                         "variables do not say how many ranks all components have together: set "
-                         "TCA_GROUP, TCA_RANK and TCA_SIZE",
-                         components);
+                         "this is a heterogeneous job of %s (%s is %s), whose variables do not say "
+                         "how many ranks all components have together: set TCA_GROUP, TCA_RANK and "
+                         "TCA_SIZE",
+                         launcher->title, launcher->components, components);
     return 0;
 }
 

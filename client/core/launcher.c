@@ -50,7 +50,11 @@ static pid_t hydra_task(void)
  * values as its own variables. */
 static const struct launcher launchers[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", {"PMIX_NAMESPACE"}},
-    {"PMIx", "PMIX_RANK", "PMIX_SIZE", {"PMIX_NAMESPACE"}},
+    {"PMIx",
+     "PMIX_RANK",
+     "PMIX_SIZE",
+     {"PMIX_NAMESPACE"},
+     .sizeless = true}, /* MPI_Init() sets them, too */
     {"JSM", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", {"LSB_JOBID", "JSM_NAMESPACE_ID"}},
     {"torchrun",
      "RANK",
@@ -65,8 +69,9 @@ static const struct launcher launchers[] = {
      "SLURM_PROCID",
      "SLURM_STEP_NUM_TASKS",
      {"SLURM_JOB_ID", "SLURM_STEP_ID"},
-     NULL,
-     slurm_task},
+     .task = slurm_task,
+     .sizeless = true, /* a batch script is no step */
+     .components = "SLURM_HET_SIZE"},
     {"PMI", "PMI_RANK", "PMI_SIZE", {NULL}},
 };
 enum { LAUNCHERS = sizeof(launchers) / sizeof(launchers[0]) };
@@ -81,9 +86,7 @@ const struct launcher *launcher_without_size(void)
 {
     for (size_t i = 0; i < LAUNCHERS; i++)
         if (launcher_variable(launchers[i].rank) && !launcher_variable(launchers[i].size) &&
-            launchers[i].job[0] && launcher_variable(launchers[i].job[0]) &&
-            strcmp(launchers[i].title, "Slurm") != 0 && /* a batch script is no step */
-            strcmp(launchers[i].title, "PMIx") != 0)    /* MPI_Init() sets them, too */
+            launchers[i].job[0] && launcher_variable(launchers[i].job[0]) && !launchers[i].sizeless)
             return &launchers[i];
     return NULL;
 }

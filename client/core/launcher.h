@@ -1,6 +1,7 @@
 /* Finds the launcher that started this process: mpirun, mpiexec, srun, flux, torchrun and others. */
 #pragma once
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct launcher {
@@ -10,6 +11,10 @@ struct launcher {
     const char *job[2];  /* variables that together name the job; NULL: Hydra, see hydra.h */
     const char *mark;    /* a further variable that identifies it; NULL: none */
     pid_t (*task)(void); /* the process that it started, this one or an ancestor; 0: unknown */
+    bool sizeless;       /* a process with a rank, but without a size, can be a group of one */
+    /* Variable with the number of parts of a job, when rank and size may be those within one part; NULL:
+     * there is none. */
+    const char *components;
 };
 
 /* The innermost launcher of this process. Inside a Slurm allocation, mpiexec itself is a step, and

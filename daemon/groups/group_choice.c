@@ -29,14 +29,9 @@ static void send_on(const struct root *root, uint32_t node, uint32_t tag, uint32
 /* Can end the group. */
 static void move(struct root *root, struct group *group, uint32_t to, bool pass)
 {
-    for (uint32_t rank = 0; rank < group->size; rank++) {
-        struct member *member = &group->members[rank];
-        if (member->state != MEMBER_JOINING)
-            continue;
-        member->state = MEMBER_ABSENT;
-        group->joining--;
+    uint32_t rank = 0;
+    for (struct member *member; (member = group_take_joining(group, &rank));)
         send_on(root, member->node, member->tag, to, pass);
-    }
     group_end_deserted(root, group);
 }
 

@@ -157,6 +157,8 @@ void group_end(struct root *root, struct group *group);
 /* Sends the reply to the pending join or gather of every member. */
 void group_answer_all(const struct root *root, const struct group *group,
                       const Tca__Message *reply);
+/* Takes back the join of the next rank from *rank on that is joining, and counts *rank on. NULL: there is none. */
+struct member *group_take_joining(struct group *group, uint32_t *rank);
 /* Fails all pending joins. */
 void group_fail_joins(struct root *root, struct group *group, int error, const char *text);
 /* Text such as "ranks 2,5-7", of the ranks for which is() returns true. */

@@ -31,16 +31,24 @@ static uint32_t count_of_user(const struct root *root, uint32_t user)
     return count;
 }
 
-void group_fail_joins(struct root *root, struct group *group, int error, const char *text)
+struct member *group_take_joining(struct group *group, uint32_t *rank)
 {
-    for (uint32_t rank = 0; rank < group->size; rank++) {
-        struct member *member = &group->members[rank];
+    while (*rank < group->size) {
+        struct member *member = &group->members[(*rank)++];
         if (member->state != MEMBER_JOINING)
             continue;
         member->state = MEMBER_ABSENT;
         group->joining--;
-        peers_fail(root->tcad->peers, member->node, member->tag, error, "%s", text);
+        return member;
     }
+    return NULL;
+}
+
+void group_fail_joins(struct root *root, struct group *group, int error, const char *text)
+{
+    uint32_t rank = 0;
+    for (struct member *member; (member = group_take_joining(group, &rank));)
+        peers_fail(root->tcad->peers, member->node, member->tag, error, "%s", text);
 }
 
 static uint64_t incarnation_of(const struct root *root, uint32_t node)
