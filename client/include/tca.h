@@ -648,7 +648,9 @@ enum tca_combine {
 TCA_API int tca_combine_bytes(enum tca_combine combine, enum tca_type type);
 
 /* One put. A side whose layout is NULL is contiguous and as long as the other side's layout or,
- * when both are NULL, `bytes` bytes. With a layout, `bytes` is 0 or the layout's size. */
+ * when both are NULL, `bytes` bytes. With a layout, `bytes` is 0 or the layout's size. Without one,
+ * `bytes` is more than 0, except for a reduction: -EINVAL, because the layout may be missing only
+ * because the call that was to make it has failed. */
 struct tca_put {
     struct tca_region *source;
     uint64_t source_offset_bytes; /* of the layout's base, in the region */
@@ -684,8 +686,8 @@ struct tca_put {
 };
 
 /* Appends a put. Keeps references of its own to the layouts. Both sides must have the same size and
- * element types. A put of 0 bytes moves nothing, and its memory is not looked at: source and target may
- * be 0. It is not counted among the steps that messages and tcactl plan explain number; notifications
+ * element types. A put whose layout has 0 bytes moves nothing, and its memory is not looked at: source
+ * and target may be 0. It is not counted among the steps that messages and tcactl plan explain number; notifications
  * that follow it are raised in the order of the chain. A start overwrites the target whether or not its reader has read it: see the
  * beginning of this section. */
 TCA_API int tca_plan_put(struct tca_plan *plan, const struct tca_put *put);
@@ -761,7 +763,7 @@ struct tca_part {
 /* Starts the plan with these parts, one for each put with `parts`, in the order of tca_plan_put().
  * tca_start() repeats the last parts; before the first call, it moves from position 0 on as many
  * bytes as both sides have. Errors as for tca_start(), and -EINVAL: the number of parts is wrong,
- * or a part is outside its put; nothing is started, and tca_wait() returns the error, too. A start that
+ * or a part is outside its put; nothing is started, and tca_test() and tca_wait() return the error, and its text, too, until the next start. A start that
  * fails with -EAGAIN has kept its parts. */
 TCA_API int tca_start_parts(struct tca_plan *plan, const struct tca_part *parts, uint32_t count);
 

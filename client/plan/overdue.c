@@ -101,6 +101,9 @@ int plan_failure(const struct tca_plan *plan)
 {
     char fault[256] = "", name[PLAN_TEXT_BYTES], gone[TEXT_BYTES] = "";
     const int status = plan->broken ? plan->broken : plan->last_status;
+    if (!plan->broken && plan->refused)
+        return error_set(status, "the last start was refused: %s",
+                         plan->refusal ? plan->refusal : tca_strerror(status));
     if (plan->daemon_count > 0 && !plan->lossy)
         driver_fault_text(entry_driver(plan), plan->entry.fault, fault, sizeof(fault));
     if (!plan->broken && (status == -EOWNERDEAD || status == -EHOSTDOWN))

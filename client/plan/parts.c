@@ -236,15 +236,12 @@ static int check_parts(const struct tca_plan *plan, const struct tca_part **list
 
 int tca_start_parts(struct tca_plan *plan, const struct tca_part *list, uint32_t count)
 {
-    char name[PLAN_TEXT_BYTES];
     struct tca_part kept[START_PARTS_MAX];
     int r = plan_check_startable(plan);
     if (r < 0)
         return r;
-    if ((r = check_parts(plan, &list, count, kept)) < 0) {
-        plan->last_status = r; /* tca_wait() returns it, too */
-        return error_prefix(r, "%s: ", plan_text(plan, name));
-    }
+    if ((r = check_parts(plan, &list, count, kept)) < 0)
+        return plan_refuse_start(plan, r);
     if (plan->parts)
         set_all(plan, list);
     return tca_start(plan);

@@ -118,6 +118,23 @@ int plan_check_building(const struct tca_plan *plan)
                      plan_text(plan, name));
 }
 
+/* With tca_error_text(). */
+static void note_refusal(struct tca_plan *plan, int error)
+{
+    free(plan->refusal);
+    plan->refused = error;
+    plan->refusal = strdup(tca_error_text());
+}
+
+int plan_refuse_start(struct tca_plan *plan, int error)
+{
+    char name[PLAN_TEXT_BYTES];
+    error_prefix(error, "%s: ", plan_text(plan, name));
+    note_refusal(plan, error);
+    plan->last_status = error;
+    return error;
+}
+
 int plan_refuse(struct tca_plan *plan, int error)
 {
     char name[PLAN_TEXT_BYTES];
@@ -127,10 +144,8 @@ int plan_refuse(struct tca_plan *plan, int error)
         return error;
     error_prefix(error, "%s, step %u of chain %u: ", plan_text(plan, name),
                  plan->step_count - first, chain);
-    if (plan->refused == 0) {
-        plan->refused = error;
-        plan->refusal = strdup(tca_error_text());
-    }
+    if (plan->refused == 0)
+        note_refusal(plan, error);
     return error;
 }
 

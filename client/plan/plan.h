@@ -151,7 +151,9 @@ struct tca_plan {
     struct tca_plan *previous;
     char name[NAME_MAX_BYTES];
     char why[160]; /* text for `broken` */
-    int refused; /* BUILDING: the error of the first step that was refused: it is the commit's, too; 0: none */
+    /* BUILDING: the error of the first step that was refused: it is the commit's, too. IDLE: that of the
+     * last start, if its parts were refused: it is that of a wait, too. 0: none */
+    int refused;
     char *refusal; /* its text; NULL: no memory was left for it */
     uint32_t channel, together;
     char rail[RAIL_NAME_MAX_BYTES]; /* a rail or a driver; "": any */
@@ -192,6 +194,8 @@ static inline uint32_t plan_chain_end(const struct tca_plan *plan, uint32_t chai
 /* A step of a plan that is being built is not added: notes this for the commit, if it is the first, and returns `error`, whose
  * text then names plan and step. */
 int plan_refuse(struct tca_plan *plan, int error) __attribute__((cold));
+/* A start of a committed plan is refused: the same for tca_test() and tca_wait(). */
+int plan_refuse_start(struct tca_plan *plan, int error) __attribute__((cold));
 int plan_check_building(const struct tca_plan *plan);
 /* Returns room for one more step; plan_add_step() then counts it. */
 int plan_reserve_step(struct tca_plan *plan, struct step **ret_step);

@@ -21,6 +21,7 @@ static void finish(struct tca_plan *plan)
 {
     plan->state = PLAN_IDLE;
     plan->last_status = plan->status;
+    plan->refused = 0;
     plan->last_starts = plan->starts;
     plan->last = (struct plan_times){0};
     if (plan->daemon_count == 0 && !(plan->flags & TCA_PLAN_TIMED))

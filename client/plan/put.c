@@ -47,6 +47,19 @@ static int layout_or_bytes(const struct tca_layout *given, uint64_t bytes,
     return 0;
 }
 
+/* A program that does not look at the result of a layout's constructor may pass NULL: that is told
+ * from a put of 0 bytes, which says so by a layout or, if it is a reduction, by its type. */
+static int check_given(const struct tca_put *put)
+{
+    if (put->source_layout || put->target_layout || put->bytes > 0 ||
+        put->combine != TCA_COMBINE_REPLACE)
+        return 0;
+    return error_static(
+        -EINVAL,
+        "a put with neither `bytes` nor a layout: check the call that makes its layout; to put "
+        "nothing, pass a layout of 0 bytes (tca_layout_contiguous()), or leave the put out");
+}
+
 /* References to the layouts of both sides, by the rules of struct tca_put. */
 static int take_layouts(const struct tca_put *put, struct tca_layout **ret_source,
                         struct tca_layout **ret_target)
@@ -195,7 +208,8 @@ static int add_or_leave_out(struct tca_plan *plan, const struct tca_put *put)
     struct tca_layout *source = NULL, *target = NULL;
     struct tca_put resolved = *put;
     int r = plan_check_building(plan);
-    if (r < 0 || (r = check_reduction(put)) < 0 || (r = take_layouts(put, &source, &target)) < 0)
+    if (r < 0 || (r = check_reduction(put)) < 0 || (r = check_given(put)) < 0 ||
+        (r = take_layouts(put, &source, &target)) < 0)
         return r;
     if (tca_layout_size(source) > 0 && tca_layout_size(target) > 0) {
         r = resolve_source(plan->session, &resolved);

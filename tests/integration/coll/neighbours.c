@@ -48,11 +48,12 @@ static void choose(struct random *random)
 static struct tca_coll *make(void)
 {
     struct tca_coll_edge mine[2 * EDGES_MAX];
-    struct tca_layout *column;
+    struct tca_layout *column, *empty;
     struct tca_coll *coll;
     uint32_t count = 0;
 
     check(tca_layout_strided(side, sizeof(*out), side * (int64_t)sizeof(*out), &column), "layout");
+    check(tca_layout_contiguous(0, &empty), "layout");
     for (uint32_t i = 0; i < edge_count; i++)
         if (edges[i].from == rank) { /* from a row to a column */
             mine[count++] =
@@ -60,12 +61,13 @@ static struct tca_coll *make(void)
                                        .source = in + (size_t)edges[i].from_line * side,
                                        .target_offset_bytes = edges[i].to_line * sizeof(*out),
                                        .target_layout = column};
-            mine[count++] = (struct tca_coll_edge){.rank = edges[i].to};
+            mine[count++] = (struct tca_coll_edge){.rank = edges[i].to, .target_layout = empty};
         }
     check(tca_coll_neighbours(session, mine, count, out, (uint64_t)side * side * sizeof(*out), NULL,
                               &coll),
           "preparing it");
     tca_layout_free(column);
+    tca_layout_free(empty);
     return coll;
 }
 

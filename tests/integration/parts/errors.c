@@ -93,7 +93,8 @@ static void starts_rejected(struct tca_plan *plan, struct tca_plan *whole)
         memcpy(bad, good, sizeof bad);
         bad[0] = outside[i];
         expect(tca_start_parts(plan, bad, 2), -EINVAL, "part 0", "outside");
-        expect(tca_wait(plan, TCA_DEFAULT), -EINVAL, "", "its wait");
+        expect(tca_wait(plan, TCA_DEFAULT), -EINVAL, "was refused: plan ", "its wait");
+        expect(tca_test(plan), -EINVAL, "part 0: ", "its test");
     }
     memcpy(bad, good, sizeof bad);
     bad[1].target_at_bytes = 8;
@@ -140,7 +141,9 @@ static void starts_work(struct tca_plan *plan, const uint8_t *memory)
 
 static void only_nothing(void)
 {
-    static const struct tca_put nothing = {.parts = 1};
+    struct tca_layout *empty;
+    check(tca_layout_contiguous(0, &empty), "layout");
+    const struct tca_put nothing = {.source_layout = empty, .parts = 1};
     struct tca_part part = {.bytes = 0};
     struct tca_plan *plan = new_plan();
     check(tca_plan_put(plan, &nothing), "a put of nothing");
@@ -155,6 +158,7 @@ static void only_nothing(void)
     expect(tca_start_parts(plan, more, 2), -EINVAL, "part 1: 1 bytes: its put has 0", "a byte");
     check(tca_start_parts(plan, (struct tca_part[2]){{.bytes = 0}}, 2), "start of nothing");
     check(tca_wait(plan, TCA_DEFAULT), "wait for nothing");
+    tca_layout_free(empty);
     tca_plan_free(plan);
 }
 

@@ -54,8 +54,9 @@ Test(plan, arguments_are_checked)
 Test(plan, puts_are_checked)
 {
     struct tca_plan *plan;
-    struct tca_layout *twelve, *sixteen, *down;
+    struct tca_layout *twelve, *sixteen, *down, *empty;
     cr_assert_eq(tca_plan_new(session, NULL, &plan), 0);
+    cr_assert_eq(tca_layout_contiguous(0, &empty), 0);
     cr_assert_eq(tca_layout_contiguous(12, &twelve), 0);
     cr_assert_eq(tca_layout_strided(2, 8, 1016, &sixteen), 0);
     cr_assert_eq(tca_layout_strided(2, 8, -64, &down), 0);
@@ -99,9 +100,10 @@ Test(plan, puts_are_checked)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         cr_expect_eq(tca_plan_put(plan, &bad[i]), -EINVAL, "%zu", i);
     const struct tca_put nothing[] = {
-        {.bytes = 0},
-        {.source = region, .target = handle},
-        {.target = garbled, .parts = 1},
+        {.source_layout = empty},
+        {.target_layout = empty},
+        {.source = region, .target = handle, .source_layout = empty, .target_layout = empty},
+        {.target = garbled, .source_layout = empty, .parts = 1},
         {.combine = TCA_COMBINE_SUM, .type = TCA_TYPE_DOUBLE},
     };
     for (size_t i = 0; i < sizeof(nothing) / sizeof(nothing[0]); i++)
@@ -124,6 +126,32 @@ Test(plan, puts_are_checked)
     tca_layout_free(twelve);
     tca_layout_free(sixteen);
     tca_layout_free(down);
+    tca_layout_free(empty);
+}
+
+/* A put of nothing says so by a layout: it is told from one whose layout was refused. */
+Test(plan, a_put_whose_layout_was_refused_is_refused)
+{
+    const int64_t far = INT64_MAX - 4;
+    struct tca_layout *byte, *blocks = NULL;
+    cr_assert_eq(tca_layout_contiguous(8, &byte), 0);
+    cr_assert_eq(tca_layout_hindexed_block(byte, 1, 2, &far, &blocks), -EOVERFLOW);
+    const struct tca_put bad[] = {
+        {.source = region, .target = handle, .source_layout = blocks, .target_layout = blocks},
+        {.source = region, .target = handle, .source_layout = blocks, .parts = 1},
+        {.bytes = 0},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct tca_plan *plan;
+        cr_assert_eq(tca_plan_new(session, NULL, &plan), 0);
+        cr_expect_eq(tca_plan_put(plan, &bad[i]), -EINVAL, "%zu", i);
+        cr_expect(strstr(tca_error_text(), "neither `bytes` nor a layout"), "%zu: %s", i,
+                  tca_error_text());
+        cr_expect_eq(tca_plan_commit(plan, TCA_DEFAULT), -EINVAL, "%zu", i);
+        cr_expect(strstr(tca_error_text(), "step 0 of chain 0"), "%zu: %s", i, tca_error_text());
+        tca_plan_free(plan);
+    }
+    tca_layout_free(byte);
 }
 
 Test(plan, bytes_beside_a_layout_of_another_size_are_refused)
