@@ -1,11 +1,14 @@
 /* Creates the parts of a tcad in the order of their dependencies, and connects their events. */
 #include <errno.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
+#include "daemon/base/addresses.h"
 #include "daemon/base/directory.h"
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
@@ -197,8 +200,45 @@ static int make_peers(struct tcad *tcad, char *text, size_t text_bytes)
 enum {
     WORKER_THREADS = 4,
     DIALLER_THREADS = 8,
-    CLOSER_THREADS = 16, /* users whose descriptors block close() at a time */
 };
+
+/* ---- the name of the daemon's user ---- */
+
+struct own_user {
+    struct tcad *tcad;
+    char name[sizeof(((struct tcad *)NULL)->user_name)];
+};
+
+/* A directory server may not answer. */
+static void find_user(void *context)
+{
+    struct own_user *own = context;
+    const struct passwd *user = getpwuid(geteuid()); /* only this thread calls it */
+    if (user)
+        snprintf(own->name, sizeof own->name, "%s", user->pw_name);
+}
+
+static void found_user(void *context)
+{
+    struct own_user *own = context;
+    if (*own->name)
+        strcpy(own->tcad->user_name, own->name);
+    free(own);
+}
+
+/* Replies to tcactl name it, which may run on another machine. */
+static int name_user(struct tcad *tcad)
+{
+    snprintf(tcad->user_name, sizeof tcad->user_name, "%u", geteuid());
+    struct own_user *own = calloc(1, sizeof *own);
+    if (!own)
+        return -ENOMEM;
+    own->tcad = tcad;
+    int r = worker_submit(tcad->names, ADDRESSES_LANE, find_user, found_user, free, own);
+    if (r < 0)
+        free(own);
+    return r;
+}
 
 int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
 {
@@ -225,7 +265,11 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
     if (r == 0)
         r = worker_new(tcad->loop, "tcad-dialler", DIALLER_THREADS, &tcad->dialler);
     if (r == 0)
-        r = worker_new(tcad->loop, "tcad-close", CLOSER_THREADS, &tcad->closer);
+        r = worker_new(tcad->loop, "tcad-close", WORKER_THREAD_PER_LANE, &tcad->closer);
+    if (r == 0)
+        r = worker_new(tcad->loop, "tcad-names", ADDRESSES_THREADS, &tcad->names);
+    if (r == 0)
+        r = name_user(tcad);
     if (r == 0)
         r = trim_new(tcad, &tcad->users.trim);
     if (r == 0)
@@ -317,9 +361,7 @@ void tcad_deinit(struct tcad *tcad)
         /* A session did not end in time, or nothing was set up: the kernel frees everything. */
         return;
     }
-    const bool closed = worker_idle(tcad->closer);
-    if (closed)
-        tcad->closer = worker_free(tcad->closer);
+    tcad->closer = worker_leave(tcad->closer);
     tcad->worker = worker_free(tcad->worker);
     tcad->dialler = worker_free(tcad->dialler);
     links_end(tcad->links); /* ends a calibration that waits for a neighbour */
@@ -329,7 +371,8 @@ void tcad_deinit(struct tcad *tcad)
     flights_free(tcad->flights);
     links_free(tcad->links);
     engine_free(tcad->engine); /* also runs the calls that it and the worker have posted */
-    peers_free(tcad->peers);
+    tcad->peers = peers_free(tcad->peers);
+    tcad->names = worker_leave(tcad->names); /* after the look-ups of peers have been cancelled */
     rails_free(tcad->rails);
     offload_free(tcad->offload);
     groups_free(tcad->groups);
@@ -339,8 +382,6 @@ void tcad_deinit(struct tcad *tcad)
     regions_free(tcad->regions);
     uses_deinit(&tcad->plan_uses);
     table_deinit(&tcad->session_ids);
-    if (!closed)
-        return; /* a thread that close() blocks may still post to the loop */
     trim_free(tcad->users.trim);
     users_deinit(&tcad->users);
     free(tcad->own);

@@ -75,8 +75,10 @@ struct tcad {
     struct worker *worker;
     struct worker *dialler;    /* for what waits for other nodes; its lanes are nodes */
     struct worker *closer;     /* sessions/closer.h */
+    struct worker *names;      /* looks up names of nodes (base/addresses.h) and users */
     struct worker *calibrator; /* NULL: no calibration was started */
     struct engine *engine;
+    char user_name[64];    /* of the daemon's user; the number, until it has been looked up */
     struct addresses *own; /* of control.listen; NULL: not looked up, as there are no other nodes */
     struct peers *peers;
     struct groups *groups;

@@ -4,18 +4,13 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/loop.h"
-#include "proto/thread.h"
+#include "daemon/base/worker.h"
 
-enum {
-    THREADS_MAX = 16,
-    DOUBTFUL_MAX = 8, /* of them, for names that were not found the last time */
-};
+enum { DOUBTFUL_LANES = ADDRESSES_THREADS / 2 };
 
 /* ---- addresses ---- */
 
@@ -75,34 +70,26 @@ void address_text(const struct address *address, char *ret_text, size_t text_byt
 
 /* ---- look-ups ---- */
 
-struct queue {
-    struct lookup *first, **last;
-};
-
-/* Shared by the loop's thread and those that look names up; the last one frees it. */
-struct lookups {
-    pthread_mutex_t mutex;
-    struct loop *loop;          /* NULL: it has ended */
-    struct queue queues[2];     /* the second one: doubtful names */
-    unsigned threads, doubtful; /* running, and how many of them with doubtful names */
-};
-
 struct lookup {
-    struct lookup *next;
-    struct lookups *lookups;
     char *host;
     uint16_t port;
-    bool doubtful;
     int error;
     struct addresses *found;
-    struct loop_post post;
     /* loop's thread only; NULL: cancelled */
     void (*done)(void *context, int error, struct addresses *addresses);
     void *context;
 };
 
-static void lookup_free(struct lookup *lookup)
+static void work(void *context)
 {
+    struct lookup *lookup = context;
+    lookup->error = addresses_look_up(lookup->host, lookup->port, &lookup->found);
+}
+
+/* Any thread. */
+static void lookup_free(void *context)
+{
+    struct lookup *lookup = context;
     free(lookup->found);
     free(lookup->host);
     free(lookup);
@@ -119,101 +106,14 @@ static void finish(void *context)
     lookup_free(lookup);
 }
 
-/* NULL: there is none for another thread. Under the mutex. */
-static struct lookup *take(struct lookups *lookups)
+/* Doubtful names share a few lanes; every other one has its own. */
+static uint64_t lane_of(const struct lookup *lookup, bool doubtful)
 {
-    const bool doubtful = !lookups->queues[0].first;
-    struct queue *queue = &lookups->queues[doubtful];
-    struct lookup *lookup = queue->first;
-    if (!lookup || (doubtful && lookups->doubtful == DOUBTFUL_MAX))
-        return NULL;
-    queue->first = lookup->next;
-    if (!queue->first)
-        queue->last = &queue->first;
-    lookups->doubtful += lookup->doubtful;
-    return lookup;
+    static uint64_t turn;
+    return doubtful ? ADDRESSES_LANE + 1 + turn++ % DOUBTFUL_LANES : (uintptr_t)lookup;
 }
 
-static void destroy(struct lookups *lookups)
-{
-    pthread_mutex_destroy(&lookups->mutex);
-    free(lookups);
-}
-
-static void *run(void *argument)
-{
-    struct lookups *lookups = argument;
-    struct lookup *lookup;
-    pthread_mutex_lock(&lookups->mutex);
-    while ((lookup = take(lookups))) {
-        const bool doubtful = lookup->doubtful;
-        pthread_mutex_unlock(&lookups->mutex);
-        lookup->error = addresses_look_up(lookup->host, lookup->port, &lookup->found);
-        pthread_mutex_lock(&lookups->mutex);
-        lookups->doubtful -= doubtful;
-        if (lookups->loop)
-            loop_post_own(lookups->loop, &lookup->post, finish, lookup);
-        else
-            lookup_free(lookup);
-    }
-    lookups->threads--;
-    const bool last = !lookups->loop && lookups->threads == 0;
-    pthread_mutex_unlock(&lookups->mutex);
-    if (last)
-        destroy(lookups);
-    return NULL;
-}
-
-int lookups_new(struct loop *loop, struct lookups **ret_lookups)
-{
-    struct lookups *lookups = calloc(1, sizeof *lookups);
-    if (!lookups)
-        return -ENOMEM;
-    pthread_mutex_init(&lookups->mutex, NULL);
-    lookups->loop = loop;
-    for (unsigned i = 0; i < 2; i++)
-        lookups->queues[i].last = &lookups->queues[i].first;
-    *ret_lookups = lookups;
-    return 0;
-}
-
-struct lookups *lookups_free(struct lookups *lookups)
-{
-    if (!lookups)
-        return NULL;
-    pthread_mutex_lock(&lookups->mutex);
-    struct loop *loop = lookups->loop;
-    lookups->loop = NULL;
-    for (unsigned i = 0; i < 2; i++) {
-        struct queue *queue = &lookups->queues[i];
-        while (queue->first) {
-            struct lookup *lookup = queue->first;
-            queue->first = lookup->next;
-            lookup_free(lookup);
-        }
-        queue->last = &queue->first;
-    }
-    const bool last = lookups->threads == 0;
-    pthread_mutex_unlock(&lookups->mutex);
-    loop_finish_posts(loop); /* finish() of those that had an answer */
-    if (last)
-        destroy(lookups);
-    return NULL;
-}
-
-static int begin_thread(struct lookups *lookups)
-{
-    pthread_t thread;
-    lookups->threads++;
-    int r = thread_begin(&thread, "tcad-names", run, lookups); /* which waits for the mutex */
-    if (r == 0)
-        pthread_detach(thread);
-    else
-        lookups->threads--;
-    return r;
-}
-
-int lookup_new(struct lookups *lookups, const char *host, uint16_t port, bool doubtful,
+int lookup_new(struct worker *names, const char *host, uint16_t port, bool doubtful,
                void (*done)(void *context, int error, struct addresses *addresses), void *context,
                struct lookup **ret_lookup)
 {
@@ -222,22 +122,10 @@ int lookup_new(struct lookups *lookups, const char *host, uint16_t port, bool do
         free(lookup);
         return -ENOMEM;
     }
-    lookup->lookups = lookups;
     lookup->port = port;
-    lookup->doubtful = doubtful;
     lookup->done = done;
     lookup->context = context;
-    int r = 0;
-    pthread_mutex_lock(&lookups->mutex);
-    if (lookups->threads < THREADS_MAX && (!doubtful || lookups->doubtful < DOUBTFUL_MAX))
-        r = begin_thread(lookups);
-    if (r == 0 || lookups->threads > 0) { /* else there is none to do it */
-        struct queue *queue = &lookups->queues[doubtful];
-        *queue->last = lookup;
-        queue->last = &lookup->next;
-        r = 0;
-    }
-    pthread_mutex_unlock(&lookups->mutex);
+    int r = worker_submit(names, lane_of(lookup, doubtful), work, finish, lookup_free, lookup);
     if (r < 0) {
         lookup_free(lookup);
         return r;

@@ -1,5 +1,5 @@
 /*
- * Addresses of hosts. Names are looked up as the machine is configured to (nsswitch.conf(5)), in threads
+ * Addresses of hosts. Names are looked up as the machine is configured to (nsswitch.conf(5)), in a worker
  * of their own: a name server that does not answer holds up nothing else.
  */
 #pragma once
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-struct loop;
+struct worker;
 
 enum { ADDRESSES_MAX = 16 }; /* of a name; further ones are ignored */
 
@@ -31,17 +31,15 @@ bool address_is_loopback(const struct address *address);
 /* Without a port: "fe80::1%eth0". */
 void address_text(const struct address *address, char *ret_text, size_t text_bytes);
 
-struct lookups;
+enum { ADDRESSES_THREADS = 16 };   /* of the worker that looks names up */
+#define ADDRESSES_LANE UINT64_C(0) /* of that worker, free for what else has to be looked up */
+
 struct lookup;
 
-int lookups_new(struct loop *loop, struct lookups **ret_lookups);
-/* After loop_run(), when all look-ups have been cancelled. Threads that still wait for an answer are
- * left to end with the process. NULL is a no-op. Returns NULL. */
-struct lookups *lookups_free(struct lookups *lookups);
 /* Looks a name up; done() is called later, on the loop's thread, and owns the addresses. error: of
- * getaddrinfo(). doubtful: the name was not found the last time, so that it goes behind others, and
- * can take only half of the threads. -ENOMEM, -EAGAIN. */
-int lookup_new(struct lookups *lookups, const char *host, uint16_t port, bool doubtful,
+ * getaddrinfo(). doubtful: the name was not found the last time, so that it can take only half of the
+ * threads. All look-ups must have been cancelled before worker_leave(names). -ENOMEM. */
+int lookup_new(struct worker *names, const char *host, uint16_t port, bool doubtful,
                void (*done)(void *context, int error, struct addresses *addresses), void *context,
                struct lookup **ret_lookup);
 /* done() is not called any more. NULL is a no-op. Returns NULL. */

@@ -135,8 +135,8 @@ int listener_fd(struct loop *loop, int fd,
                 void (*accepted)(void *context, int fd, const char *from), void *context,
                 struct listener **ret);
 /* Without descriptors, connections wait until there are some. With these callbacks, they are passed
- * to refused() instead, with the error; it must close fd before it returns, because a single spare
- * descriptor serves all of them. more() is called first, and returns whether it has freed some
+ * to refused() instead, with the error; as it owns fd, in the place of a single spare descriptor, the
+ * next one waits until fd has been closed. more() is called first, and returns whether it has freed some
  * descriptors. */
 void listener_when_full(struct listener *listener, bool (*more)(void *context),
                         void (*refused)(void *context, int fd, int error));

@@ -16,6 +16,7 @@
 enum {
     BACKLOG = 256,
     PAUSE_MS = 100,
+    CLOSING_MS = 10, /* until a refused connection is looked at again that is being closed */
 };
 
 struct listener {
@@ -82,36 +83,41 @@ static int take_spare(void)
     return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Refuses all pending connections as long as there is no descriptor except the spare one. The pause
- * has given clients the time to send their first request. */
-static void refuse_all(struct listener *listener)
+/* Refuses all pending connections as long as there is no descriptor except the spare one. Returns false if refused() has
+ * not closed the last one yet, which has the spare one's place. */
+static bool refuse_all(struct listener *listener)
 {
     const int fd = evconnlistener_get_fd(listener->connections);
-    for (int i = 0; i < BACKLOG && listener->spare_fd >= 0; i++) {
+    for (int i = 0; i < BACKLOG; i++) {
         struct pollfd one = {.fd = fd, .events = POLLIN};
+        if (listener->spare_fd < 0)
+            listener->spare_fd = take_spare();
+        if (listener->spare_fd < 0)
+            return false;
         int free_fd = take_spare();
         if (free_fd >= 0) { /* descriptors are available again */
             close(free_fd);
-            return;
+            return true;
         }
         if (poll(&one, 1, 0) <= 0)
-            return;
+            return true;
         close(listener->spare_fd);
+        listener->spare_fd = -1;
         int connection = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (connection >= 0)
             listener->refused(listener->context, connection, listener->error);
-        listener->spare_fd = take_spare();
     }
-    if (listener->spare_fd < 0)
-        listener->spare_fd = take_spare();
+    return true;
 }
 
 static void on_pause_over(void *context)
 {
     struct listener *listener = context;
     if (listener->refused && (listener->error == -EMFILE || listener->error == -ENFILE) &&
-        !listener->more(listener->context))
-        refuse_all(listener);
+        !listener->more(listener->context) && !refuse_all(listener)) {
+        loop_timer_set(listener->pause, CLOSING_MS * UINT64_C(1000000), 0);
+        return;
+    }
     if (!listener->held)
         evconnlistener_enable(listener->connections);
 }

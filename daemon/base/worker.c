@@ -9,7 +9,7 @@
 #include "daemon/base/table.h"
 #include "proto/thread.h"
 
-enum { THREADS_MAX = 16 };
+enum { SLEEPING_MAX = 4 }; /* threads that wait for jobs; others end */
 
 struct job {
     struct job *next;
@@ -26,23 +26,23 @@ struct lane {
     struct lane *next; /* in the queue */
     struct table_entry entry;
     struct job *first, **last;
+    unsigned jobs;
 };
 
+/* Shared by the loop's thread and its own; the last of them frees it. */
 struct worker {
-    struct loop *loop;
     char name[16];
     unsigned threads_max;
     pthread_mutex_t mutex;
-    pthread_cond_t wake;
+    pthread_cond_t wake, ended;
     /* under the mutex: */
+    struct loop *loop;  /* NULL: nothing is done any more */
     struct table lanes; /* by key */
     struct lane *first, **last;
-    unsigned queued;   /* lanes in it */
-    unsigned sleeping; /* threads */
-    bool stop;         /* set by the loop's thread */
+    unsigned queued;            /* lanes in it */
+    unsigned threads, sleeping; /* all, and those of them that wait for jobs */
+    bool stop, left;            /* set by the loop's thread; left: it does not use the worker */
     /* loop's thread only: */
-    pthread_t threads[THREADS_MAX];
-    unsigned thread_count;
     uint64_t in_flight; /* submitted and not complete */
 };
 
@@ -83,6 +83,15 @@ static struct job *next_job(struct lane *lane)
     return job;
 }
 
+static void drop_jobs(struct lane *lane)
+{
+    while (lane->first) {
+        struct job *job = next_job(lane);
+        job->dropped(job->context);
+        free(job);
+    }
+}
+
 static void lane_free(struct worker *worker, struct lane *lane)
 {
     table_remove(&worker->lanes, &lane->entry);
@@ -104,6 +113,15 @@ static struct lane *lane_get(struct worker *worker, uint64_t key)
     return lane;
 }
 
+static void destroy(struct worker *worker)
+{
+    table_deinit(&worker->lanes);
+    pthread_cond_destroy(&worker->wake);
+    pthread_cond_destroy(&worker->ended);
+    pthread_mutex_destroy(&worker->mutex);
+    free(worker);
+}
+
 /* ---- threads ---- */
 
 static void run_one(struct worker *worker)
@@ -112,8 +130,15 @@ static void run_one(struct worker *worker)
     struct job *job = next_job(lane);
     pthread_mutex_unlock(&worker->mutex);
     job->work(job->context);
-    loop_post_own(worker->loop, &job->post, job_done, job);
     pthread_mutex_lock(&worker->mutex);
+    lane->jobs--;
+    if (worker->loop) {
+        loop_post_own(worker->loop, &job->post, job_done, job);
+    } else {
+        job->dropped(job->context);
+        free(job);
+        drop_jobs(lane);
+    }
     if (lane->first)
         enqueue(worker, lane);
     else
@@ -130,23 +155,34 @@ static void *worker_main(void *argument)
             run_one(worker);
             continue;
         }
+        if (worker->sleeping == SLEEPING_MAX)
+            break;
         worker->sleeping++;
         pthread_cond_wait(&worker->wake, &worker->mutex);
         worker->sleeping--;
     }
+    worker->threads--;
+    const bool last = worker->threads == 0 && worker->left;
+    if (worker->threads == 0)
+        pthread_cond_signal(&worker->ended);
     pthread_mutex_unlock(&worker->mutex);
+    if (last)
+        destroy(worker);
     return NULL;
 }
 
-/* Another thread, if there may be one. Not under the mutex. */
+/* Another thread, if there may be one. Under the mutex, for which the thread waits. */
 static int add_thread(struct worker *worker)
 {
-    if (worker->thread_count == worker->threads_max || worker->stop)
+    pthread_t thread;
+    if (worker->threads == worker->threads_max || worker->stop)
         return 0;
-    int r = thread_begin(&worker->threads[worker->thread_count], worker->name, worker_main, worker);
-    if (r == 0)
-        worker->thread_count++;
-    return r;
+    int r = thread_begin(&thread, worker->name, worker_main, worker);
+    if (r < 0)
+        return r;
+    pthread_detach(thread);
+    worker->threads++;
+    return 0;
 }
 
 /* ---- the worker ---- */
@@ -158,47 +194,65 @@ int worker_new(struct loop *loop, const char *name, unsigned threads, struct wor
         return -ENOMEM;
     worker->loop = loop;
     snprintf(worker->name, sizeof worker->name, "%s", name);
-    worker->threads_max = threads < THREADS_MAX ? threads : THREADS_MAX;
+    worker->threads_max = threads;
     worker->last = &worker->first;
     pthread_mutex_init(&worker->mutex, NULL);
     pthread_cond_init(&worker->wake, NULL);
-    int r = add_thread(worker); /* so that a job always finds one */
+    pthread_cond_init(&worker->ended, NULL);
+    pthread_mutex_lock(&worker->mutex);
+    int r = add_thread(worker); /* so that a job finds one */
+    pthread_mutex_unlock(&worker->mutex);
     if (r < 0) {
-        worker_free(worker);
+        destroy(worker);
         return r;
     }
     *ret_worker = worker;
     return 0;
 }
 
-static void drop_lane(struct worker *worker, struct lane *lane)
+/* Under the mutex, without which dropped() may submit another job. */
+static void drop_queued(struct worker *worker)
 {
-    while (lane->first) {
-        struct job *job = next_job(lane);
-        job->dropped(job->context);
-        free(job);
+    while (worker->first) {
+        struct lane *lane = next_lane(worker);
+        pthread_mutex_unlock(&worker->mutex);
+        drop_jobs(lane);
+        pthread_mutex_lock(&worker->mutex);
+        lane_free(worker, lane);
     }
-    lane_free(worker, lane);
 }
 
-struct worker *worker_free(struct worker *worker)
+static struct worker *end(struct worker *worker, bool wait)
 {
     if (!worker)
         return NULL;
     pthread_mutex_lock(&worker->mutex);
     worker->stop = true;
     pthread_cond_broadcast(&worker->wake);
+    while (wait && worker->threads > 0)
+        pthread_cond_wait(&worker->ended, &worker->mutex);
+    struct loop *loop = worker->loop;
+    worker->loop = NULL;
     pthread_mutex_unlock(&worker->mutex);
-    for (unsigned i = 0; i < worker->thread_count; i++)
-        pthread_join(worker->threads[i], NULL);
-    loop_finish_posts(worker->loop); /* includes job_done() */
-    while (worker->first)
-        drop_lane(worker, next_lane(worker));
-    table_deinit(&worker->lanes);
-    pthread_cond_destroy(&worker->wake);
-    pthread_mutex_destroy(&worker->mutex);
-    free(worker);
+    loop_finish_posts(loop); /* includes job_done() */
+    pthread_mutex_lock(&worker->mutex);
+    drop_queued(worker);
+    worker->left = true;
+    const bool last = worker->threads == 0;
+    pthread_mutex_unlock(&worker->mutex);
+    if (last)
+        destroy(worker);
     return NULL;
+}
+
+struct worker *worker_free(struct worker *worker)
+{
+    return end(worker, true);
+}
+
+struct worker *worker_leave(struct worker *worker)
+{
+    return end(worker, false);
 }
 
 int worker_submit(struct worker *worker, uint64_t key, void (*work)(void *context),
@@ -214,21 +268,30 @@ int worker_submit(struct worker *worker, uint64_t key, void (*work)(void *contex
     if (lane) {
         *lane->last = job;
         lane->last = &job->next;
+        lane->jobs++;
+        worker->in_flight++;
         pthread_cond_signal(&worker->wake);
+        if (worker->queued > worker->sleeping)
+            add_thread(worker); /* without it, the others do the job later */
     }
-    const bool more = worker->queued > worker->sleeping;
     pthread_mutex_unlock(&worker->mutex);
     if (!lane) {
         free(job);
         return -ENOMEM;
     }
-    worker->in_flight++;
-    if (more)
-        add_thread(worker); /* without it, the others do the job later */
     return 0;
 }
 
 bool worker_idle(const struct worker *worker)
 {
     return worker->in_flight == 0;
+}
+
+unsigned worker_jobs(struct worker *worker, uint64_t key)
+{
+    pthread_mutex_lock(&worker->mutex);
+    const struct lane *lane = table_find(&worker->lanes, key);
+    const unsigned jobs = lane ? lane->jobs : 0;
+    pthread_mutex_unlock(&worker->mutex);
+    return jobs;
 }

@@ -3,7 +3,6 @@
 
 #include <hwloc.h>
 #include <inttypes.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -103,18 +102,6 @@ static json_t *cluster_summary(struct tcad *tcad)
                      security);
 }
 
-/* Looked up once, because the reply can come from another machine. */
-static const char *own_user(void)
-{
-    static char name[64];
-    const struct passwd *user = name[0] ? NULL : getpwuid(geteuid());
-    if (user)
-        snprintf(name, sizeof name, "%s", user->pw_name);
-    else if (!name[0])
-        snprintf(name, sizeof name, "%u", geteuid());
-    return name;
-}
-
 /* By which collective operations choose their algorithms. */
 static json_t *costs(const struct tcad *tcad)
 {
@@ -154,7 +141,7 @@ json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
         tcad->draining  ? "draining"
         : *ret_degraded ? "degraded"
                         : "ready",
-        "user", own_user(), "socket", tcad->conf->control.socket, "runtime_dir",
+        "user", tcad->user_name, "socket", tcad->conf->control.socket, "runtime_dir",
         tcad->conf->node.runtime_dir);
     *ret_degraded |= tcad->draining; /* it accepts no sessions, which matters to scripts */
     return json_pack(

@@ -77,7 +77,7 @@ json_t *inspect_user(const struct tcad *tcad, const struct user *user)
     const struct tcad_conf *conf = tcad->conf;
     json_t *kinds = json_object();
     for (int kind = 0; kind < USER_KINDS; kind++)
-        if (kind != USER_CONNECTIONS && kind != USER_CLOSINGS)
+        if (kind != USER_CONNECTIONS)
             json_object_set_new(kinds, user_kind_name(kind),
                                 json_integer((json_int_t)user->bytes[kind]));
     return json_pack(

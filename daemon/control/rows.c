@@ -104,8 +104,7 @@ static void add_user(void *context, void *owner)
 {
     struct rows *rows = context;
     const struct user *user = owner;
-    const bool only_connects = user->charges == user->count[USER_CONNECTIONS] +
-                                                    user->count[USER_CLOSINGS]; /* as tcactl does */
+    const bool only_connects = user->charges == user->count[USER_CONNECTIONS]; /* as tcactl does */
     if (!only_connects && inspect_may_see(rows->tcad, rows->viewer, user->uid))
         add(rows, (struct row){.id = user->uid});
 }

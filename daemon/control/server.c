@@ -186,14 +186,15 @@ static void tick(void *context)
 }
 
 /* Tells the client why, without having read its hello, and closes the connection. */
-static void turn_away(struct server *server, int fd, const struct ucred *who, const char *text)
+static void turn_away(struct server *server, int fd, const struct ucred *who, int error,
+                      const char *text)
 {
     static struct log_limit refused;
     Tca__Failure failure;
     Tca__Message message;
     log_limited(&refused, LOG_LEVEL_WARNING, NULL, "client pid %d uid %u: refused: %s", who->pid,
                 who->uid, text);
-    message_failure(&message, &failure, -EDQUOT, (char *)text);
+    message_failure(&message, &failure, error, (char *)text);
     frame_send_message(fd, FIRST_TAG, &message.base, NULL, 0);
     closer_end(server->tcad, who->uid, fd);
 }
@@ -251,7 +252,7 @@ static void accepted(void *context, int fd, const char *from)
     char text[512];
     int r = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) < 0 ? -errno : 0;
     if (r == 0 && !may_connect(server, who.uid, text, sizeof text)) {
-        turn_away(server, fd, &who, text);
+        turn_away(server, fd, &who, -EDQUOT, text);
         return;
     }
     if (r == 0)
@@ -273,22 +274,13 @@ static bool give_some_up(void *context)
 static void refuse(void *context, int fd, int error)
 {
     struct server *server = context;
-    struct frame_header header;
-    struct frame *hello;
-    Tca__Failure failure;
-    Tca__Message message;
+    struct ucred who = {.uid = (uid_t)-1};
+    socklen_t length = sizeof who;
     char text[256];
-    uint32_t tag = FIRST_TAG;
-    if (frame_recv_any(fd, &header, &hello) == 0) {
-        tag = header.tag;
-        frame_free(hello);
-    }
+    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length);
     snprintf(text, sizeof text, "node %s cannot accept the connection: %s",
              server->tcad->conf->node.name, remedy_text(error));
-    message_failure(&message, &failure, error, text);
-    frame_send_message(fd, tag, &message.base, NULL, 0);
-    frame_discard(fd);
-    close(fd);
+    turn_away(server, fd, &who, error, text);
 }
 
 /* ---- lifetime ---- */

@@ -9,7 +9,7 @@
 #include <sys/random.h>
 
 #include "config/text.h"
-#include "daemon/base/addresses_own.h"
+#include "daemon/base/addresses.h"
 #include "daemon/base/log.h"
 #include "daemon/base/remedy.h"
 #include "daemon/peers/peer_internal.h"
@@ -114,30 +114,6 @@ static void begin_pulses(struct peers *peers, const struct addresses *own)
                     strerrordesc_np(-r));
 }
 
-int peers_find_own(struct tcad *tcad, char *text, size_t text_bytes)
-{
-    const struct config_address *where = &tcad->conf->control.listen;
-    const struct cluster *cluster = tcad->cluster;
-
-    if (tcad->own || cluster->count < 2 || !where->host[0])
-        return 0;
-    const char **others = calloc(cluster->count, sizeof *others);
-    size_t count = 0;
-    if (!others) {
-        snprintf(text, text_bytes, "out of memory");
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < cluster->count; i++)
-        if (cluster->nodes[i].id != tcad->node)
-            others[count++] = cluster->nodes[i].address;
-    int r = addresses_own("control.listen", where->host, where->port, others, count, &tcad->own,
-                          text, text_bytes);
-    free(others);
-    if (r == 0 && *text)
-        log_warning(NULL, "%s", text);
-    return r;
-}
-
 static void listen_failed(const struct peers *peers, const struct address *address, int error,
                           char *text, size_t text_bytes)
 {
@@ -151,10 +127,8 @@ static void listen_failed(const struct peers *peers, const struct address *addre
 /* On all of this node's addresses: peers may reach it by one family only. */
 static int listen_here(struct peers *peers, char *text, size_t text_bytes)
 {
-    int r = peers_find_own(peers->tcad, text, text_bytes);
-    if (r < 0)
-        return r;
     const struct addresses *own = peers->tcad->own;
+    int r = 0;
     for (unsigned i = 0; i < own->count && r == 0; i++) {
         const struct address *address = &own->list[i];
         r = listener_tcp(peers->tcad->loop, (const struct sockaddr *)&address->at, address->bytes,
@@ -191,9 +165,16 @@ static int open_up(struct peers *peers, char *text, size_t text_bytes)
         if (r < 0)
             return r;
     }
-    if (conf->control.listen.host[0] && peers->listener_count == 0)
+    if (peers->tcad->own && peers->listener_count == 0)
         return listen_here(peers, text, text_bytes);
     return 0;
+}
+
+void peers_open(struct peers *peers)
+{
+    char text[PEER_TEXT_MAX];
+    if (!peers->leaving && open_up(peers, text, sizeof text) < 0)
+        log_error(NULL, "other nodes cannot connect: %s", text);
 }
 
 int peers_secret(const struct peers *peers, const char *purpose, uint64_t ret_secret[2])
@@ -242,8 +223,6 @@ int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers
     if (peers->by_node && peers->hello)
         r = loop_timer_new(tcad->loop, peers_watch, peers, &peers->tick);
     if (r == 0)
-        r = lookups_new(tcad->loop, &peers->lookups);
-    if (r == 0)
         r = deadlines_init(&peers->deadlines, tcad->loop);
     if (r == 0)
         r = loop_timer_new(tcad->loop, peer_requests_deliver_local, peers, &peers->local_timer);
@@ -273,7 +252,6 @@ struct peers *peers_free(struct peers *peers)
         peers->first = peer->next;
         peer_free(peer);
     }
-    lookups_free(peers->lookups);
     pulses_free(peers->pulses);
     loop_timer_free(peers->tick);
     loop_timer_free(peers->local_timer);
@@ -319,8 +297,6 @@ static void drop(struct peer *peer, const char *why)
 
 void peers_reload(struct peers *peers)
 {
-    char text[PEER_TEXT_MAX];
-
     for (struct peer **at = &peers->first; *at;) {
         struct peer *peer = *at;
         const struct cluster_node *node = cluster_by_id(peers->tcad->cluster, peer->node);
@@ -337,8 +313,8 @@ void peers_reload(struct peers *peers)
         peers->by_node[peer->node] = NULL;
         peer_free(peer);
     }
-    if (!peers->leaving && open_up(peers, text, sizeof text) < 0)
-        log_error(NULL, "other nodes cannot connect: %s", text);
+    if (!peers_find_own_later(peers->tcad))
+        peers_open(peers);
 }
 
 /* ---- display ---- */

@@ -46,7 +46,8 @@ struct peers_events {
     void *context;
 };
 
-/* Looks up where this node listens (tcad->own), if there are other nodes. text: the error. */
+/* Looks up where this node listens (tcad->own), if there are other nodes: before peers_new(). Can take long. text: the
+ * error. */
 int peers_find_own(struct tcad *tcad, char *text, size_t text_bytes);
 /* hello: this node's own, copied. Listens on the configured address, unless there is no cluster.
  * text: the error. */

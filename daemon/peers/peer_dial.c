@@ -127,7 +127,7 @@ void peer_dial(struct peer *peer)
         return;
     }
     if (r == -EINVAL)
-        r = lookup_new(peer->peers->lookups, peer->address, peer->port, peer->name_wait_ns > 0,
+        r = lookup_new(peer->peers->tcad->names, peer->address, peer->port, peer->name_wait_ns > 0,
                        found, peer, &peer->lookup);
     if (r < 0)
         fail(peer, r, remedy_text(r), "");

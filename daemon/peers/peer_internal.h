@@ -152,7 +152,6 @@ struct peers {
     struct tls *tls; /* NULL: plain, or not needed yet */
     struct listener *listeners[ADDRESSES_MAX];
     unsigned listener_count;
-    struct lookups *lookups;
     struct pulses *pulses; /* NULL: not listening */
     struct peer **by_node; /* [PEER_NODES_MAX] */
     struct peer *first;
@@ -276,6 +275,11 @@ void connection_unwatch(struct connection *connection);
 /* Ends and frees it, because of an error here or on the network. */
 void connection_fail(struct connection *connection, int error, const char *text);
 /* Sends the reason, then ends it. */
+/* Loads the key and listens, as far as configured and not done yet; an error is logged. */
+void peers_open(struct peers *peers);
+/* As peers_find_own(), in another thread, and then peers_open(). Returns false if there is nothing to look up. */
+bool peers_find_own_later(struct tcad *tcad);
+
 void connection_refuse(struct connection *connection, int error, char *text);
 /* Takes it from its peer, if it has one, and keeps it until its last message is sent. */
 struct peer *connection_detach(struct connection *connection);

@@ -1,6 +1,6 @@
 /* Closes descriptors that users have made, and sockets in whose queues such descriptors may be, in threads: close() of a
  * file of a hostile file system, or of a socket that lingers, can block for ever. One user's descriptors are closed one
- * after the other, and each counts as the user's until then. Loop's thread. */
+ * after the other, in a thread for that user. Loop's thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,5 +16,8 @@ void closer_close(struct tcad *tcad, uid_t uid, int fd);
 void closer_end(struct tcad *tcad, uid_t uid, int fd);
 /* The same, for frames. */
 struct frame_closer closer_for(struct tcad *tcad, uid_t uid);
+/* How many of the user's descriptors wait to be closed, besides limits.sessions_per_user: as many sockets are closed
+ * at once when a job ends, and must not be in the way of the next one. */
+unsigned closer_waiting(const struct tcad *tcad, uid_t uid);
 /* Whether so many of the user's descriptors wait to be closed that nothing more is received from this user. */
 bool closer_is_stuck(const struct tcad *tcad, uid_t uid, char *text, size_t text_bytes);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/sessions/closer.h"
 #include "daemon/sessions/user.h"
 #include "daemon/tcad.h"
 
@@ -101,7 +102,7 @@ static uint64_t limit_of(const struct tcad *tcad)
 static uint64_t has(const struct tcad *tcad, uid_t uid)
 {
     const struct user *user = user_find(tcad, uid);
-    return user ? user->descriptors : 0;
+    return (user ? user->descriptors : 0) + closer_waiting(tcad, uid);
 }
 
 bool session_user_may_have(const struct tcad *tcad, uid_t uid, unsigned fds_more, char *text,

@@ -10,9 +10,9 @@
 #include "daemon/tcad.h"
 
 static const char *const names[USER_KINDS] = {
-    [USER_SESSIONS] = "sessions",       [USER_REGIONS] = "regions",   [USER_PLANS] = "plans",
-    [USER_BINDINGS] = "bindings",       [USER_GROUPS] = "groups",     [USER_MESSAGES] = "messages",
-    [USER_CONNECTIONS] = "connections", [USER_CLOSINGS] = "closings", [USER_OFFLOAD] = "offload",
+    [USER_SESSIONS] = "sessions",       [USER_REGIONS] = "regions", [USER_PLANS] = "plans",
+    [USER_BINDINGS] = "bindings",       [USER_GROUPS] = "groups",   [USER_MESSAGES] = "messages",
+    [USER_CONNECTIONS] = "connections", [USER_OFFLOAD] = "offload",
 };
 
 const char *user_kind_name(enum user_kind kind)

@@ -25,7 +25,6 @@ enum user_kind {
     USER_GROUPS,      /* members, published names, lookups, gathers */
     USER_MESSAGES,    /* messages that clients have not read */
     USER_CONNECTIONS, /* also those without a session; counted only */
-    USER_CLOSINGS,    /* descriptors that wait to be closed; counted only */
     USER_OFFLOAD,     /* queues and memory of offload processors */
     USER_KINDS,
 };

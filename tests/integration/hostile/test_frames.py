@@ -3,6 +3,7 @@
 
 import os
 import random
+import resource
 import socket
 
 import wire
@@ -110,6 +111,43 @@ class Frames(HostileCase):
         for end in ends:
             end.close()
 
+    @staticmethod
+    def socket_that_lingers(listener):
+        stuck = socket.create_connection(listener.getsockname())
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\x3c\0\0\0")
+        stuck.setblocking(False)
+        try:
+            while True:
+                stuck.send(bytes(1 << 20))
+        except BlockingIOError:
+            pass
+        return stuck
+
+    def test_sockets_that_linger_beside_refused_connections(self):
+        """Without descriptors, Linux closes those in a message where it is received."""
+        cluster = self.cluster(options={"rails.enable": "shm"})
+        listener = socket.create_server(("127.0.0.1", 0))
+        client = self.open(cluster[0])
+        pid = cluster[0].process.pid
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (min(set(range(len(used) + 1)) - used), limits[1]))
+        stuck = self.socket_that_lingers(listener)
+        other = self.connect(cluster[0])
+        other.raw(wire.header(0), [stuck.fileno()])
+        stuck.close()
+        other.tag = 1
+        with self.fails("-EMFILE", "LimitNOFILE="):
+            other.answer()
+        other.close()
+        client.socket.settimeout(20)  # the loop goes on
+        client.send(wire.blob(wire.REGION_FREE, wire.number(1, 1)))
+        with self.fails("-EINVAL"):
+            client.answer()
+        listener.close()  # resets them
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+        client.close()
+
     def test_sockets_that_linger(self):
         """Closing a socket with unsent data may take as long as its owner likes: not in the daemon's loop."""
         cluster = self.cluster()
@@ -117,14 +155,7 @@ class Frames(HostileCase):
         with self.undisturbed(cluster):
             client = self.open(cluster[0])
             for _ in range(3):
-                stuck = socket.create_connection(listener.getsockname())
-                stuck.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\x3c\0\0\0")
-                stuck.setblocking(False)
-                try:
-                    while True:
-                        stuck.send(bytes(1 << 20))
-                except BlockingIOError:
-                    pass
+                stuck = self.socket_that_lingers(listener)
                 for data, fds in ((wire.header(4) + b"what", [stuck.fileno()]), (b"garbage", [stuck.fileno()]),
                                   (b"garbage", [stuck.fileno()] * 20)):
                     other = self.connect(cluster[0])

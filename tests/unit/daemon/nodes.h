@@ -46,7 +46,7 @@ struct node {
 
 struct test {
     struct loop *loop;
-    struct worker *worker, *dialler;
+    struct worker *worker, *dialler, *names;
     struct node nodes[NODES_MAX];
     char address[16]; /* this process's own address: no other process takes its ports */
     uint16_t ports[NODES_MAX];
@@ -148,6 +148,7 @@ static inline void test_setup(void)
     cr_assert_eq(loop_new(&test.loop), 0);
     cr_assert_eq(worker_new(test.loop, "worker", 4, &test.worker), 0);
     cr_assert_eq(worker_new(test.loop, "dialler", 4, &test.dialler), 0);
+    cr_assert_eq(worker_new(test.loop, "names", 4, &test.names), 0);
     unsigned pid = (unsigned)getpid();
     sprintf(test.address, "127.%u.%u.%u", 1 + (pid >> 16 & 0x7f), pid >> 8 & 0xff, pid & 0xff);
     char *at = test.cluster_text;
@@ -236,6 +237,7 @@ static inline struct node *node_init(unsigned id)
     node->tcad.loop = test.loop;
     node->tcad.worker = test.worker;
     node->tcad.dialler = test.dialler;
+    node->tcad.names = test.names;
     return node;
 }
 
@@ -245,7 +247,9 @@ static inline void node_open_as(struct node *node, const Tca__PeerHello *hello,
     char text[512] = "";
     struct peers_events own = *events;
     own.context = node;
-    int r = peers_new(&node->tcad, hello, &own, text, sizeof text, &node->tcad.peers);
+    int r = peers_find_own(&node->tcad, text, sizeof text);
+    cr_assert_eq(r, 0, "%s", text);
+    r = peers_new(&node->tcad, hello, &own, text, sizeof text, &node->tcad.peers);
     cr_assert_eq(r, 0, "%s", text);
 }
 
@@ -286,6 +290,7 @@ static inline void test_teardown(void)
         node_free(&test.nodes[i]);
     test.worker = worker_free(test.worker);
     test.dialler = worker_free(test.dialler);
+    test.names = worker_leave(test.names);
     test.loop = loop_free(test.loop);
     unlink(test.key);
     rmdir(test.dir);

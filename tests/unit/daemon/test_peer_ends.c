@@ -214,6 +214,7 @@ Test(peer_ends, a_taken_port_is_an_error_that_says_so)
     char text[512];
     struct peers *peers;
     Tca__PeerHello hello = node_hello(b);
+    cr_assert_eq(peers_find_own(&b->tcad, text, sizeof text), 0);
     cr_assert_eq(peers_new(&b->tcad, &hello, &node_events, text, sizeof text, &peers), -EADDRINUSE);
     contains(text, "control.listen");
 }

@@ -1,6 +1,7 @@
 /* Jobs of the worker: each ends exactly once, whenever the worker ends; those of one lane delay no other. */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <time.h>
 
@@ -163,4 +164,40 @@ Test(worker, lets_go_of_what_it_did_not_begin)
     }
     sem_destroy(&begun);
     sem_destroy(&gate);
+}
+
+/* Every lane has a thread, and worker_leave() does not wait for the jobs that run. */
+Test(worker, is_left_while_jobs_run)
+{
+    enum { LANES = 20 };
+    struct loop *loop;
+    struct worker *worker;
+    sem_t begun, gate;
+    struct job jobs[LANES], next[LANES] = {0}, last = {0};
+    sem_init(&begun, 0, 0);
+    sem_init(&gate, 0, 0);
+    last.stop = loop_new(&loop) == 0 ? loop : NULL;
+    cr_assert_eq(worker_new(loop, "worker", WORKER_THREAD_PER_LANE, &worker), 0);
+    for (unsigned i = 0; i < LANES; i++) {
+        jobs[i] = (struct job){.begun = &begun, .gate = &gate};
+        cr_assert_eq(worker_submit(worker, i, work, done, dropped, &jobs[i]), 0);
+        cr_assert_eq(worker_submit(worker, i, work, done, dropped, &next[i]), 0);
+    }
+    for (unsigned i = 0; i < LANES; i++)
+        sem_wait(&begun);
+    cr_assert_eq(worker_submit(worker, LANES, work, done, dropped, &last), 0);
+    cr_assert_eq(loop_run(loop), 0);
+    cr_assert_eq(worker_jobs(worker, 0), 2);
+    cr_assert_eq(worker_jobs(worker, LANES), 0);
+    cr_assert_null(worker_leave(worker));
+    loop_free(loop);
+    for (unsigned i = 0; i < LANES; i++)
+        sem_post(&gate);
+    for (unsigned i = 0; i < LANES; i++) {
+        while (__atomic_load_n(&next[i].drops, __ATOMIC_ACQUIRE) == 0)
+            sched_yield();
+        cr_assert_eq(jobs[i].dones, 0);
+        cr_assert_eq(jobs[i].drops, 1);
+        cr_assert_eq(next[i].works, 0);
+    }
 }
