@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from processes import DEADLINE_S, SLOW, program, stacks, until
+from processes import DEADLINE_S, SLOW, program, rounds, stacks, until
 
 
 class Failed(Exception):
@@ -184,11 +184,12 @@ class Stream:
         data = bytes.fromhex(self.receiver.ask(f"read {self.target} 0 4096")[0])
         return [at for at, value in enumerate(data) if (at >= 16 * 40 or at % 40 >= 16) and value != 0xee]
 
-    def begin(self, count=0):
-        """count 0: until finish()."""
+    def begin(self, count=0, bystander=False):
+        """count 0: until finish(). bystander: it rests between transfers (not with TCA_TEST_ROUNDS), to leave the processors to others."""
         self.count = count
+        pause_ms = int(bystander and rounds(10) <= 10)
         self.receiver.tell(f"receive {self.target} 0 {self.target_shape} {self.ranks[0]} {self.slot} {self.ack} {count}")
-        self.sender.tell(f"send {self.plan} {self.source} 0 {self.shape} {self.ranks[1]} {self.slot} {count}")
+        self.sender.tell(f"send {self.plan} {self.source} 0 {self.shape} {self.ranks[1]} {self.slot} {count} {pause_ms}")
 
     def finish(self):
         """How many transfers have completed, all of them correct."""

@@ -131,7 +131,7 @@ class Computing(harness.Case):
         cluster = self.pair()
         bystander = Stream(*cluster.group([0, 1], name="bystander"))
         stream = Stream(*cluster.group([0, 1]), shape="700000")
-        bystander.begin()
+        bystander.begin(bystander=True)
         for _ in range(harness.rounds(3)):
             self.assertEqual(stream.run(3), 3)
             stream.begin(3)

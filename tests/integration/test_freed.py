@@ -50,7 +50,7 @@ class Freed(harness.Case):
         self.nodes = self.make_cluster()
         self.nodes.admit_users()
         self.bystander = Stream(*self.nodes.group([0, 1], name="bystander"), rail=self.rail, shape="64x1024x4096")
-        self.bystander.begin()
+        self.bystander.begin(bystander=True)
         self.before = [node.counts() for node in self.nodes.nodes]
         self.other = None  # another user's session on the receivers' node
 

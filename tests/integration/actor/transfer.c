@@ -4,6 +4,7 @@
  * foreign bytes are detected.
  */
 #include <errno.h>
+#include <unistd.h>
 
 #include "tests/integration/actor/actor.h"
 
@@ -11,8 +12,8 @@ enum {
     SLICE_NS = 20 * 1000 * 1000
 }; /* how long a receiver waits before it checks for the director's next line */
 
-/* send PLAN REGION OFFSET SHAPE RANK ACK_SLOT COUNT: COUNT starts, 0: until the next line. ok COUNT
- */
+/* send PLAN REGION OFFSET SHAPE RANK ACK_SLOT COUNT [PAUSE]: COUNT starts, 0: until the next line;
+ * PAUSE milliseconds after each. ok COUNT */
 static int send_stream(struct actor *actor, const struct words *words)
 {
     struct tca_plan *plan = word_plan(actor, words, 1);
@@ -21,6 +22,7 @@ static int send_stream(struct actor *actor, const struct words *words)
     struct shape shape = word_shape(words, 4);
     uint32_t rank = (uint32_t)word_number(words, 5), slot = (uint32_t)word_number(words, 6);
     uint64_t count = word_number(words, 7), done = 0;
+    useconds_t pause_us = words->count > 8 ? 1000 * (useconds_t)word_number(words, 8) : 0;
     int r = 0;
     while (r == 0 && (count == 0 ? !line_waits() : done < count)) {
         shape_fill(base, shape, done);
@@ -30,6 +32,8 @@ static int send_stream(struct actor *actor, const struct words *words)
         if (r == 0)
             r = tca_notified_wait(actor->session, rank, slot, TCA_DEFAULT);
         done += r == 0;
+        if (pause_us > 0)
+            usleep(pause_us);
     }
     if (r < 0)
         return say_error(r, "%llu %s", (unsigned long long)done, tca_error_text());

@@ -27,7 +27,7 @@ class HostileCase(Case):
         if streams is None:
             streams = self.bystanders(cluster)
         for stream in streams:
-            stream.begin()
+            stream.begin(bystander=True)
         for other in cluster.nodes:  # remaining connections must not count as leaks
             self.assertTrue(daemon.ping(other) and other.ping(daemon))
         self.assert_moving(daemon, streams)
