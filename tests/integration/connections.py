@@ -69,6 +69,7 @@ def unreachable(listener, until_now=False):
 
 
 def listeners_of(node, port):
+    node.disturbed = True
     for each in sockets_of(node.process.pid):
         if each.family == socket.AF_INET and each.type == socket.SOCK_STREAM and each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             if each.getsockname()[1] == port:
@@ -83,6 +84,7 @@ def rail_port(node, name="ofi"):
 
 def connections_of(node, ports):
     """The process's connections to and from these ports."""
+    node.disturbed = True
     for each in sockets_of(node.process.pid):
         try:
             ends = (each.getsockname(), each.getpeername()) if each.family == socket.AF_INET and each.type == socket.SOCK_STREAM else ()

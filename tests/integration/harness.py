@@ -1,12 +1,14 @@
 """Real daemons and real clients for the integration tests.
 
 A Case makes Clusters of tcad processes, each in a directory of its own, and Actors (actor/actor.h), client programs that
-execute commands. Everything is ended at the end of the test, also of a failed one; then the logs of the daemons are shown.
+execute commands. The next test of the class gets the same cluster again if it asks for one like it, unless a daemon was killed,
+stopped or cut off meanwhile; other clusters are ended with the test, also with a failed one; then the logs of the daemons are shown.
 Daemons that a test did not kill must exit with 0 when asked to end: sanitizers report leaks there.
 
 Nothing here asserts how fast anything is: deadlines only end tests that hang.
 """
 
+import contextlib
 import ctypes
 import fcntl
 import itertools
@@ -62,10 +64,13 @@ class Node:
         self.socket = os.path.join(self.directory, "tcad.sock")
         self.log = os.path.join(self.directory, "tcad.log")
         self.process = None
+        self.log_start = 0
         os.mkdir(self.directory, 0o700)
         self.configure()
+        self.disturbed = False  # something was done to it that a later test might notice
 
     def configure(self):
+        self.disturbed = True
         sections = {
             "node": {"id": self.number, "name": f"node{self.number}", "cluster_file": self.cluster.file,
                      "runtime_dir": self.directory, "state_dir": self.directory + "/state"},
@@ -103,6 +108,7 @@ class Node:
         if uid is not None:
             for path in (self.cluster.key, self.directory, *(os.path.join(self.directory, name) for name in os.listdir(self.directory))):
                 os.chown(path, uid, uid)
+        self.disturbed |= os.path.exists(self.log)
         with open(self.log, "ab") as log:
             self.process = self.popen(self.command(), descriptors, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **user)
 
@@ -120,30 +126,40 @@ class Node:
         until(self.answers, f"node{self.number} answers")
 
     def kill(self):
+        self.disturbed = True
         self.process.kill()
         self.process.wait()
         self.process = None
 
     def restart(self):
         """Restarts it, after killing it if it runs."""
+        self.disturbed = True
         if self.process:
             self.kill()
         self.start()
         self.wait_ready()
 
     def pause(self):
+        self.disturbed = True
         stop(self.process.pid)
 
     def resume(self):
         self.process.send_signal(signal.SIGCONT)
 
-    def end(self):
-        """Asks it to end. Returns what was wrong, or None."""
-        if not self.process:
-            return None
-        if self.process.poll() is None:
+    def ask_to_end(self):
+        self.disturbed = True
+        if self.process and self.process.poll() is None:
             self.resume()
             self.process.terminate()
+
+    def end(self):
+        """Asks it to end. Returns what was wrong, or None."""
+        self.ask_to_end()
+        return self.ended()
+
+    def ended(self):
+        if not self.process:
+            return None
         try:
             code = self.process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
@@ -156,13 +172,16 @@ class Node:
     # ---- looking at it
 
     def log_text(self):
+        """What it has logged in this test."""
         try:
             with open(self.log, encoding="utf-8", errors="replace") as log:
+                log.seek(self.log_start)
                 return log.read()
         except FileNotFoundError:
             return ""
 
     def tcactl_raw(self, *arguments):
+        self.disturbed |= bool({"calibrate", "drain", "reload"} & set(arguments))
         # tools/test-tcactl looks for leaks. Here tcactl runs thousands of times, too often for LeakSanitizer, which stops the
         # process with a tracer when it ends, and may hang in that.
         sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
@@ -265,11 +284,29 @@ class Cluster:
         for actor in actors:
             actor.kill()
 
+    def end_actors(self):
+        """A list of errors."""
+        actors, self.actors = self.actors, []
+        return [complaint for actor in actors if (complaint := actor.end())]
+
     def down(self):
         """A list of errors."""
-        wrong = [complaint for actor in self.actors if (complaint := actor.end())]
-        wrong += [complaint for node in self.nodes if (complaint := node.end())]
-        return wrong
+        wrong = self.end_actors()
+        for node in self.nodes:
+            node.ask_to_end()
+        return wrong + [complaint for node in self.nodes if (complaint := node.ended())]
+
+    def disturbed(self):
+        return any(node.disturbed or not node.process or node.process.poll() is not None for node in self.nodes)
+
+    def until_empty(self):
+        """The clients have gone, and the daemons have noticed."""
+        for node in self.nodes:
+            until(lambda node=node: node.counts() == (0, 0, 0), f"node{node.number} has no sessions, regions and plans any more")
+
+    def begin_logs(self):
+        for node in self.nodes:
+            node.log_start = os.path.getsize(node.log)
 
     def admit_users(self):
         """Lets processes of other users reach the sockets."""
@@ -280,18 +317,70 @@ class Cluster:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
+def show_logs(where, logs):
+    for number, text in logs:
+        lines = text.splitlines()
+        print(f"---- log of node{number} in {where} ({len(lines)} lines, the last 100)", *lines[-100:], sep="\n", file=sys.stderr)
+
+
 class Case(unittest.TestCase):
     """A test with clusters."""
 
+    IDLE_MOST = 3  # clusters
+
     has_own_network = False
+    within = None  # ExitStack of the subTest that runs
+
+    @classmethod
+    def setUpClass(cls):
+        cls.idle = {}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.end_idle()
+
+    @classmethod
+    def end_idle(cls):
+        wrong = []
+        for cluster in cls.idle.values():
+            if complaints := cluster.down():
+                wrong += complaints
+                show_logs(f"a cluster of {cls.__name__}", [(node.number, node.log_text()) for node in cluster.nodes])
+            cluster.remove()
+        cls.idle = {}
+        if wrong:
+            raise AssertionError("; ".join(wrong))
 
     def setUp(self):
         self.logs = []
 
-    def cluster(self, nodes=1, kind=Cluster, **arguments):
+    def cluster(self, nodes=1, kind=Cluster, fresh=False, **arguments):
+        """A cluster without sessions, its log empty. fresh: for tests of what an earlier test may have left, as metrics."""
+        key = repr((kind, nodes, arguments))
+        cluster = None if fresh else self.idle.pop(key, None)
+        if cluster:
+            cluster.begin_logs()
+            self.addCleanup(self.give_back, key, cluster)
+            return cluster
         cluster = kind(nodes, **arguments)
-        self.addCleanup(self.take_down, cluster)
+        self.addCleanup(*((self.take_down, cluster) if fresh else (self.give_back, key, cluster)))
         return cluster.up()
+
+    def give_back(self, key, cluster):
+        """For the next test, if it finds it as if new."""
+        if cluster.disturbed() or key in self.idle or len(self.idle) == self.IDLE_MOST:
+            self.take_down(cluster)
+            return
+        self.logs += [(node.number, node.log_text()) for node in cluster.nodes]
+        wrong = cluster.end_actors()
+        try:
+            cluster.until_empty()
+        except AssertionError as error:
+            wrong.append(str(error))
+        if wrong:
+            self.take_down(cluster)
+            self.fail("; ".join(wrong))
+        self.idle[key] = cluster
 
     def take_down(self, cluster):
         wrong = cluster.down()
@@ -300,14 +389,28 @@ class Case(unittest.TestCase):
         if wrong:
             self.fail("; ".join(wrong))
 
+    def addCleanup(self, function, /, *arguments, **named):
+        if self.within:
+            self.within.callback(function, *arguments, **named)
+        else:
+            super().addCleanup(function, *arguments, **named)
+
+    @contextlib.contextmanager
+    def subTest(self, *arguments, **named):
+        """As unittest's, with its own clean-ups: its clusters are free when it ends."""
+        with super().subTest(*arguments, **named), contextlib.ExitStack() as own:
+            outer, self.within = self.within, own
+            try:
+                yield
+            finally:
+                self.within = outer
+
     def run(self, result=None):
         before = len(result.failures) + len(result.errors) if result else 0
         super().run(result)
         if result and len(result.failures) + len(result.errors) > before:
-            for number, text in self.logs:
-                lines = text.splitlines()
-                print(f"---- log of node{number} in {self.id()} ({len(lines)} lines, the last 100)", *lines[-100:],
-                      sep="\n", file=sys.stderr)
+            show_logs(self.id(), self.logs)
+            self.end_idle()
 
     def refused(self, name, *texts):
         """with self.refused("-ESTALE", "region"): the body must fail with this error, and with a message that contains all

@@ -95,7 +95,7 @@ class Versions(harness.Case):
         return result.stderr
 
     def test_the_daemon_answers_every_version(self):
-        cluster = self.cluster(1)
+        cluster = self.cluster(1, fresh=True)
         for version, words in self.TOLD.items():
             with self.subTest(version=version):
                 said = self.open_with(cluster[0], version)

@@ -97,7 +97,7 @@ class Exposure(harness.Case):
 
     def test_the_setting_of_each_rail(self):
         """Warnings name the key that permits the rail, in its own section if it has one."""
-        node = self.cluster(1, options={"rails.ofi_unprotected": "yes", "rail ofi:open.driver": "ofi", "rail ofi:open.plane": "open",
+        node = self.cluster(1, fresh=True, options={"rails.ofi_unprotected": "yes", "rail ofi:open.driver": "ofi", "rail ofi:open.plane": "open",
                                         "rail ofi:open.unprotected": "yes", "rail ofi:shut.driver": "ofi",
                                         "rail ofi:shut.plane": "shut"})[0]
         status = node.tcactl("status")
@@ -115,12 +115,12 @@ class Exposure(harness.Case):
             self.far(cluster)
 
     def test_a_node_alone_is_not_warned(self):
-        node = self.cluster(1, options={"rails.ofi_unprotected": "no"})[0]
+        node = self.cluster(1, fresh=True, options={"rails.ofi_unprotected": "no"})[0]
         self.assertEqual(node.tcactl("status")["warnings"], [])
         self.assertNotIn("warning", node.log_text())
 
     def test_on_with_a_warning(self):
-        node = self.cluster(2)[0]
+        node = self.cluster(2, fresh=True)[0]
         warning, = node.tcactl("status")["warnings"]
         self.assertTrue(rail(node)["unprotected"])
         for text in (warning, node.tcactl_raw("status").stdout, node.log_text()):

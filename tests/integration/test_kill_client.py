@@ -41,7 +41,7 @@ class Killed(harness.Case):
                       Stream(*cluster.group([0, 0], name="near"), seat="client", shape="4096"),
                       Stream(*cluster.group([1, 1], name="engine"), seat="daemon", shape="100000")]
         for stream in bystanders:
-            stream.begin()
+            stream.begin(bystander=True)
         before = [node.counts() for node in cluster.nodes]
         for turn in range(ROUNDS):
             for places, rail, seat in WAYS:
@@ -197,7 +197,7 @@ class Killed(harness.Case):
     def test_sessions_with_the_same_number(self):
         """Daemons number their sessions independently: a session with the same number on another node is not affected by a
         death."""
-        cluster = self.cluster(2)
+        cluster = self.cluster(2, fresh=True)
         actors = cluster.group([0, 0, 1, 1])
         numbers = [next(session["id"] for session in actor.node.sessions() if session["pid"] == actor.pid) for actor in actors]
         sender, receiver = actors[:2]

@@ -117,7 +117,7 @@ class Killed(Nodes):
         gate = sender.plan("await 1 3 1", seat="daemon", channel=2)
         sender.ask(f"start {gate}")
         sender.tell("notified_wait 1 3 -1")
-        cluster[1].process.terminate()
+        cluster[1].ask_to_end()
         with self.refused("-EHOSTDOWN", "rank 1"):
             sender.answer()
         self.down(cluster[0], cluster[1])
@@ -127,7 +127,7 @@ class Killed(Nodes):
         """Again and again, in both directions; traffic between other nodes is not disturbed."""
         cluster = self.pair(3)
         bystander = Stream(*cluster.group([0, 2], name="bystander"), shape="100x1000x2000")
-        bystander.begin()
+        bystander.begin(bystander=True)
         for turn in range(harness.rounds(3)):
             places = [0, 1] if turn % 2 else [1, 0]
             actors = cluster.group(places, name=f"turn{turn}")
@@ -223,7 +223,7 @@ class Stopped(Nodes):
         cluster = self.pair(3, HEARTBEATS)
         bystander = Stream(*cluster.group([0, 2], name="bystander"))
         sender, receiver, stream = self.connected(cluster)
-        bystander.begin()
+        bystander.begin(bystander=True)
         sender.tell("notified_wait 1 3 -1")
         cluster[1].pause()
         with self.refused("-EHOSTDOWN"):

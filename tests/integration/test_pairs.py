@@ -278,7 +278,7 @@ class OverARail:
         """Killed in the middle, as the sender and as the receiver; another pair does not notice."""
         cluster = self.pair()
         bystander = Stream(*cluster.group([0, 1], name="bystander"), **self.client)
-        bystander.begin()
+        bystander.begin(bystander=True)
         before = [node.counts() for node in cluster.nodes]
         for turn in range(3):
             for role in ("sender", "receiver"):
@@ -419,7 +419,7 @@ class Pairs(OverARail, harness.Case):
         """The connection carries garbage: the pair's plans fail, others do not notice, and later plans get another pair."""
         cluster = self.pair()
         bystander = Stream(*cluster.group([0, 1], name="bystander"), **self.client)
-        bystander.begin()
+        bystander.begin(bystander=True)
         stream = Stream(*cluster.group([0, 1]), **self.long)
         self.assertEqual(stream.run(3), 3)
         stream.receiver.tell("notified_wait 0 5 3000")
@@ -465,7 +465,7 @@ class Pairs(OverARail, harness.Case):
     def dial_refused(self):
         """node1 has bound a plan and is stopped before node0 dials: nobody listens at its rail any more. Returns the cluster and the
         sender's start, which waits for the connection."""
-        cluster = self.cluster(2, options={"rails.enable": "shm tcp", "rails.tcp_security": "plain", "control.heartbeat_timeout": "600s"})
+        cluster = self.cluster(2, fresh=True, options={"rails.enable": "shm tcp", "rails.tcp_security": "plain", "control.heartbeat_timeout": "600s"})
         sender, receiver = cluster.group([0, 1])
         source, target = sender.alloc(4096), receiver.alloc(4096)
         put = f"put {source} 0 8 {receiver.handle(target)} 0 8"

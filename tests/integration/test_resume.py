@@ -285,7 +285,7 @@ class Gone(Resume):
         """It says so."""
         cluster, left, _ = self.pair()
         left.tell("notified_wait 1 0 -1")
-        cluster[1].process.terminate()
+        cluster[1].ask_to_end()
         with self.refused("-EHOSTDOWN"):
             left.answer()
         self.state(cluster[0], cluster[1], "down")

@@ -309,11 +309,11 @@ class Seats(harness.Case):
                 receipt = pair[0].receipt(stream.plan)
                 if settled:
                     self.assertEqual((receipt["seat"], receipt["trying"]), ("daemon", 0))
+                    with cut_off(cluster.nodes, "tcp"):
+                        until(lambda pair=pair, plan=stream.plan: self.is_broken(pair[0], plan), "the plan breaks")
                 else:
                     until(lambda s=stream: s.run(1) and pair[0].receipt(s.plan)["seat"] == "client", "it has another pair")
                     self.assertEqual(stream.run(100), 100)
-        with cut_off(cluster.nodes, "tcp"):
-            until(lambda: self.is_broken(pair[0], stream.plan), "the plan breaks")
 
     @staticmethod
     def is_broken(sender, plan):

@@ -67,7 +67,7 @@ class Segment:
 
 class Clients(HostileCase):
     def test_never_reads(self):
-        cluster = self.cluster()
+        cluster = self.cluster(fresh=True)
         with self.undisturbed(cluster):
             questions = {"sessions": wire.admin("sessions"), "config": wire.admin("config"), "plans": wire.admin("plans")}
             for payload in questions.values():
@@ -210,7 +210,7 @@ class Clients(HostileCase):
     @unittest.skipIf(os.geteuid() != 0, "needs processes of two users")
     def test_says_nothing(self):
         """Silent connections end after a while; until then their user gets no more than a limit of them, and other users notice nothing."""
-        cluster = self.cluster(options={"control.request_timeout": "5s", "limits.sessions_per_user": "100"})
+        cluster = self.cluster(fresh=True, options={"control.request_timeout": "5s", "limits.sessions_per_user": "100"})
         cluster.admit_users()
         with self.undisturbed(cluster):
             silent = [wire.Client.of_user(STRANGER, cluster[0].socket) for _ in range(100 + 256)]
@@ -255,7 +255,7 @@ class Clients(HostileCase):
             client.close()
 
     def test_impossible_indexes(self):
-        cluster = self.cluster()
+        cluster = self.cluster(fresh=True)
         with self.undisturbed(cluster):
             for tail in (SUBMIT + 1, 0x80000000, 0xFFFFFFFF):
                 client = self.open(cluster[0])
@@ -274,7 +274,7 @@ class Clients(HostileCase):
 
     def test_impossible_bounces(self):
         """Attached memory that its process never copies, or of which it copies more than requested."""
-        cluster = self.cluster()
+        cluster = self.cluster(fresh=True)
         with self.undisturbed(cluster):
             for way, asked in ((OUT, 1), (IN, 2)):  # data that arrives is also what the start's completion waits for
                 for head in (None, asked + 1, 0x80000000, 0xFFFFFFFF):
@@ -295,7 +295,7 @@ class Clients(HostileCase):
 
     def test_another_process(self):
         """A process that says it is another one, or in another PID namespace: nobody writes by that to memory that it has attached."""
-        cluster = self.cluster()
+        cluster = self.cluster(fresh=True)
         own, namespace = os.getpid(), os.stat("/proc/self/ns/pid").st_ino
         with self.undisturbed(cluster):
             with self.open(cluster[0], pid=own, pid_namespace=namespace) as writer:

@@ -170,7 +170,7 @@ class Running(HostileCase):
     def test_socket_removed(self):
         """Open connections survive; with the lock gone, too, another daemon may take the path, and keeps it when the first one
         ends."""
-        cluster = self.cluster()
+        cluster = self.cluster(fresh=True)
         first = cluster[0]
         streams = self.bystanders(cluster)
         for stream in streams:
@@ -190,7 +190,7 @@ class Running(HostileCase):
         self.assert_well(first)
 
     def test_directory_removed(self):
-        cluster = self.cluster()
+        cluster = self.cluster(fresh=True)
         streams = self.bystanders(cluster)
         for stream in streams:
             stream.begin()
@@ -213,7 +213,7 @@ class Running(HostileCase):
         self.addCleanup(subprocess.run, ["umount", full], check=True)
         with open(os.path.join(full, "filler"), "wb") as filler:
             filler.write(bytes(4096))
-        cluster = self.cluster(options={"rails.calibration": "auto", "node.state_dir": full})
+        cluster = self.cluster(fresh=True, options={"rails.calibration": "auto", "node.state_dir": full})
         until(lambda: "calibration: " in cluster[0].log_text(), "it has calibrated")
         self.assertRegex(cluster[0].log_text(), f"calibration: {full}/.*: No space left on device: the rails will be measured again at the next")
         self.assertEqual(os.listdir(full), ["filler"])

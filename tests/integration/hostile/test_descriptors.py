@@ -147,7 +147,7 @@ class Foreign(HostileCase):
                     os.close(fd)
 
     def test_never_closed(self):
-        cluster = self.cluster(options={"rails.enable": "shm", "limits.sessions_per_user": 20})
+        cluster = self.cluster(fresh=True, options={"rails.enable": "shm", "limits.sessions_per_user": 20})
         cluster.admit_users()
         node = cluster[0]
         directory = tempfile.mkdtemp(prefix="tca-test-")

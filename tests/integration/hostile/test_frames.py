@@ -20,7 +20,7 @@ class Frames(HostileCase):
             self.assertTrue(client.gone(), f"{data[:64]!r} was taken")
 
     def test_random_bytes(self):
-        cluster = self.cluster()
+        cluster = self.cluster(fresh=True)
         chance = random.Random(1)
         with self.undisturbed(cluster):
             for length in [1, 2, 15, 16, 17, 64, 1000, 65536, 100000] * 5:
@@ -30,7 +30,7 @@ class Frames(HostileCase):
         self.assertIn("broken frame", cluster[0].log_text())
 
     def test_headers(self):
-        cluster = self.cluster()
+        cluster = self.cluster(fresh=True)
         good = wire.hello()
         with self.undisturbed(cluster):
             for data in (wire.header(len(good))[:8],                                       # truncated
@@ -184,7 +184,7 @@ class Frames(HostileCase):
 
     def test_repeated_fields(self):
         """64 MiB of empty chains and steps, which would take gigabytes when unpacked."""
-        cluster = self.cluster()
+        cluster = self.cluster(fresh=True)
         with self.undisturbed(cluster):
             before = cluster[0].memory_kib()
             empty_chains = wire.blob(wire.PLAN_COMMIT, b"\x2a\x00" * (30 << 20))

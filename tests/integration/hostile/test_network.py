@@ -158,7 +158,7 @@ class Ports(HostileCase):
 
     def test_leaked_descriptors(self):
         """libfabric 1.17 keeps connections that ended in the middle of a message: the daemon counts and reports them."""
-        cluster = self.cluster(2)
+        cluster = self.cluster(2, fresh=True)
         streams = self.bystanders(cluster, (0, 1), ("any",))
 
         def attack():
