@@ -32,7 +32,7 @@
  * handle to. The sender asks for address and key of a landing (hca_find.c), because the receiver's
  * daemon, which has numbered the landing, does not know them.
  *
- * Threads: as in driver.h, and one that deregisters recalled memory (unpinner.h). The lock protects
+ * Threads: as in driver.h, and one that deregisters recalled memory (recall.h). The lock protects
  * what it and peer_connect() share with the polling thread.
  */
 #pragma once
@@ -83,12 +83,11 @@ int hca_region_part(struct driver *driver, struct driver_region *region, uint64_
 void hca_parts_remove(struct hca_driver *hca, struct hca_region *region);
 
 /* hca_recall.c: freeing a region whose key peers may know. */
-int hca_recall_init(struct hca_driver *hca);
-void hca_recall_deinit(struct hca_driver *hca);
+extern const struct recall_driver hca_recall;
 void hca_region_free(struct hca_driver *hca, struct hca_region *region);
-void hca_region_unpin(void *hca, struct unpin *region); /* the unpinner's thread, as above */
-void hca_region_recall(struct hca_driver *hca, struct hca_region *region); /* any thread */
-/* Returns the number of regions that were freed. */
+/* The peer has counted messages. One that has counted a RECALL has stopped writing there. */
+void hca_recall_counted(struct hca_peer *peer);
+/* Returns the number of steps. */
 int hca_recall_run(struct hca_driver *hca);
 /* The peer recalls regions: payload of its message. */
 int hca_recalled(struct hca_peer *peer, void *payload, uint32_t bytes);

@@ -56,6 +56,7 @@ void hca_again_pause(struct hca_peer *peer)
     peer->answered = peer->listens = false;
     pthread_mutex_unlock(&peer->hca->lock);
     peer->paused = true;
+    recall_mute(&peer->hca->recall, &peer->holder);
     forget_signals(peer);
     for (struct hca_put *put = peer->writes; put; put = put->next)
         if (put->base.op && !put->base.made && put->writes)
@@ -88,6 +89,7 @@ void hca_again_resume(struct hca_peer *peer, uint64_t counted)
     if (peer->error < 0)
         return;
     window_count(&peer->window, counted);
+    hca_recall_counted(peer);
     peer->renewed |= peer->paused;
     peer->mark = counted_both_ways(peer);
     peer->again = counted;

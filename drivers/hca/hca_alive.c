@@ -59,7 +59,7 @@ static void send_nothing(struct hca_peer *peer)
 
 static void look(struct hca_driver *hca)
 {
-    bool any = false;
+    bool any = recall_is_busy(&hca->recall); /* it has a deadline */
     pthread_mutex_lock(&hca->lock);
     for (struct hca_peer *peer = hca->peers; peer; peer = peer->next) {
         const bool is_waiting = waits(peer);

@@ -235,6 +235,8 @@ int hca_peer_answer(struct driver *driver, struct driver_peer *driver_peer, cons
         return -EPROTO;
     memcpy(&offer, bytes, sizeof offer);
     int r = hca_peer_join(peer, &peer->address, &offer);
+    if (r == 0)
+        recall_join(&peer->hca->recall, &peer->holder);
     pthread_mutex_lock(&peer->hca->lock);
     peer->answered = r == 0;
     pthread_mutex_unlock(&peer->hca->lock);

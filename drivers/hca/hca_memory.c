@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "drivers/hca/hca.h"
+#include "proto/wait.h"
 
 /* The device refuses dmabufs, or this exporter's, which its mapping need not have pages for. */
 static struct ibv_mr *register_dmabuf(const struct hca_region *region, int access)
@@ -39,6 +40,7 @@ int hca_region_make(struct hca_driver *hca, const struct hca_part *part,
             .dmabuf_offset_bytes = part->offset_bytes,
             .gone = memory->gone,
             .context = memory->context,
+            .registered = 1,
         };
     int r = region ? register_memory(region) : -ENOMEM;
     if (r < 0) {
@@ -73,7 +75,7 @@ void hca_region_remove(struct driver *driver, struct driver_region *driver_regio
         return;
     hca_parts_remove(hca_of(driver), region);
     if (region->told)
-        hca_region_recall(hca_of(driver), region);
+        recall_begin(&hca_of(driver)->recall, &region->recall, clock_now_ns());
     else
         hca_region_free(hca_of(driver), region);
 }

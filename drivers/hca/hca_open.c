@@ -76,7 +76,7 @@ static int open_queues(struct hca_driver *hca, int entries)
         r = watch(hca->epoll_fd, hca->context->async_fd);
     if (r == 0)
         r = hca_alive_init(hca);
-    return r < 0 ? r : hca_recall_init(hca);
+    return r < 0 ? r : recall_init(&hca->recall, &hca_recall, hca, 0, hca->epoll_fd);
 }
 
 static struct hca_address address_of(const struct hca_driver *hca, const struct rnic_port *port)
@@ -118,11 +118,8 @@ int hca_new(const struct rnic_port *port, const struct driver_config *config, in
     hca->sges = lesser((uint64_t)port->device.max_sge, HCA_SGES);
     hca->segment_bytes = segment_bytes_of(config);
     hca->landings = LANDINGS_INIT;
-    hca->epoll_fd = hca->freed_fd = hca->look_fd = -1;
-    hca->freed_last = &hca->freed;
-    hca->recalling_last = &hca->recalling;
+    hca->epoll_fd = hca->look_fd = -1;
     pthread_mutex_init(&hca->lock, NULL);
-    unpinner_init(&hca->unpinner, hca_region_unpin, hca);
     hca->address = address_of(hca, port);
     int r = open_queues(hca, (int)lesser((uint64_t)port->device.max_cqe, (uint64_t)cq_entries));
     if (r == 0 &&
@@ -148,7 +145,7 @@ int hca_open(const struct driver_config *config, const struct driver_events *eve
         return r;
     r = hca_domain_new(hca, &hca->domain);
     if (r == 0)
-        r = unpinner_start(&hca->unpinner, "tcad-hca");
+        r = recall_start_thread(&hca->recall, "tcad-hca");
     if (r < 0) {
         hca_close(&hca->driver);
         return r;
@@ -167,8 +164,7 @@ void hca_close(struct driver *driver)
         hca->dead = peer->next_dead;
         hca_peer_free(peer);
     }
-    hca_recall_deinit(hca);
-    unpinner_deinit(&hca->unpinner);
+    recall_deinit(&hca->recall);
     hca_alive_deinit(hca);
     landings_deinit(&hca->landings);
     if (hca->cq)

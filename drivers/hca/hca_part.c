@@ -82,6 +82,8 @@ static int make(struct hca_driver *hca, struct hca_region *region, const struct 
     pthread_mutex_lock(&hca->lock);
     const bool is_new = !find(region, wanted);
     if (is_new) {
+        part->whole = region;
+        atomic_fetch_add(&region->registered, 1);
         part->next_part = region->parts;
         region->parts = part;
     }
@@ -163,13 +165,11 @@ void hca_part_give(struct hca_driver *hca, struct hca_region *region, struct hca
     hca_region_remove(&hca->driver, (struct driver_region *)old);
 }
 
-/* The region's own key follows those of its parts, so that its memory is kept for them. */
 void hca_parts_remove(struct hca_driver *hca, struct hca_region *region)
 {
     while (region->parts) {
         struct hca_region *part = region->parts;
         region->parts = part->next_part;
-        region->told |= part->told;
         hca_region_remove(&hca->driver, (struct driver_region *)part);
     }
 }

@@ -35,7 +35,7 @@ void hca_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)
     if (peer->qp)
         hca_peer_stop(peer);
     peer->error = peer->error < 0 ? peer->error : -ENOTCONN;
-    hca->recall_news = true;
+    recall_leave(&hca->recall, &peer->holder);
     pthread_mutex_lock(&hca->lock);
     peer->answered = false;
     pthread_mutex_unlock(&hca->lock);
@@ -86,7 +86,7 @@ void hca_peer_lose(struct hca_peer *peer, int error)
     const uint64_t first = peer->window.counted;
     hca_peer_deactivate(peer);
     peer->error = error;
-    peer->hca->recall_news = true;
+    recall_leave(&peer->hca->recall, &peer->holder);
     for (uint32_t i = peer->signals_done; i != end; i++) {
         struct hca_put *put = peer->signals[i % HCA_REQUESTS].put;
         if (put && put->base.error == 0)

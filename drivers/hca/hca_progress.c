@@ -218,7 +218,7 @@ int hca_progress(struct driver *driver, unsigned budget)
         take_announcement(hca);
     if (hca->dead && empty)
         reap(hca);
-    if (hca->recalling || atomic_load_explicit(&hca->freed_any, memory_order_relaxed))
+    if (recall_is_busy(&hca->recall))
         moved += hca_recall_run(hca);
     if (hca->active)
         moved += work(hca, budget);

@@ -94,8 +94,10 @@ static int take_message(struct hca_peer *peer, uint8_t *buffer, uint32_t bytes)
     if (head.flags & HCA_TELL)
         peer->asked = true;
     /* Of a lost peer, everything has been completed. */
-    if (peer->error == 0 && head.counted > peer->window.counted)
+    if (peer->error == 0 && head.counted > peer->window.counted) {
         window_count(&peer->window, head.counted);
+        hca_recall_counted(peer);
+    }
     return 0;
 }
 

@@ -155,6 +155,7 @@ int hca_seat_answer(struct hca_peer *peer, const void *bytes, size_t count)
         r = hca_peer_join(peer, &other.address, &other.offer);
     if (r < 0)
         return r;
+    recall_join(&peer->hca->recall, &peer->holder);
     hca_again_resume(peer, other.counted);
     peer->listens = !peer->dials;
     peer->answered = peer->ask = peer->dials; /* the question is what the other one waits for */

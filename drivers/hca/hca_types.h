@@ -12,9 +12,9 @@
 #include "drivers/hca/hca_wire.h"
 #include "drivers/landings.h"
 #include "drivers/packed.h"
+#include "drivers/recall.h"
 #include "drivers/rnic/port.h"
 #include "drivers/seat.h"
-#include "drivers/unpinner.h"
 #include "drivers/window.h"
 
 enum {
@@ -35,6 +35,8 @@ enum {
     HCA_TIMEOUT = 16,        /* 4.096 us * 2^16 = 0.27 s until a packet is sent again, */
     HCA_RETRIES = 6,         /* so often; soft-RoCE takes 7, the most, for ever */
     HCA_RECALLED_KEPT = 256, /* recalled regions that a peer remembers */
+    HCA_CONFIRM_MS = 30000,  /* a peer that has not stopped writing to freed memory by then is lost:
+                                it may only be waiting for a processor */
 };
 
 /* What queue pairs and memory have to have in common. */
@@ -44,7 +46,7 @@ struct hca_domain {
 };
 
 struct hca_region {
-    struct unpin unpin;
+    struct recall_key recall;  /* first; after it was freed */
     struct hca_domain *domain; /* NULL: of a process, which registers it for its peers only */
     struct ibv_mr *mr;
     bool remote; /* peers may write there */
@@ -54,13 +56,13 @@ struct hca_region {
     uint64_t dmabuf_offset_bytes;
     void (*gone)(void *context); /* struct driver_memory */
     void *context;
-    uint64_t number; /* unique in the instance */
-    bool told;       /* peers may know its key */
-    uint64_t recall; /* its number among the recalled regions */
-    struct hca_region *next;
+    uint64_t number;          /* unique in the instance */
+    bool told;                /* peers may know its key */
     struct hca_region *parts; /* registered by themselves, under the driver's lock */
     struct hca_region *next_part;
-    uint32_t users; /* of a part: landings and puts */
+    struct hca_region *whole; /* of which this is a part; NULL: of none */
+    uint32_t users;           /* of a part: landings and puts */
+    atomic_uint registered;   /* of the whole: it and its parts, which go last */
 };
 
 /* A part of a region, for peers in this domain. bytes: 0: all of the region. */
@@ -168,9 +170,8 @@ struct hca_peer {
     struct hca_put *writes;
     uint64_t recalled[HCA_RECALLED_KEPT]; /* regions of the peer that it freed recently */
     uint32_t recalled_next;
-    uint64_t recall_sent,
-        recall_done;      /* regions that the peer was told of; has stopped writing to */
-    uint64_t recall_made; /* messages made when it was told */
+    struct recall_holder holder; /* of keys of this process's memory */
+    uint64_t recall_made; /* messages made when it was asked to stop writing there; 0: it was not */
 
     int error;   /* it is lost */
     int failing; /* is to be lost in the next round */
@@ -204,25 +205,17 @@ struct hca_driver {
     unsigned rounds;       /* since the last look at what is rare */
     struct ibv_wc early[HCA_POLL]; /* completions that arm() has found */
     int early_count;
-    int broken;                   /* the device is gone */
-    uint64_t recalls;             /* regions that were recalled */
-    struct hca_region *recalling; /* those that a peer may still write to, in order */
-    struct hca_region **recalling_last;
-    bool recall_news; /* one of them may be free now */
-    int freed_fd;
-    atomic_bool freed_any;
+    int broken;       /* the device is gone */
     int look_fd;      /* a timer */
     uint64_t look_ns; /* when it expires; 0: never */
 
-    struct unpinner unpinner; /* of what was recalled, in order: the parts of a region before it */
+    struct recall recall;
 
     pthread_mutex_t lock;
     struct hca_peer *peers;
     struct hca_driver *next_seat; /* of this process */
     uint32_t cq_left;             /* entries that no peer can fill */
     uint64_t regions;             /* made */
-    struct hca_region *freed;     /* to be recalled, in order */
-    struct hca_region **freed_last;
 };
 
 static inline struct hca_driver *hca_of(struct driver *driver)

@@ -36,7 +36,7 @@
  *
  * Threads: as in driver.h. Memory can be registered, and addresses inserted, in any thread: the
  * endpoint is opened with FI_THREAD_SAFE, and the list of addresses has a lock. A thread of the
- * driver deregisters freed memory (unpinner.h). Everything else belongs to the polling thread.
+ * driver deregisters freed memory (recall.h). Everything else belongs to the polling thread.
  */
 #pragma once
 
@@ -102,16 +102,15 @@ int ofi_quarantine_init(struct ofi_driver *ofi);
 /* Call close() before the endpoint is closed, and deinit() after. */
 void ofi_quarantine_close(struct ofi_driver *ofi);
 void ofi_quarantine_deinit(struct ofi_driver *ofi);
-void ofi_region_unpin(void *ofi, struct unpin *region); /* the unpinner's thread: its end */
 /* Any thread. Frees a region: on return, its memory is no longer written, unless the kernel had no
  * memory to replace the mapping. Late writes go to other memory at the same address. NULL is a
  * no-op. */
 void ofi_region_quarantine(struct ofi_driver *ofi, struct ofi_region *region);
 /* Asks senders to stop, and releases what no late write can reach. Returns how many regions. */
 int ofi_quarantine_run(struct ofi_driver *ofi);
-bool ofi_quarantine_waiting(const struct ofi_driver *ofi);
+bool ofi_quarantine_waiting(struct ofi_driver *ofi);
 /* When to run it next if no message arrives before; UINT64_MAX: never. */
-uint64_t ofi_quarantine_due_ns(const struct ofi_driver *ofi);
+uint64_t ofi_quarantine_due_ns(struct ofi_driver *ofi);
 /* Takes ownership of a source that was dropped but may still write. */
 void ofi_departed_new(struct ofi_driver *ofi, struct ofi_source *source);
 /* This name has a new connection, so that the departed sources with it no longer write. */

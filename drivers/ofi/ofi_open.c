@@ -209,11 +209,6 @@ int ofi_open_driver(const struct driver_config *config, const struct driver_even
     ofi->event_fd = ofi->timer_fd = ofi->filter.fd = -1;
     ofi->landings = LANDINGS_INIT;
     ofi->active.next_active = ofi->active.previous_active = &ofi->active;
-    ofi->freed_fd = -1;
-    ofi->freed_last = &ofi->freed;
-    ofi->quarantined_last = &ofi->quarantined;
-    unpinner_init(&ofi->unpinner, ofi_region_unpin, ofi);
-    pthread_mutex_init(&ofi->freed_lock, NULL);
     pthread_mutex_init(&ofi->names_lock, NULL);
     pthread_mutex_init(&ofi->regions_lock, NULL);
     getrandom(ofi->link_epochs, sizeof(ofi->link_epochs), 0);
@@ -284,7 +279,5 @@ void ofi_close(struct driver *driver)
     ofi_filter_deinit(ofi);
     pthread_mutex_destroy(&ofi->names_lock);
     pthread_mutex_destroy(&ofi->regions_lock);
-    pthread_mutex_destroy(&ofi->freed_lock);
-    unpinner_deinit(&ofi->unpinner);
     free(ofi);
 }

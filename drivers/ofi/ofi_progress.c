@@ -258,7 +258,7 @@ static void set_timer(struct ofi_driver *ofi, uint64_t period_ms)
 }
 
 /* 0: until a message or a completion arrives. */
-static uint64_t quarantine_after_ms(const struct ofi_driver *ofi)
+static uint64_t quarantine_after_ms(struct ofi_driver *ofi)
 {
     if (!ofi_quarantine_waiting(ofi))
         return 0;
@@ -269,7 +269,7 @@ static uint64_t quarantine_after_ms(const struct ofi_driver *ofi)
 }
 
 /* The period of the timer, for work that no completion announces; 0: there is none. */
-static uint64_t wake_after_ms(const struct ofi_driver *ofi)
+static uint64_t wake_after_ms(struct ofi_driver *ofi)
 {
     if (ofi->requests.recvs || !ofi->cq_has_fd || ofi_sources_urgent(ofi))
         return OFI_RETRY_MS;
@@ -311,7 +311,7 @@ int ofi_arm(struct driver *driver)
             (peer->link.state == OFI_LINK_READY && peer->link.again != peer->window.made &&
              peer->blocked == OFI_RUNNING))
             return -EAGAIN;
-    if (atomic_load_explicit(&ofi->freed_any, memory_order_relaxed))
+    if (atomic_load_explicit(&ofi->recall.woken, memory_order_relaxed))
         return -EAGAIN;
     set_timer(ofi, wake_after_ms(ofi));
 

@@ -43,6 +43,7 @@ static void source_end(struct ofi_driver *ofi, struct ofi_source *source, bool s
         ofi_departed_new(ofi, source);
         return;
     }
+    recall_leave(&ofi->recall, &source->holder);
     if (source->name)
         ofi_name_give(ofi, source->name);
     free(source);
@@ -97,9 +98,7 @@ static int source_new(struct ofi_driver *ofi, const struct ofi_message *message,
     source->mail_address = message->address;
     source->mail_key = message->key;
     source->mail_secret = message->secret;
-    source->probe_period_ns = OFI_AGAIN_MS * UINT64_C(1000000);
-    /* It may know the keys of regions in quarantine. */
-    source->clear = ofi->quarantined ? ofi->quarantined->number - 1 : ofi->last_quarantined;
+    recall_join(&ofi->recall, &source->holder);
     ofi->sources[index] = source;
     if (ofi->sources_end <= index)
         ofi->sources_end = index + 1;

@@ -14,7 +14,7 @@
 #include "drivers/ofi/ofi_limits.h"
 #include "drivers/ofi/ofi_wire.h"
 #include "drivers/packed.h"
-#include "drivers/unpinner.h"
+#include "drivers/recall.h"
 #include "drivers/window.h"
 
 struct ofi_driver;
@@ -30,7 +30,7 @@ struct ofi_memory {
 /* Memory of the driver, or the driver's own mapping of an owner's memory, because the provider may
  * use it longer than the owner. Freed by ofi_region_quarantine(). */
 struct ofi_region {
-    struct unpin unpin;
+    struct recall_key recall; /* first; after it was freed: see ofi_quarantine.c */
     struct ofi_memory memory;
     uint64_t mapped_bytes;
     bool shared;                 /* maps the owner's memory */
@@ -38,10 +38,8 @@ struct ofi_region {
     void (*gone)(void *context); /* struct driver_memory */
     void *context;
     struct ofi_region *next_of_key, **link_of_key; /* in the driver's table, until it is freed */
-    /* after it was freed: see ofi_quarantine.c */
+    /* freed, but not recalled yet: */
     struct ofi_region *next;
-    uint64_t number; /* counting from 1 */
-    uint64_t ask_ns; /* when to ask senders to stop */
     uint64_t posted; /* number of the last write that may read it */
 };
 
@@ -207,11 +205,9 @@ struct ofi_source {
     uint64_t refused_ns; /* since when the provider has accepted nothing; 0: it accepts */
     uint64_t retry_ns;   /* when to try again */
 
-    /* ofi_quarantine.c: the numbers up to which it has stopped writing, and was asked to */
-    uint64_t clear, asked_clear;
-    uint64_t ask_clear_ns;
+    struct recall_holder holder;      /* of keys of this instance's memory */
     struct ofi_source *next_departed; /* in the list of departed sources */
-    uint64_t probe_period_ns;
+    uint64_t probe_ns, probe_period_ns;
 };
 
 struct ofi_landing {
@@ -268,7 +264,7 @@ struct ofi_driver {
     struct ofi_name *names;
 
     struct ofi_requests requests;
-    uint64_t posted; /* number of writes */
+    _Atomic uint64_t posted; /* number of writes */
     struct landings landings;
     struct ofi_peer *links[OFI_LINKS_MAX];
     uint8_t link_epochs[OFI_LINKS_MAX];
@@ -284,16 +280,10 @@ struct ofi_driver {
     struct ofi_peer active;                      /* head of the list */
 
     /* Freed memory: see ofi_quarantine.c. */
-    pthread_mutex_t freed_lock;
-    struct ofi_region *freed, **freed_last; /* under the lock: by any thread */
-    _Atomic bool freed_any;
-    int freed_fd;                                       /* an eventfd */
-    struct ofi_region *not_replaced;                    /* the kernel had no memory for it */
-    struct ofi_region *quarantined, **quarantined_last; /* in the order of their numbers */
-    uint64_t last_quarantined;
+    _Atomic(struct ofi_region *) freed; /* not recalled yet */
+    struct recall recall;
     struct ofi_source *departed;
     _Atomic uint64_t quarantine_count, quarantine_bytes;
-    struct unpinner unpinner; /* of what has left the quarantine */
 };
 
 static inline unsigned ofi_key_bucket(uint64_t key)

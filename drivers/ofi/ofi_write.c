@@ -60,7 +60,8 @@ static int post(struct ofi_driver *ofi, struct ofi_request *request, const struc
         return r == -FI_EAGAIN ? blocked(peer, OFI_BLOCKED_PROVIDER) : (int)r;
     }
     request->busy = true;
-    request->number = ++ofi->posted;
+    request->number = atomic_load_explicit(&ofi->posted, memory_order_relaxed) + 1;
+    atomic_store_explicit(&ofi->posted, request->number, memory_order_relaxed);
     if (request->put) {
         request->put->outstanding++;
         request->put->base.pending++;

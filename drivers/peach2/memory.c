@@ -31,7 +31,7 @@ static int place(struct peach2 *peach2, struct mapping *mapping, uint64_t phase,
     const uint64_t bytes = ((phase + mapping->length_bytes + PAGE - 1) & ~(PAGE - 1)) + PAGE;
     int r = spans_take(&peach2->spans, bytes, &mapping->span);
     if (r == -EADDRNOTAVAIL)
-        atomic_store_explicit(&peach2->recall.wanted, true, memory_order_relaxed);
+        atomic_store_explicit(&peach2->reuse.wanted, true, memory_order_relaxed);
     if (r < 0)
         return r;
     mapping->bus = mapping->span->first + phase;

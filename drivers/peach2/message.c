@@ -131,7 +131,7 @@ static unsigned send_to(struct peach2 *peach2, unsigned node)
         source->flushed = false;
         moved++;
     }
-    return moved + peach2_recall_send(peach2, node) + peach2_recalled_send(peach2, node);
+    return moved + peach2_recalled_send(peach2, node);
 }
 
 unsigned peach2_messages_send(struct peach2 *peach2)

@@ -80,7 +80,9 @@ static int start(struct peach2 *peach2, const struct driver_config *config)
         return -EIO;
     peach2->cookie &= (UINT64_C(1) << 56) - 1; /* messages have 56 bits for it */
     peach2->last_flush = peach2->cookie >> 1;
-    peach2_recall_init(peach2);
+    r = peach2_recall_init(peach2);
+    if (r < 0)
+        return r;
     r = spans_init(&peach2->spans, BUS_FIRST,
                    own->window_bytes > 0 && own->window_bytes < PEACH2_INTERNAL - BUS_FIRST
                        ? BUS_FIRST + own->window_bytes
@@ -141,6 +143,7 @@ void peach2_close(struct driver *driver)
     if (peach2->timer_fd >= 0)
         close(peach2->timer_fd);
     free(peach2->device.path);
+    peach2_recall_deinit(peach2);
     spans_deinit(&peach2->spans);
     landings_deinit(&peach2->landings);
     pthread_mutex_destroy(&peach2->lock);

@@ -144,6 +144,7 @@ struct peach2 {
     struct mapping *mappings;
     struct spans spans;
     struct recall recall;
+    struct reuse reuse;
     struct recalled recalled[PEACH2_NODES];
     struct peach2_topology topology;
     struct peach2_links links;

@@ -6,22 +6,18 @@
 #include <stdint.h>
 
 #include "drivers/peach2/registers.h"
+#include "drivers/recall.h"
 
 struct peach2;
 struct put;
 
-/* Of the owner. Node sets have a bit per node. */
-struct recall {
-    struct span *span; /* being recalled; NULL: none */
-    uint64_t number;   /* of the last recall; the upper bits are those of this instance */
-    uint32_t waiting;  /* nodes that have not confirmed it, */
-    uint32_t tell;     /* and are to be asked (again) */
-    uint64_t again_ns, deadline_ns;
-    atomic_bool wanted;          /* there were too few free addresses */
-    uint32_t admitted;           /* nodes whose packets the board accepts */
-    uint32_t owing;              /* nodes that did not confirm in time, and are not admitted */
-    uint32_t revoke;             /* of those: to be sent a REVOKE */
-    uint64_t owes[PEACH2_NODES]; /* the recall that each of those must confirm */
+/* Of the owner: the one range that is recalled. Node sets have a bit per node. */
+struct reuse {
+    struct span *span; /* NULL: none */
+    struct recall_key key;
+    struct recall_holder nodes[PEACH2_NODES];
+    atomic_bool wanted; /* there were too few free addresses */
+    uint32_t admitted;  /* nodes whose packets the board accepts */
 };
 
 /* Of a sender: what each node has recalled last, for landings whose description is on the way. */
@@ -45,13 +41,12 @@ static inline bool recall_is_before(uint64_t number, uint64_t other)
 }
 
 /* ---- recall.c ---- */
-void peach2_recall_init(struct peach2 *peach2);
+int peach2_recall_init(struct peach2 *peach2);
+void peach2_recall_deinit(struct peach2 *peach2);
 /* Whether there is something to recall, or a recall is in progress. */
-bool peach2_recall_due(const struct peach2 *peach2);
+bool peach2_recall_due(struct peach2 *peach2);
 /* Returns the number of steps. */
 unsigned peach2_recall_run(struct peach2 *peach2, uint64_t now_ns);
-/* Sends pending messages to a node. Returns their number. */
-unsigned peach2_recall_send(struct peach2 *peach2, unsigned node);
 void peach2_recall_confirmed(struct peach2 *peach2, unsigned node, uint64_t number);
 /* The node has synced. False: it must not be answered, because it has to confirm first. */
 bool peach2_recall_admit(struct peach2 *peach2, unsigned node);

@@ -125,7 +125,7 @@ Test(hca_again, freed_while_paused)
     }
     pump_rounds(&sender, &receiver, 2000);
     cr_assert(broken == before && sender.downs == 0 && receiver.downs == 0);
-    cr_assert(!((struct hca_driver *)receiver.driver)->recalling);
+    cr_assert(!((struct hca_driver *)receiver.driver)->recall.keys);
     pair_close(&pair);
     const struct driver_memory memory = {.base = receiver.memory, .length_bytes = REGION, .fd = -1};
     cr_assert(receiver.driver->ops->region_add(receiver.driver, &memory, &receiver.region) == 0);
@@ -227,14 +227,12 @@ Test(hca_again, one_is_stopped)
     receiver.driver->ops->region_remove(receiver.driver, receiver.region);
     pump_rounds(&sender, &receiver, 2000); /* and not the stranger */
     unsigned left = 0;
-    for (const struct hca_region *region = hca->recalling; region; region = region->next) {
-        cr_assert(region->domain != free_domain);
-        left += region->domain != NULL;
-    }
+    for (const struct recall_key *key = hca->recall.keys; key; key = key->next, left++)
+        cr_assert(((const struct hca_region *)key)->domain != free_domain);
     cr_assert(left > 0);
     cr_assert(sender.downs == 0 && receiver.downs == 0);
     pump_rounds(&stranger, &receiver, 2000);
-    cr_assert(!hca->recalling);
+    cr_assert(!hca->recall.keys);
     pair_close(&stopped);
     pair_close(&other);
     const struct driver_memory memory = {.base = receiver.memory, .length_bytes = REGION, .fd = -1};

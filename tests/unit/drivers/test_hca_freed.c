@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "drivers/hca/hca.h"
 #include "tests/unit/drivers/kit.h"
 
 enum {
@@ -199,4 +200,24 @@ Test(hca_freed, the_dead_do_not_answer)
     cr_assert(pump_until(&sides[1], &none, &gone, 1));
     cr_assert(last_gone_in != gettid(), "the thread that serves all peers has unpinned it");
     sides[0].driver->ops->put_release(sides[0].driver, put);
+}
+
+/* Nor for ever. */
+Test(hca_freed, the_silent_are_cut_off)
+{
+    struct side none = {0};
+    struct memory freed;
+    struct driver_landing *landing;
+    struct recall *recall = &((struct hca_driver *)sides[1].driver)->recall;
+    struct recall_driver impatient = *recall->driver;
+    impatient.deadline_ns = 1;
+    recall->driver = &impatient;
+    memory_new(&freed, SMALLEST);
+    struct driver_put *put = put_to(&freed, layouts[0], &landing);
+    sides[1].driver->ops->landing_free(sides[1].driver, landing);
+    memory_free(&freed);
+    cr_assert(pump_until(&sides[1], &none, &sides[1].downs, 1), "it is not lost");
+    cr_assert(pump_until(&sides[1], &none, &gone, 1));
+    sides[0].driver->ops->put_release(sides[0].driver, put);
+    recall->driver = &hca_recall;
 }

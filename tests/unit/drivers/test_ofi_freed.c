@@ -314,9 +314,9 @@ static void free_told(void)
 /* Counts wake-ups until it asks the sender to stop. */
 static unsigned wakes_until_asked(struct side *side, const struct ofi_source *source)
 {
-    const uint64_t asked = source->asked_clear;
+    const uint64_t asked = source->holder.asked;
     unsigned wakes = 0;
-    while (source->asked_clear == asked) {
+    while (source->holder.asked == asked) {
         struct pollfd event = {.fd = side->driver->ops->event_fd(side->driver), .events = POLLIN};
         cr_assert(side->driver->ops->progress(side->driver, 16) >= 0);
         if (side->driver->ops->arm(side->driver) < 0)

@@ -8,6 +8,7 @@
 #ifndef ADOPTED /* 1: connections are given to instances of tcp; 2: processes connect over hca */
 #define ADOPTED 0
 #endif
+#define SEAT     (ADOPTED == 2 ? &tca_hca_seat : &tca_tcp_seat)
 #define INSTANCE (ADOPTED == 1 ? TCP_SEAT : ADOPTED == 2 ? HCA_SEAT : DRIVER)
 enum { GRANT = ADOPTED, GRANT_BACK };
 
@@ -54,11 +55,28 @@ void close_world(void)
     side_close(&world.sides[1]);
 }
 
+/* In a process, somebody else numbers them. */
+int land(struct driver_landing_args *args, struct driver_landing **ret_landing, uint8_t *ret_blob,
+         size_t *ret_blob_bytes)
+{
+    static uint32_t made;
+    struct driver *to = world.to->driver;
+    args->grant = GRANT;
+    if (!ADOPTED)
+        return to->ops->landing_new(to, args, ret_landing, ret_blob, ret_blob_bytes);
+    const uint32_t index = made++, generation = made;
+    const uint64_t bytes = args->layout ? args->layout->size_bytes : 0;
+    *ret_blob_bytes = ADOPTED == 1 ? tcp_seat_blob(index, generation, bytes, ret_blob)
+                                   : tca_hca_seat.blob(index, generation, bytes, ret_blob);
+    return ADOPTED == 1 ? tcp_seat_landing(to, args, index, generation, ret_landing)
+                        : tca_hca_seat.landing_new(to, args, index, generation, ret_landing);
+}
+
 static int prepare_put(struct transfer *transfer, const struct shape *source,
                        uint64_t source_offset, const struct shape *target, uint64_t target_offset,
                        bool notify, uint64_t token, bool parts)
 {
-    struct driver *from = world.from->driver, *to = world.to->driver;
+    struct driver *from = world.from->driver;
     *transfer = (struct transfer){0};
     if (source)
         transfer->source = shape_layout(source);
@@ -70,10 +88,8 @@ static int prepare_put(struct transfer *transfer, const struct shape *source,
         .layout = transfer->target,
         .notify = notify,
         .token = token,
-        .grant = GRANT,
     };
-    cr_assert(to->ops->landing_new(to, &landing, &transfer->landing, transfer->blob,
-                                   &transfer->blob_bytes) == 0);
+    cr_assert(land(&landing, &transfer->landing, transfer->blob, &transfer->blob_bytes) == 0);
     cr_assert(transfer->blob_bytes <= LANDING_MAX_BYTES);
     struct driver_put_args put = {
         .peer = world.peer,

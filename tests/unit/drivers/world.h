@@ -31,6 +31,9 @@ struct transfer {
     struct op op;
 };
 
+/* landing_new() at the receiver, for the sender. */
+int land(struct driver_landing_args *args, struct driver_landing **ret_landing, uint8_t *ret_blob,
+         size_t *ret_blob_bytes);
 /* NULL shapes: a notification alone. Returns the result of put_prepare(). */
 int prepare(struct transfer *transfer, const struct shape *source, uint64_t source_offset,
             const struct shape *target, uint64_t target_offset, bool notify, uint64_t token);
