@@ -30,15 +30,16 @@ static const char usage[] =
     "Usage: tcad [-c FILE] [-o SECTION.KEY=VALUE]... [--check | --show-config]\n"
     "The communication daemon of a node; see tcad(8).\n"
     "\n"
-    "  -c, --config FILE               the configuration (tcad.conf in /etc/tcad, or, for a\n"
-    "                                  user's own daemon, in ~/.config/tcad)\n"
+    "  -c, --config FILE               the configuration (tcad.conf in /etc/tcad, or,\n"
+    "                                  for a user's own daemon, in ~/.config/tcad)\n"
     "  -o, --option SECTION.KEY=VALUE  override a value of the file; may be repeated\n"
     "      --check                     check configuration and cluster file, and exit\n"
     "      --show-config               print the effective configuration, and exit\n"
     "  -h, --help                      print this text\n"
     "  -V, --version                   print the version\n"
     "\n"
-    "tcad runs in the foreground. SIGHUP reloads the configuration; SIGTERM and SIGINT end it.\n";
+    "tcad runs in the foreground. SIGHUP reloads the configuration; SIGTERM and\n"
+    "SIGINT end it.\n";
 
 /* The exit status, or -1 to continue. */
 static int parse(int argc, char **argv, struct arguments *arguments)

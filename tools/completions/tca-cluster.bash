@@ -7,7 +7,7 @@ _tca_cluster()
 
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'up down restart status run mpirun env exec --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'up down restart status run mpirun env exec help --help --version' -- "$current")
         return
     fi
     # After "--": a program and its arguments.
@@ -42,6 +42,7 @@ _tca_cluster()
         mpirun) options+=" $up --ppn --env --launcher --" ;;
         exec) options+=' --' ;;
         status) options+=' --json' ;;
+        help) options='up down restart status run mpirun env exec' ;;
         restart) options+=' --timeout' ;;
     esac
     # The nodes of the cluster in the default directory.

@@ -2,7 +2,7 @@
 _tcactl()
 {
     local current=$2 previous=$3 word verb='' second=''
-    local verbs='status nodes topology sessions users regions offload plans plan stats watch ping reload drain calibrate place simulate env wisdom config'
+    local verbs='status nodes topology sessions users regions offload plans plan stats watch ping reload drain calibrate place simulate env wisdom config help'
     local options='--socket --node --timeout --json --no-color --help --version'
     local -a where=() # the options that select the daemon
     local -i i
@@ -55,6 +55,7 @@ _tcactl()
     fi
     case $verb in
         '') mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$current") ;;
+        help) mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$current") ;;
         drain) mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$current") ;;
         simulate) mapfile -t COMPREPLY < <(compgen -W 'barrier broadcast allgather reduce allreduce reduce-scatter alltoall' -- "$current") ;;
         wisdom) mapfile -t COMPREPLY < <(compgen -W 'clear' -- "$current") ;;

@@ -8,6 +8,7 @@
 #include "tools/common/number.h"
 #include "tools/tca-cluster/arguments.h"
 #include "tools/tca-cluster/boards.h"
+#include "tools/tca-cluster/help.h"
 #include "tools/tca-cluster/network.h"
 #include "tools/tca-cluster/run.h"
 #include "tools/tca-cluster/say.h"
@@ -212,21 +213,36 @@ static const struct {
     {"exec", OF_EXEC, 1, INT_MAX, A_PROGRAM, command_exec},
 };
 
+static const size_t command_count = sizeof(commands) / sizeof(*commands);
+
+static size_t find_command(const char *name)
+{
+    size_t i = 0;
+
+    while (i < command_count && strcmp(commands[i].name, name) != 0)
+        i++;
+    return i;
+}
+
 int main(int argc, char **argv)
 {
     struct arguments a = {
         .run = {.per_node = 1, .launcher = "mpirun", .up = {.subclusters = 1, .timeout_s = 120}}};
-    size_t i = 0;
 
     setlocale(LC_CTYPE, "");
-    const size_t count = sizeof(commands) / sizeof(*commands);
-    while (argc > 1 && i < count && strcmp(commands[i].name, argv[1]) != 0)
-        i++;
+    const bool helps = argc > 1 && strcmp(argv[1], "help") == 0; /* help run: run --help */
+    argc -= helps && argc > 2;
+    argv += helps && argc > 1 && argv[2];
+    const size_t i = argc > 1 ? find_command(argv[1]) : command_count;
     if (argc < 2) {
         complain(EINVAL, "a command is missing, such as \"tca-cluster up\"");
         return arguments_usage();
     }
-    if (i == count) {
+    if (helps && (i < command_count || strcmp(argv[1], "help") == 0)) {
+        help();
+        return 0;
+    }
+    if (i == command_count) {
         if (argv[1][0] == '-') { /* only --help and --version work without a command */
             int code = arguments_parse(&a, OF_OTHER, argc, argv);
             return code >= 0 ? code : arguments_usage();

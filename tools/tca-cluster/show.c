@@ -77,7 +77,7 @@ static void print_table(const struct cluster *cluster, const json_t *nodes)
     struct table table;
 
     screen_init(&screen, stdout, false);
-    printf("%u node%s in %s, security %s, network %s", cluster->nodes,
+    printf("%u node%s in %s\nsecurity %s, network %s", cluster->nodes,
            cluster->nodes == 1 ? "" : "s", cluster->dir, cluster->plain ? "plain" : "tls",
            cluster->private_network ? "private" : "of the host");
     if (cluster->boards)

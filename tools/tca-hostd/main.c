@@ -22,9 +22,10 @@ enum { PROCESSORS = 64, PROCESSORS_MAX = 4096, EXIT_USAGE = 2 };
 
 static const char usage[] =
     "Usage: tca-hostd [--socket PATH] [--directory DIR] [--processors N]\n"
-    "Serves offload processors of this user until SIGTERM or SIGINT: groups, files, reductions.\n"
+    "Serves offload processors of this user until SIGTERM or SIGINT: groups, files,\n"
+    "reductions.\n"
     "\n"
-    "  -s, --socket PATH     the socket to create, to which processors connect (TCA_HOSTD)\n"
+    "  -s, --socket PATH     the socket where processors connect (TCA_HOSTD)\n"
     "  -d, --directory DIR   the directory of their files (.)\n"
     "  -p, --processors N    how many to serve at once, 1 to 4096 (64)\n"
     "  -h, --help            print this text\n"

@@ -1,4 +1,5 @@
 /* tcactl: inspects and controls a tcad. See tcactl(1). */
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <locale.h>
@@ -40,15 +41,19 @@ static const struct option long_options[] = {
     {0},
 };
 
-static void help(void)
+enum { HELP_COLUMNS = 30 }; /* of a verb and its arguments; longer ones have a line of their own */
+
+static int help(void)
 {
     puts("Usage: tcactl [OPTIONS] VERB [ARGUMENTS]\n\n"
          "Inspects and controls the tcad of a node.\n\nVerbs (can be abbreviated to a unique "
-         "prefix):");
+         "prefix; tcactl help VERB):");
     for (const struct verb *verb = verbs; verb->name; verb++) {
-        char left[64];
-        snprintf(left, sizeof(left), "%s %s", verb->name, verb->arguments);
-        printf("  %-38s %s\n", left, verb->summary);
+        const int length = printf("  %s %s", verb->name, verb->arguments) - 2;
+        if (length > HELP_COLUMNS)
+            putchar('\n');
+        printf("%*s %s\n", length > HELP_COLUMNS ? 2 + HELP_COLUMNS : HELP_COLUMNS - length, "",
+               verb->summary);
     }
     puts("\nOptions:\n"
          "  -s, --socket PATH      the daemon's socket (TCA_SOCKET)\n"
@@ -60,6 +65,32 @@ static void help(void)
          "  -V, --version          print the version\n\n"
          "Exit codes: 0 success, 1 failure, 2 usage error, 3 tcad is not running,\n"
          "4 not permitted, 5 degraded, 6 no reply in time. See tcactl(1).");
+    return EXIT_OK;
+}
+
+/* The forms of a verb, and the options that only some verbs have. */
+static int help_on(const struct verb *of)
+{
+    const size_t length = strlen(of->name);
+    const char *before = "\nOptions:";
+
+    printf("Usage: tcactl [OPTIONS] %s %s\n", of->name, of->arguments);
+    for (const struct verb *verb = verbs; verb->name; verb++)
+        if (strncmp(verb->name, of->name, length) == 0 && verb->name[length] == ' ')
+            printf("       tcactl [OPTIONS] %s %s\n", verb->name, verb->arguments);
+    printf("\n%c%s.\n", toupper((unsigned char)of->summary[0]), of->summary + 1);
+    for (const struct option *option = long_options; option->name; option++) {
+        const unsigned bit = option->val >= LONG  ? (unsigned)(option->val - LONG)
+                             : option->val == 'c' ? OPTION_COUNT
+                             : option->val == 'i' ? OPTION_INTERVAL
+                                                  : 0;
+        if (!(of->options & bit))
+            continue;
+        printf("%s --%s", before, option->name);
+        before = ",";
+    }
+    puts("\nSee tcactl(1), and tcactl --help for the options of all verbs.");
+    return EXIT_OK;
 }
 
 static int usage(void)
@@ -228,8 +259,8 @@ static int parse_options(struct tcactl *tcactl, bool *ret_no_color, int argc, ch
             *ret_no_color = true;
             break;
         case 'h':
-            help();
-            return EXIT_OK;
+            tcactl->helps = true;
+            break;
         case 'V':
             printf("tcactl %s (libtca %s)\n", TCAD_VERSION, tca_version());
             return EXIT_OK;
@@ -240,7 +271,7 @@ static int parse_options(struct tcactl *tcactl, bool *ret_no_color, int argc, ch
                 return EXIT_USAGE;
         }
     }
-    if (tcactl->node_chosen && tcactl->socket) {
+    if (!tcactl->helps && tcactl->node_chosen && tcactl->socket) {
         fputs("tcactl: --socket and --node exclude each other\n", stderr);
         return EXIT_USAGE;
     }
@@ -256,17 +287,22 @@ int main(int argc, char **argv)
     int code = parse_options(&tcactl, &no_color, argc, argv);
     if (code >= 0)
         return code;
+    while (optind < argc &&
+           strcmp(argv[optind], "help") == 0) { /* tcactl help plan: tcactl plan --help */
+        tcactl.helps = true;
+        optind++;
+    }
+    if (optind == argc && tcactl.helps)
+        return help();
     if (optind == argc) {
         fputs("tcactl: a verb is missing, such as \"tcactl status\"\n", stderr);
         return usage();
     }
-    if (strcmp(argv[optind], "help") == 0 && optind + 1 == argc) {
-        help();
-        return EXIT_OK;
-    }
     const struct verb *verb = find_verb(argv[optind++]);
     if (!verb)
         return EXIT_USAGE;
+    if (tcactl.helps)
+        return help_on(verb);
     code = check_options(&tcactl, verb, argc - optind);
     if (code != EXIT_OK)
         return code;

@@ -40,8 +40,8 @@ void render_config(const json_t *doc, const struct screen *screen)
         {"DEFAULT", "default", add_value},
         {0},
     };
-    screen_print(screen, "file %s, cluster file %s\n", doc_text(doc, "file"),
-                 doc_text(doc, "cluster_file"));
+    screen_print(screen, "file %s\n", doc_text(doc, "file"));
+    screen_print(screen, "cluster file %s\n", doc_text(doc, "cluster_file"));
     list_show(doc, "values", columns, screen, 0, "no values");
 }
 
@@ -128,11 +128,12 @@ void render_calibrate(const json_t *doc, const struct screen *screen)
     };
     list_show(doc, "rails", columns, screen, 0, "no rails");
     screen_print(screen, "stored in %s\n", doc_text(doc, "path"));
-    if (doc_true(doc, "disturbed"))
+    if (doc_true(doc, "disturbed")) {
         screen_print(screen,
-                     "the machine was busy (load %.1f per processor, times spread by a factor of "
-                     "%.1f):\nrepeat this when it is quiet\n",
+                     "the machine was busy (load %.1f per processor, times spread %.1f-fold):\n",
                      doc_number(doc, "load"), doc_number(doc, "spread"));
+        screen_print(screen, "repeat this when it is quiet\n");
+    }
 }
 
 void render_drain(const json_t *doc, const struct screen *screen)

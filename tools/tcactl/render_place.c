@@ -37,8 +37,8 @@ static char *ranks_of(const json_t *doc, long long node)
 static void print_shares(const json_t *doc, const struct screen *screen)
 {
     fprintf(screen->to,
-            "halo data between nodes: %.0f %% (ranks in order: %.0f %%); between sub-clusters: "
-            "%.0f %% (%.0f %%)\n",
+            "halo data between nodes: %.0f %% (ranks in order: %.0f %%);\n"
+            "          between sub-clusters: %.0f %% (%.0f %%)\n",
             100 * doc_number(doc, "share.between_nodes"),
             100 * doc_number(doc, "share_in_order.between_nodes"),
             100 * doc_number(doc, "share.between_subclusters"),

@@ -1,12 +1,16 @@
+#include <stdlib.h>
 #include <string.h>
 
+#include "tools/common/must.h"
 #include "tools/tcactl/doc.h"
 #include "tools/tcactl/render.h"
 #include "tools/tcactl/units.h"
 
+enum { LABEL_COLUMNS = 12 };
+
 static void label(const struct screen *screen, const char *text)
 {
-    screen_paint(screen, COLOR_HEAD, "%-12s", text);
+    screen_paint(screen, COLOR_HEAD, "%-*s", LABEL_COLUMNS, text);
     fputc(' ', screen->to);
 }
 
@@ -33,6 +37,30 @@ static void names(const json_t *doc, const char *path, long long of, const struc
         fputs(of > count ? ", ...)" : ")", screen->to);
 }
 
+static bool is_down(const json_t *doc, const char *name)
+{
+    for (size_t i = 0; i < doc_count(doc, "cluster.down_nodes"); i++)
+        if (strcmp(doc_text(doc_at(doc, "cluster.down_nodes", i), ""), name) == 0)
+            return true;
+    return false;
+}
+
+/* ", no answer from (node4)": with --strict; those that are down have been named. */
+static void silent_names(const json_t *doc, const struct screen *screen)
+{
+    const char *before = ", no answer from (";
+
+    for (size_t i = 0; i < doc_count(doc, "cluster.silent_nodes"); i++) {
+        const char *name = doc_text(doc_at(doc, "cluster.silent_nodes", i), "");
+        if (is_down(doc, name))
+            continue;
+        screen_paint(screen, COLOR_BAD, "%s%s", before, name);
+        before = ", ";
+    }
+    if (before[2] == '\0')
+        screen_paint(screen, COLOR_BAD, ")");
+}
+
 static void cluster_line(const json_t *doc, const struct screen *screen)
 {
     long long nodes = doc_integer(doc, "cluster.nodes");
@@ -49,11 +77,7 @@ static void cluster_line(const json_t *doc, const struct screen *screen)
     fprintf(screen->to, "%s%lld down", screen_begin(screen, down ? COLOR_BAD : COLOR_NONE), down);
     names(doc, "cluster.down_nodes", down, screen);
     fputs(screen_end(screen, down ? COLOR_BAD : COLOR_NONE), screen->to);
-    if (doc_count(doc, "cluster.silent_nodes") > 0) { /* --strict */
-        fprintf(screen->to, "%s, no answer from", screen_begin(screen, COLOR_BAD));
-        names(doc, "cluster.silent_nodes", 0, screen);
-        fputs(screen_end(screen, COLOR_BAD), screen->to);
-    }
+    silent_names(doc, screen);
     fputc('\n', screen->to);
     label(screen, "");
     fputs("security ", screen->to);
@@ -111,25 +135,25 @@ static void warning_lines(const json_t *doc, const struct screen *screen)
 {
     for (size_t i = 0; i < doc_count(doc, "warnings"); i++) {
         screen_paint(screen, COLOR_BAD, "warning:");
-        screen_wrapped(screen, doc_text(doc_at(doc, "warnings", i), ""), strlen("warning:"));
+        screen_print(screen, " %s\n", doc_text(doc_at(doc, "warnings", i), ""));
     }
 }
 
-void render_status(const json_t *doc, const struct screen *screen)
+static void lines(const json_t *doc, const struct screen *screen)
 {
-    long long groups = doc_integer(doc, "groups");
     const char *path = json_string_value(doc_get(doc, "calibration.path"));
 
     daemon_line(doc, screen);
     cluster_line(doc, screen);
     label(screen, "sessions");
-    fprintf(screen->to,
-            "%lld, %lld region%s (%s of %s), %lld plan%s; %lld group%s coordinated here\n",
+    fprintf(screen->to, "%lld, %lld region%s (%s of %s), %lld plan%s\n",
             doc_integer(doc, "sessions"), doc_integer(doc, "regions.count"),
             units_plural(doc_integer(doc, "regions.count")),
             units_bytes(doc_number(doc, "regions.bytes")).text,
             units_bytes(doc_number(doc, "regions.bytes_max")).text, doc_integer(doc, "plans"),
-            units_plural(doc_integer(doc, "plans")), groups, units_plural(groups));
+            units_plural(doc_integer(doc, "plans")));
+    label(screen, "groups");
+    fprintf(screen->to, "%lld coordinated here\n", doc_integer(doc, "groups"));
     if (doc_number(doc, "regions.bytes_quarantined") > 0) {
         label(screen, "quarantined");
         fprintf(screen->to, "%s of freed regions, until no peer can write there\n",
@@ -153,4 +177,17 @@ void render_status(const json_t *doc, const struct screen *screen)
     label(screen, "socket");
     screen_print(screen, "%s\n", doc_text(doc, "daemon.socket"));
     warning_lines(doc, screen);
+}
+
+void render_status(const json_t *doc, const struct screen *screen)
+{
+    struct screen page = *screen;
+    char *text = NULL;
+    size_t bytes;
+
+    page.to = must(open_memstream(&text, &bytes));
+    lines(doc, &page);
+    fclose(page.to);
+    screen_fold(screen, text, LABEL_COLUMNS + 1);
+    free(text);
 }

@@ -133,20 +133,46 @@ void screen_state(const struct screen *screen, const char *state)
     screen_paint(screen, screen_color_of(state), "%s", state);
 }
 
-void screen_wrapped(const struct screen *screen, const char *text, unsigned indent)
+/* The bytes of a word, and its columns: those of colours have none. */
+static size_t word_of(const char *text, unsigned *ret_columns)
 {
-    char *words = strdup(text), *rest = words;
-    unsigned column = indent;
+    size_t n = 0;
+    bool colours = false;
 
-    for (char *word; (word = strsep(&rest, " "));) {
-        const unsigned length = (unsigned)strlen(word); /* at least the number of columns */
-        if (screen->columns && column > indent && column + 1 + length > screen->columns) {
+    *ret_columns = 0;
+    for (; text[n] && text[n] != '\n' && (colours || text[n] != ' '); n++) {
+        if (text[n] == '\033')
+            colours = true;
+        else if (colours)
+            colours = text[n] != 'm';
+        else
+            *ret_columns += (text[n] & 0xc0) != 0x80;
+    }
+    return n;
+}
+
+void screen_fold(const struct screen *screen, const char *lines, unsigned indent)
+{
+    unsigned column = 0, columns;
+
+    while (*lines) {
+        const unsigned blanks = (unsigned)strspn(lines, " ");
+        const size_t bytes = word_of(lines + blanks, &columns);
+        const char *word = lines + blanks;
+        if (screen->columns && column > indent && column + blanks + columns > screen->columns) {
             fprintf(screen->to, "\n%*s", (int)indent, "");
             column = indent;
+        } else {
+            fprintf(screen->to, "%*s", (int)blanks, "");
+            column += blanks;
         }
-        fputc(' ', screen->to);
-        column += 1 + screen_text(screen, word);
+        fwrite(word, 1, bytes, screen->to);
+        column += columns;
+        lines = word + bytes;
+        if (*lines == '\n') {
+            fputc('\n', screen->to);
+            column = 0;
+            lines++;
+        }
     }
-    free(words);
-    fputc('\n', screen->to);
 }

@@ -46,6 +46,7 @@ struct tcactl {
     const char *socket; /* NULL: the library's default */
     bool node_chosen;   /* by -N, which sets TCA_NODE */
     bool json;
+    bool helps;         /* --help */
     int64_t timeout_ns; /* TCA_DEFAULT unless given */
     struct screen screen;
 

@@ -45,7 +45,10 @@ static unsigned longest_line(const char *text)
     unsigned longest = 0, width = 0;
 
     for (; *text; text++) {
-        width = *text == '\n' ? 0 : width + 1;
+        if (*text == '\033') /* a colour */
+            text += strcspn(text, "m");
+        else
+            width = *text == '\n' ? 0 : width + 1;
         longest = width > longest ? width : longest;
     }
     return longest;
@@ -85,6 +88,37 @@ Test(fits, every_list)
         expect_fits(lists[i].list, shown);
         json_decref(doc);
     }
+}
+
+Test(fits, status)
+{
+    json_t *doc = document(
+        "{\"daemon\":{\"state\":\"draining\",\"uptime_s\":86400000,\"node\":4294967295,\"name\":"
+        "\"a-"
+        "node-with-a-long-name\",\"version\":\"10.20.30\",\"pid\":4194304,\"user\":\"a-user-with-a-"
+        "name\",\"socket\":\"/run/user/4294967294/tcad/"
+        "tcad.sock\"},\"cluster\":{\"name\":\"a-cluster-"
+        "with-a-name\",\"nodes\":65536,\"connected\":65535,\"reconnecting\":12345,\"unknown\":"
+        "12345,"
+        "\"down\":12345,\"down_nodes\":[\"node10001\",\"node10002\",\"node10003\",\"node10004\"],"
+        "\"silent_nodes\":[\"node10001\",\"node10005\",\"node10006\",\"node10007\"],\"security\":"
+        "\"plain\"},\"rails\":[{" LONGEST ",\"detail\":\"what it says about itself, in many words "
+        "that go "
+        "on\",\"unprotected\":true,\"cut_off\":[\"node10001\",\"node10002\",\"node10003\"]}],"
+        "\"sessions\":65536,\"regions\":{\"count\":4294967295,\"bytes\":1125899906842623,"
+        "\"bytes_max\":1125899906842623,\"bytes_quarantined\":1125899906842623},\"plans\":"
+        "4294967295,"
+        "\"groups\":4294967295,\"engine\":{\"state\":\"running\",\"starts\":1234567890123,"
+        "\"completions\":1234567890123,\"errors\":1234567890123,\"sleeps\":1234567890123},"
+        "\"calibration\":{\"state\":\"measuring\",\"path\":\"/var/lib/tcad/calibration\","
+        "\"disturbed\":true,\"load\":1234.5},\"warnings\":[\"what is wrong with this daemon, in as "
+        "many "
+        "words as it takes, and what can be done about it\"]}");
+    struct shown *shown = shown_begin(true, true);
+    shown->screen.columns = COLUMNS;
+    render_status(doc, &shown->screen);
+    json_decref(doc);
+    expect_fits("status", shown);
 }
 
 Test(fits, rates)

@@ -28,7 +28,8 @@ Test(render, status)
         "cluster      not ready, lattice: 4 nodes, 2 connected, 1 not contacted, 3 down (n1, n4, "
         "...)\n"
         "             security tls\n"
-        "sessions     1, 2 regions (3.00 MiB of 2.00 GiB), 3 plans; 1 group coordinated here\n"
+        "sessions     1, 2 regions (3.00 MiB of 2.00 GiB), 3 plans\n"
+        "groups       1 coordinated here\n"
         "quarantined  1.00 MiB of freed regions, until no peer can write there\n"
         "engine       asleep, 1.23 M starts, 1.23 M completions, 0 errors, 9 sleeps\n"
         "rails        shm up\n"
@@ -53,7 +54,8 @@ Test(render, status_of_one_of_each)
         "             version 0.1.0, pid 42 of me\n"
         "cluster      ready, c: 1 node, 0 connected, 0 down\n"
         "             security tls\n"
-        "sessions     1, 1 region (1 B of 2 B), 1 plan; 1 group coordinated here\n"
+        "sessions     1, 1 region (1 B of 2 B), 1 plan\n"
+        "groups       1 coordinated here\n"
         "engine       asleep, 1 start, 1 completion, 1 error, 1 sleep\n"
         "rails        none\n"
         "calibration  off\n"
@@ -81,21 +83,49 @@ Test(render, status_of_a_calibration_under_load)
     free(shown);
 }
 
-Test(render, wrapped_text)
+/* Between words; blanks and colours that are at the break go. */
+Test(render, folded_lines)
 {
-    static const char text[] = "one two three\033 four a-word-that-is-longer-than-lines five";
+    static const char text[] = "one two three?  four a-word-that-is-longer-than-lines five\n\n"
+                               "    \033[32m\303\244\303\244\303\244 sixteen more\033[0m seven\n";
     struct shown *shown = shown_begin(false, false);
     shown->screen.columns = 20;
-    screen_wrapped(&shown->screen, text, 4);
-    screen_wrapped(&shown->screen, "", 4);
+    screen_fold(&shown->screen, text, 4);
     shown->screen.columns = 0;
-    screen_wrapped(&shown->screen, text, 4);
-    expect(shown, " one two three?\n"
-                  "     four\n"
-                  "     a-word-that-is-longer-than-lines\n"
-                  "     five\n"
-                  " \n"
-                  " one two three? four a-word-that-is-longer-than-lines five\n");
+    screen_fold(&shown->screen, text, 4);
+    expect(shown, "one two three?  four\n"
+                  "    a-word-that-is-longer-than-lines\n"
+                  "    five\n"
+                  "\n"
+                  "    \033[32m\303\244\303\244\303\244 sixteen more\033[0m\n"
+                  "    seven\n"
+                  "one two three?  four a-word-that-is-longer-than-lines five\n"
+                  "\n"
+                  "    \033[32m\303\244\303\244\303\244 sixteen more\033[0m seven\n");
+}
+
+/* A node that is down is not named again because it has not answered. */
+Test(render, silent_nodes)
+{
+    static const struct {
+        const char *silent, *text;
+    } cases[] = {
+        {"[\"n1\"]", ", 1 down (n1)\n"},
+        {"[\"n1\",\"n2\",\"n3\"]", ", 1 down (n1), no answer from (n2, n3)\n"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct shown *shown = shown_begin(false, false);
+        json_t *doc = document("{\"cluster\":{\"down\":1,\"down_nodes\":[\"n1\"]}}");
+        json_object_set_new(json_object_get(doc, "cluster"), "silent_nodes",
+                            document(cases[i].silent));
+        render_status(doc, &shown->screen);
+        json_decref(doc);
+        fflush(shown->screen.to);
+        cr_expect(strstr(shown->text, cases[i].text), "%s", shown->text);
+        fclose(shown->screen.to);
+        free(shown->text);
+        free(shown);
+    }
 }
 
 Test(render, nodes)
