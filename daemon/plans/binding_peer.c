@@ -242,10 +242,11 @@ static int check_pair(const struct request *request, const Tca__PeerBind *bind,
     }
     if (!pairs_can(to, request->pair_rail)) {
         snprintf(text, text_bytes,
-                 "session %" PRIu64 " of node %" PRIu32
-                 " cannot use the device of the rail %s: let it write to "
+                 "rank %" PRIu32 " (session %" PRIu64 " of node %" PRIu32
+                 ") cannot use the device of the rail %s: let it write to "
                  "/dev/infiniband/uverbs*, or let tcad put (TCA_SEAT_DAEMON)",
-                 to->id, request->tcad->node, rail_name(request->tcad, request->pair_rail));
+                 to->rank, to->id, request->tcad->node,
+                 rail_name(request->tcad, request->pair_rail));
         return -EOPNOTSUPP;
     }
     if (session_refuses(to, text, text_bytes))

@@ -154,11 +154,11 @@ int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pai
     }
     if (session->pair_count >= limit) {
         snprintf(text, text_bytes,
-                 "session %" PRIu64 " of node %" PRIu32 " has %" PRIu32
+                 "rank %" PRIu32 " (session %" PRIu64 " of node %" PRIu32 ") has %" PRIu32
                  " connections to processes of other "
                  "nodes, the limit (limits.pairs_per_session): let tcad put (TCA_SEAT_DAEMON), or "
                  "raise it",
-                 values->session, tcad->node, session->pair_count);
+                 session->rank, values->session, tcad->node, session->pair_count);
         return -EDQUOT;
     }
     struct pair *pair = malloc(sizeof *pair);

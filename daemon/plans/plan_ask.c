@@ -143,13 +143,24 @@ static void take_landings(const struct request *request, struct plan_unit *unit,
     }
 }
 
+/* The other node knows the session that is to be notified, but not its rank once it has ended. */
+static void fail_unit(struct request *request, const struct plan_unit *unit,
+                      const Tca__Failure *failure)
+{
+    char text[64];
+    const int status = status_from_wire(failure->status);
+    const bool ended = status == -EOWNERDEAD && unit->notify;
+    if (ended)
+        snprintf(text, sizeof text, "rank %" PRIu32 ", to be notified, has ended", unit->rank);
+    plan_fail_unit(request->plan, unit, status < 0 ? status : -EPROTO,
+                   ended ? text : failure->text);
+}
+
 static void take_bound(struct request *request, const Tca__PeerBound *bound)
 {
     struct plan *plan = request->plan;
     if (bound->failure && bound->failed < request->count) {
-        const int status = status_from_wire(bound->failure->status);
-        plan_fail_unit(plan, unit_of(request, bound->failed), status < 0 ? status : -EPROTO,
-                       bound->failure->text);
+        fail_unit(request, unit_of(request, bound->failed), bound->failure);
         return;
     }
     for (uint32_t i = 0; i < request->count && i < bound->n_puts; i++) {

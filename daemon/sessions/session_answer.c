@@ -42,10 +42,10 @@ bool session_refuses(const struct session *session, char *text, size_t text_byte
     if (session_backlog(session) < BACKLOG_MAX || !session->client->stuck)
         return false;
     snprintf(text, text_bytes,
-             "session %" PRIu64 " of node %" PRIu32
-             " has not read %d messages of its tcad: it must call the library (tca_test, "
+             "rank %" PRIu32 " (session %" PRIu64 " of node %" PRIu32
+             ") has not read %d messages of its tcad: it must call the library (tca_test, "
              "tca_notified) before more puts can be prepared there",
-             session->id, session->tcad->node, BACKLOG_MAX);
+             session->rank, session->id, session->tcad->node, BACKLOG_MAX);
     return true;
 }
 

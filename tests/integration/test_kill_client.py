@@ -69,6 +69,20 @@ class Killed(harness.Case):
         survivor.ask("close")
         survivor.end()
 
+    def test_commit_names_the_rank(self):
+        """A plan that notifies a dead process is refused by its rank, near and far: sessions mean nothing to a program."""
+        for places, seat in (([0, 0], "client"), ([0, 0], "daemon"), ([0, 1], "client"), ([0, 1], "daemon")):
+            with self.subTest(places=places, seat=seat):
+                cluster = self.cluster(1 + max(places), options={"rails.enable": "shm tcp"})
+                survivor, victim = cluster.group(places)
+                victim.kill()
+                self.expect_death(survivor, "notified_wait 1 5 -1", 1)
+                with self.refused("-EOWNERDEAD", "rank 1, to be notified, has ended") as refusal:
+                    survivor.plan("notify 1 5", seat=seat)
+                self.assertNotIn("session", refusal.text)
+                survivor.ask("close")
+                survivor.end()
+
     def test_in_a_wait(self):
         """A running start that waits for the dead process ends with -EOWNERDEAD, in both seats, near and far."""
         for places, seat in (([0, 0], "client"), ([0, 0], "daemon"), ([0, 1], "daemon")):
