@@ -142,12 +142,12 @@ static void enqueue_memfd(struct client *client, uint32_t tag, int memfd, size_t
 
 /* A reply cannot be sent: reports this to the client and drops it, because the two sides no longer
  * agree on what the client holds. */
-static void cannot_send(struct client *client, uint32_t tag, int error)
+static void cannot_send(struct client *client, uint32_t tag, int error, const char *why)
 {
-    char text[256];
+    char text[512];
     Tca__Failure failure;
     Tca__Message message;
-    snprintf(text, sizeof text, "tcad could not send its reply: %s", remedy_text(error));
+    snprintf(text, sizeof text, "tcad could not send its reply: %s", why);
     message_failure(&message, &failure, error, text);
     if (tag != 0) /* 0: an event */
         frame_send_message(client->fd, tag, &message.base, NULL, 0);
@@ -167,10 +167,22 @@ static bool must_queue(int r)
 
 static void sent(struct client *client, uint32_t tag, uint32_t fds, int r)
 {
+    client->served |= r == 0;
     if (r == 0)
         flight_sent(client->flight, fds);
     else if (r != -EPIPE && r != -ECONNRESET) /* for these, end of file follows */
-        cannot_send(client, tag, r);
+        cannot_send(client, tag, r, remedy_text(r));
+}
+
+/* A session of a user whose other sessions do not read their replies. One that has been opened waits on, as a reply
+ * that did not come would be the end of it. */
+static bool is_refused(struct client *client, uint32_t tag)
+{
+    char text[400];
+    if (client->served || !flight_is_late(client->flight, text, sizeof text))
+        return false;
+    cannot_send(client, tag, -EDQUOT, text);
+    return true;
 }
 
 void client_send(struct client *client, uint32_t tag, const Tca__Message *message, const int *fds,
@@ -299,6 +311,8 @@ void client_flush(struct client *client)
                                                    out->fds + 1, out->fd_count - 1)
                                 : frame_send(client->fd, out->tag, out->payload, out->bytes,
                                              out->fds, out->fd_count);
+        if (r == -ETOOMANYREFS && is_refused(client, out->tag))
+            break;
         if (r == -ETOOMANYREFS)
             flight_wait(client->flight, may ? r : 0);
         if (must_queue(r)) {

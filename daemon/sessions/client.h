@@ -48,6 +48,7 @@ struct client {
     struct loop_timer *patience; /* of these; NULL: there were none yet */
     uint64_t sent, sent_before;  /* queued frames; at the last look */
     bool stuck;                  /* it read none from one look to the next */
+    bool served;                 /* a message was sent to it */
     uint32_t later;              /* pending replies of an admin_reply */
     struct client_request
         *request; /* a long one that is being unpacked; nothing is read meanwhile */

@@ -37,7 +37,8 @@ struct flight {
     int fd;
     uid_t uid;
     pid_t pid;
-    uint32_t count; /* of descriptors that it may not have received */
+    uint32_t count;    /* of descriptors that it may not have received */
+    uint64_t waits_ns; /* since when it waits; 0: it does not */
     struct charge charge;
     void (*again)(void *context); /* NULL: the connection has ended */
     void *context;
@@ -147,6 +148,7 @@ void flight_sent(struct flight *flight, uint32_t count)
     char text[256];
     if (count == 0)
         return;
+    flight->waits_ns = 0;
     if (flight->count == 0)
         LIST_ADD(&flight->flights->busy, flight, next, link);
     flight->count += count;
@@ -204,6 +206,8 @@ void flight_wait(struct flight *flight, int error)
     struct flights *flights = flight->flights;
     if (flight->link_waiting)
         return;
+    if (!flight->waits_ns)
+        flight->waits_ns = clock_now_ns();
     flight->link_waiting = flights->waiting_end;
     *flights->waiting_end = flight;
     flights->waiting_end = &flight->next_waiting;
@@ -227,6 +231,44 @@ static void stop_waiting(struct flight *flight)
         flight->flights->waiting_end = flight->link_waiting;
     flight->next_waiting = NULL;
     flight->link_waiting = NULL;
+}
+
+/* Earlier than clients, by default, give up. */
+bool flight_is_late(const struct flight *flight, char *text, size_t text_bytes)
+{
+    const struct flights *flights = flight->flights;
+    const uint64_t patience_ns = flights->tcad->conf->control.request_timeout_ns / 2;
+    if (!flight->waits_ns || clock_now_ns() - flight->waits_ns < patience_ns)
+        return false;
+    const struct user *user = user_find(flights->tcad, flight->uid);
+    const struct flight *most = NULL;
+    uint32_t connections = 0;
+    for (const struct flight *one = flights->busy; one; one = one->next) {
+        if (one->uid != flight->uid)
+            continue;
+        connections++;
+        if (!most || one->count > most->count)
+            most = one;
+    }
+    if (flights->error)
+        snprintf(text, text_bytes,
+                 "the processes of tcad's user have as many descriptors in flight as Linux allows "
+                 "(RLIMIT_NOFILE): end those that do not read theirs");
+    else if (most)
+        snprintf(text, text_bytes,
+                 "%" PRIu32 " processes of user %u have not received %" PRIu32
+                 " descriptors that tcad has sent to them, most of them pid %d (%" PRIu32
+                 "), and the user may have %" PRIu64
+                 " on their way now: let them call the library, or end them",
+                 connections, flight->uid, user ? user->in_flight : most->count, most->pid,
+                 most->count, limit_of_user(flights, limit_of_all()));
+    else
+        snprintf(text, text_bytes,
+                 "other users have not received %" PRIu32
+                 " descriptors that tcad has sent to them, of %" PRIu64
+                 " that may be on their way (half of LimitNOFILE=): tcad's log names them",
+                 flights->count, limit_of_all());
+    return true;
 }
 
 /* Lets everybody try who waits, in this order. More often while that helps. */

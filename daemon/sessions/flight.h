@@ -38,3 +38,5 @@ void flight_sent(struct flight *flight, uint32_t count);
  * has said no). */
 void flight_wait(struct flight *flight, int error);
 bool flight_waits(const struct flight *flight);
+/* Whether it has waited for so long that whoever waits for the reply is to be told why: then writes this to text. */
+bool flight_is_late(const struct flight *flight, char *text, size_t text_bytes);

@@ -19,10 +19,12 @@ LIMIT = 256
 
 
 @unittest.skipIf(os.geteuid() != 0, "needs processes of three users, and a tcad without privileges")
-class InFlight(HostileCase):
+class InFlightCase(HostileCase):
+    options = {"control.request_timeout": "60s"}  # nobody is refused
+
     def setUp(self):
         super().setUp()
-        self.hostile = Cluster(1, options={"rails.enable": "shm"})
+        self.hostile = Cluster(1, options={"rails.enable": "shm"} | self.options)
         self.addCleanup(self.take_down, self.hostile)
         self.node = self.hostile[0]
         self.hostile.admit_users()
@@ -62,6 +64,8 @@ class InFlight(HostileCase):
             os.close(fd)
         return len(fds)
 
+
+class InFlight(InFlightCase):
     def test_unread(self):
         """Sessions that ask for a region's descriptor again and again, and read nothing, more of them than tcad may have descriptors."""
         attackers = [self.of(ATTACKER).open() for _ in range(12)]
@@ -133,6 +137,28 @@ class InFlight(HostileCase):
         self.serve_victims()
         for fd in (done, filled):
             os.close(fd)
+
+
+class Refused(InFlightCase):
+    options = {"control.request_timeout": "2s"}
+
+    def test_says_why(self):
+        """A new session of a user whose others do not read is refused, with the reason and a pid; those of others are served."""
+        attackers = [self.of(ATTACKER) for _ in range(15)]
+        for client in attackers:
+            client.send(wire.hello())
+        with self.fails("-EDQUOT", f"processes of user {ATTACKER}", f"most of them pid {os.getpid()}", "end them"):
+            self.of(ATTACKER).open()
+        self.serve_victims()
+        served = 0
+        for client in attackers:  # the first ones are; those that had to wait are refused, too
+            try:
+                served += len(client.answer()[2]) == 3
+            except wire.Failure as failure:
+                self.assertEqual(failure.name, "-EDQUOT", failure.text)
+            client.close()
+        self.assertGreater(served, 0)
+        self.assertLess(served, len(attackers))
 
 
 @unittest.skipIf(os.geteuid() != 0, "only root may mount")
