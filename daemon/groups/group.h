@@ -1,10 +1,10 @@
 /*
  * Groups: how the processes of a job find each other. Each group has a *root*, the daemon that
  * coordinates it: the node in "name@node", or one chosen from the cluster file by rendezvous hashing
- * of (user, name). That puts the nodes in an order, the same everywhere, and the first that is up is the
- * root: a member passes over nodes that do not answer, and a root sends members on to a node before it
- * that is up. A root also sends them on to the next node if that does not know the root, because its
- * cluster file is another one. The root collects joins and gathers and keeps the group's published handles. The
+ * of (user, name). That puts the nodes in an order, the same everywhere, and the first that answers is the
+ * root: a member passes over nodes that do not, and a root sends members on to a node before it that
+ * does. A root also sends them on to the next node if that does not know the root, because its
+ * cluster file is another one, but never to nodes that a member says it cannot go to. The root collects joins and gathers and keeps the group's published handles. The
  * member's side forwards a session's request to the root (peers_request(), also if the root is this
  * daemon) and the root's reply to the session.
  *

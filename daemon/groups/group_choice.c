@@ -1,10 +1,15 @@
 /*
  * Whether this node is to be the root of a group that was given to it because of the group's name.
  *
- * It is not if a node before it is up: members that did not reach that one have been too early, or too
- * late. Nor if one of the next nodes does not know it: members there have asked that node, because
- * their cluster file does not have this one either. What is not known when a group is created may show
- * before the group is complete; then the members that have joined are sent on.
+ * It is not if a node before it answers: members that did not reach that one have been too early, or too
+ * late. That the node counts as up says nothing: it may have just ended, or be stopped, which this node
+ * notices later than the member. Nor if one of the next nodes does not know this one: members there have
+ * asked that node, because their cluster file does not have this one. Both may show when a member waits
+ * already, and as long as the group is not complete, its members are then sent on.
+ *
+ * A member may not know the node to which it is sent (its cluster file does not have it), or have been
+ * sent on from there. It says so, and is not sent there: where cluster files differ, members meet at a
+ * node that all of them know.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -59,10 +64,17 @@ static bool find_next(const struct root *root, uint32_t user, const char *name,
     return true;
 }
 
+static bool is_barred(const Tca__PeerGroupJoin *join, uint32_t node)
+{
+    for (size_t i = 0; i < join->n_barred; i++)
+        if (join->barred[i] == node)
+            return true;
+    return false;
+}
+
 bool choice_moves(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGroupJoin *join,
                   struct choices *ret_before)
 {
-    struct peers *peers = root->tcad->peers;
     struct choices others;
     uint32_t next;
 
@@ -70,23 +82,23 @@ bool choice_moves(struct root *root, uint32_t node, uint32_t tag, const Tca__Pee
         *ret_before = (struct choices){0};
         return false;
     }
-    for (unsigned i = 0; i < ret_before->count; i++) {
-        if (!peers_is_up(peers, ret_before->nodes[i]))
-            continue;
-        send_on(root, node, tag, ret_before->nodes[i], false);
-        return true;
-    }
     others = *ret_before;
     if (others.count == CHOICES_MAX)
         return false;
     others.nodes[others.count++] = root->tcad->node;
     for (unsigned i = 0; i < NEXT && find_next(root, join->user, join->name, &others, &next); i++) {
-        if (!peers_is_stranger(peers, next))
+        if (!peers_is_stranger(root->tcad->peers, next) || is_barred(join, next))
             continue;
         send_on(root, node, tag, next, true);
         return true;
     }
     return false;
+}
+
+void choice_bar(struct group *group, const Tca__PeerGroupJoin *join)
+{
+    for (size_t i = 0; i < join->n_barred; i++)
+        choices_add(&group->barred, join->barred[i]);
 }
 
 /* ---- asking ---- */
@@ -97,24 +109,33 @@ struct question {
     char name[NAME_MAX_BYTES];
 };
 
+static void ask(struct root *root, const struct group *group, uint32_t node);
+
 static void answered(void *context, int status, const Tca__Message *reply, const char *text)
 {
     struct question *question = context;
     struct root *root = question->root;
+    const uint32_t node = question->node;
     struct group *group =
-        status == -EHOSTDOWN ? root_find(root, question->user, question->name) : NULL;
-    if (group && group->chosen && !group->complete &&
-        peers_is_stranger(root->tcad->peers, question->node))
-        move(root, group, question->node, true);
-    free(question); /* a node before this one that is up: choice_node_up() */
+        status == -ECANCELED ? NULL : root_find(root, question->user, question->name);
+    free(question);
+    if (!group || !group->chosen || group->complete || choices_have(&group->barred, node))
+        return;
+    const bool is_before = choices_have(&group->before, node);
+    if (status == 0 && is_before)
+        move(root, group, node, false);
+    else if (status == -ETIMEDOUT && is_before)
+        ask(root, group, node); /* it may be stopped, or busy */
+    else if (status == -EHOSTDOWN && peers_is_stranger(root->tcad->peers, node))
+        move(root, group, node, true);
 }
 
 static void ask(struct root *root, const struct group *group, uint32_t node)
 {
     struct tcad *tcad = root->tcad;
-    struct question *question;
-    if (node == tcad->node || peers_is_up(tcad->peers, node) ||
-        !(question = malloc(sizeof *question)))
+    struct question *question =
+        node == tcad->node || choices_have(&group->barred, node) ? NULL : malloc(sizeof *question);
+    if (!question)
         return;
     *question = (struct question){.root = root, .user = group->user, .node = node};
     snprintf(question->name, sizeof question->name, "%s", group->name);
@@ -134,7 +155,8 @@ void choice_ask(struct root *root, const struct group *group)
         return;
     others.nodes[others.count++] = root->tcad->node;
     for (unsigned i = 0; i < NEXT && find_next(root, group->user, group->name, &others, &next); i++)
-        ask(root, group, next);
+        if (!peers_is_up(root->tcad->peers, next)) /* else it knows this node */
+            ask(root, group, next);
 }
 
 void choice_node_up(struct root *root, uint32_t node)
@@ -142,11 +164,8 @@ void choice_node_up(struct root *root, uint32_t node)
     struct group *next;
     for (struct group *group = root->groups; group; group = next) {
         next = group->next;
-        for (unsigned i = 0; !group->complete && i < group->before.count; i++) {
-            if (group->before.nodes[i] != node)
-                continue;
+        if (!group->complete && choices_have(&group->before, node) &&
+            !choices_have(&group->barred, node))
             move(root, group, node, false);
-            break;
-        }
     }
 }

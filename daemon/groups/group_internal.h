@@ -23,11 +23,26 @@ enum {
     CHOICES_MAX = 16,
 };
 
-/* Nodes that come before another one as the root of a group. */
+/* Nodes that come before another one as the root of a group, or cannot be it. */
 struct choices {
     unsigned count;
     uint32_t nodes[CHOICES_MAX];
 };
+
+static inline bool choices_have(const struct choices *choices, uint32_t node)
+{
+    for (unsigned i = 0; i < choices->count; i++)
+        if (choices->nodes[i] == node)
+            return true;
+    return false;
+}
+
+/* Unless they are full, or have it. */
+static inline void choices_add(struct choices *choices, uint32_t node)
+{
+    if (choices->count < CHOICES_MAX && !choices_have(choices, node))
+        choices->nodes[choices->count++] = node;
+}
 
 /*
  * The route of PeerSessionGone: the node of a session that ends sends it to the other nodes of the
@@ -100,7 +115,8 @@ struct group {
     uint32_t size;
     bool complete;
     bool chosen;             /* its root is this node because of its name */
-    struct choices before;   /* nodes that would be its root if they were up */
+    struct choices before;   /* nodes that would be its root if they answered */
+    struct choices barred;   /* nodes that cannot be its root, as some members say */
     uint32_t most_of_a_node; /* members on one node at most; set when it is complete */
     uint32_t joining, in;    /* members in that state */
     struct member *members;  /* [size] */
@@ -133,7 +149,9 @@ struct root {
  * group->before is to be this. */
 bool choice_moves(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGroupJoin *join,
                   struct choices *ret_before);
-/* A group was created: asks the nodes on which it depends whether they are up, and know this node. */
+/* A member cannot go to some nodes. */
+void choice_bar(struct group *group, const Tca__PeerGroupJoin *join);
+/* A group was created: asks the nodes on which it depends whether they answer, and know this node. */
 void choice_ask(struct root *root, const struct group *group);
 void choice_node_up(struct root *root, uint32_t node);
 
@@ -269,6 +287,7 @@ struct request {
     /* REQUEST_JOIN */
     bool chosen;           /* the root, by the group's name */
     struct choices passed; /* nodes that would be the root, but do not answer */
+    struct choices barred; /* nodes that cannot be the root, whatever other nodes say */
     unsigned moves;        /* to nodes that others have named as the root */
 };
 

@@ -15,7 +15,12 @@
 #include "daemon/rails/costs.h"
 #include "daemon/tcad.h"
 
-enum { MOVES_MAX = 4 };
+enum {
+    MOVES_MAX = 8,
+    PROBE_PARTS =
+        4, /* a root that does not answer takes one of so many parts of the time that is left, */
+};
+#define PROBE_NS UINT64_C(2000000000) /* and no more than this */
 
 /* A node that a reload has removed from the cluster is alone. */
 static uint32_t subcluster_of(const struct cluster *cluster, uint32_t id)
@@ -193,6 +198,8 @@ static void send_join(struct request *request, const struct place *place)
                 .costs = costs.list, .timeout_ns = request_time_left(request));
     const Tca__Message message = MESSAGE_OF(PEER_GROUP_JOIN, peer_group_join, &body);
     body.chosen = request->chosen;
+    body.n_barred = request->barred.count;
+    body.barred = request->barred.nodes;
     request_send(request, &message);
 }
 
@@ -215,14 +222,16 @@ static void probed(void *context, int status, const Tca__Message *reply, const c
     }
 }
 
-/* A chosen root need not be up. */
+/* A chosen root need not be up, and one that counts as up need not answer: it may be stopped. */
 static void ask_root(struct request *request, const struct place *place)
 {
     struct tcad *tcad = request->groups->tcad;
-    if (!request->chosen || request->root == tcad->node || peers_is_up(tcad->peers, request->root))
+    const uint64_t part_ns = request_time_left(request) / PROBE_PARTS;
+    if (!request->chosen || request->root == tcad->node)
         send_join(request, place);
     else
-        peers_probe(tcad->peers, request->root, request_time_left(request), probed, request);
+        peers_probe(tcad->peers, request->root, part_ns < PROBE_NS ? part_ns : PROBE_NS, probed,
+                    request);
 }
 
 bool join_elsewhere(struct request *request, struct session *session, struct place *place,
@@ -231,8 +240,7 @@ bool join_elsewhere(struct request *request, struct session *session, struct pla
     const struct tcad *tcad = request->groups->tcad;
     uint32_t root;
 
-    if (request->passed.count < CHOICES_MAX)
-        request->passed.nodes[request->passed.count++] = request->root;
+    choices_add(&request->passed, request->root);
     if (!group_choose(tcad->cluster, request->user, request->group, &request->passed, &root)) {
         snprintf(ret_text, text_bytes,
                  "group %s: none of the %u nodes that could coordinate it answers: start them, or "
@@ -253,15 +261,6 @@ bool join_moved(struct request *request, struct session *session, struct place *
     const struct tcad *tcad = request->groups->tcad;
     const char *from = group_node_name(tcad, request->root);
 
-    if (!cluster_by_id(tcad->cluster, moved->node)) {
-        snprintf(ret_text, text_bytes,
-                 "group %s: node %s gives it to node %.64s (id %u), which the cluster file of node "
-                 "%s does not have: the cluster files differ. Make them equal, or choose a node "
-                 "that all have (%s@NODE)",
-                 request->group, from, moved->node_name, moved->node,
-                 group_node_name(tcad, tcad->node), request->group);
-        return false;
-    }
     if (++request->moves > MOVES_MAX) {
         snprintf(ret_text, text_bytes,
                  "group %s: nodes do not agree which of them coordinates it; node %s says node "
@@ -270,9 +269,15 @@ bool join_moved(struct request *request, struct session *session, struct place *
                  request->group, from, moved->node_name, request->group);
         return false;
     }
-    if (moved->pass && request->passed.count < CHOICES_MAX)
-        request->passed.nodes[request->passed.count++] = request->root;
-    request->root = place->root = moved->node;
+    if (!cluster_by_id(tcad->cluster, moved->node)) { /* the cluster files differ */
+        choices_add(&request->barred, moved->node);
+    } else {
+        if (moved->pass) {
+            choices_add(&request->passed, request->root);
+            choices_add(&request->barred, request->root);
+        }
+        request->root = place->root = moved->node;
+    }
     send_join(request, place); /* another node has reached it */
     return true;
 }

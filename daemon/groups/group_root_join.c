@@ -241,6 +241,7 @@ void root_try_join(struct root *root, uint32_t node, uint32_t tag, const Tca__Pe
         .deadline_ns = group_deadline(now, join->timeout_ns),
     };
     reach_worsen(&group->costs, join->n_costs, join->costs);
+    choice_bar(group, join);
     group->joining++;
     if (group->joining == group->size) {
         complete(root, group);
