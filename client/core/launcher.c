@@ -45,9 +45,19 @@ static pid_t hydra_task(void)
     return 0;
 }
 
-/* In order of preference where innermost() cannot decide. SLURM_STEP_NUM_TASKS, not SLURM_NTASKS: a
- * batch script has the latter too, but is a single process. Slurm's PMI_* and PMIX_* have the same
- * values as its own variables. */
+/*
+ * In order of preference where innermost() cannot decide. Where the less known variables come from:
+ * JSM: LSFEnvironment of PyTorch Lightning (rank and size); an environment printed on Summit
+ *   (github.com/STEllAR-GROUP/octotiger/issues/334) has no other JSM_NAMESPACE_* that could name the job;
+ *   the namespace is that of PMIx, of which JSM is a server.
+ * torchrun: torch/distributed/elastic/agent/server/local_elastic_agent.py.
+ * Flux: flux-environment(7). FLUX_JOB_ID is F58, which begins with the letter U+0192.
+ * PALS: mpi_cray_shasta.c of Slurm, which sets the same; the size is in PMI_SIZE only.
+ * MVAPICH: setup_global_environment() and setup_local_environment() of mpispawn.c (MVAPICH2 2.x), which
+ *   name the host of mpirun_rsh nowhere but for themselves; MPIRUN_ID is its pid there.
+ * Slurm: SLURM_STEP_NUM_TASKS, not SLURM_NTASKS, which a batch script has, too, although it is a single
+ *   process. Its PMI_* and PMIX_* have the same values as its own variables.
+ */
 static const struct launcher launchers[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", {"PMIX_NAMESPACE"}},
     {"PMIx",
@@ -55,7 +65,7 @@ static const struct launcher launchers[] = {
      "PMIX_SIZE",
      {"PMIX_NAMESPACE"},
      .sizeless = true}, /* MPI_Init() sets them, too */
-    {"JSM", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", {"LSB_JOBID", "JSM_NAMESPACE_ID"}},
+    {"JSM", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", {"LSB_JOBID", "PMIX_NAMESPACE"}},
     {"torchrun",
      "RANK",
      "WORLD_SIZE",
@@ -64,7 +74,7 @@ static const struct launcher launchers[] = {
     {"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", {"FLUX_JOB_ID"}},
     {"PALS", "PALS_RANKID", "PMI_SIZE", {"PALS_APID"}},
     {"MPICH", "PMI_RANK", "PMI_SIZE", {NULL}, "MPI_LOCALNRANKS", hydra_task},
-    {"MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", {"MPIRUN_HOST", "MPIRUN_ID"}},
+    {"MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", {"MPIRUN_ID", "MPIRUN_NPROCS"}},
     {"Slurm",
      "SLURM_PROCID",
      "SLURM_STEP_NUM_TASKS",

@@ -46,18 +46,18 @@ static const struct row table[] = {
      .identity = {"17.2", 5, 8}},
     {.pairs = {"PMI_RANK=1", "PMI_SIZE=2"}, .identity = {"pmi", 1, 2}},
     /* others */
-    {.pairs = {"FLUX_TASK_RANK=1", "FLUX_JOB_SIZE=2", "FLUX_JOB_ID=f7Q"},
-     .identity = {"f7Q", 1, 2}},
+    {.pairs = {"FLUX_TASK_RANK=1", "FLUX_JOB_SIZE=2", "FLUX_JOB_ID=\u01927Q"},
+     .identity = {"\u01927Q", 1, 2}},
     {.pairs = {"PALS_RANKID=1", "PALS_APID=9a-b", "PMI_RANK=1", "PMI_SIZE=2"},
      .identity = {"9a-b", 1, 2}},
     {.pairs = {"PALS_RANKID=1", "PALS_APID=9a-b"}, .result = -EINVAL}, /* no size */
     {.pairs = {"PALS_RANKID=1", "PALS_APID=9a-b", "TCA_GROUP=g", "TCA_RANK=1", "TCA_SIZE=2"},
      .identity = {"g", 1, 2}},
-    {.pairs = {"JSM_NAMESPACE_RANK=1", "JSM_NAMESPACE_SIZE=2", "LSB_JOBID=7", "JSM_NAMESPACE_ID=0"},
+    {.pairs = {"JSM_NAMESPACE_RANK=1", "JSM_NAMESPACE_SIZE=2", "LSB_JOBID=7", "PMIX_NAMESPACE=0"},
      .identity = {"7.0", 1, 2}},
     {.pairs = {"JSM_NAMESPACE_RANK=1", "JSM_NAMESPACE_SIZE=2"}, .result = -EINVAL}, /* no name */
-    {.pairs = {"MV2_COMM_WORLD_RANK=1", "MV2_COMM_WORLD_SIZE=2", "MPIRUN_HOST=a", "MPIRUN_ID=17"},
-     .identity = {"a.17", 1, 2}},
+    {.pairs = {"MV2_COMM_WORLD_RANK=1", "MV2_COMM_WORLD_SIZE=2", "MPIRUN_ID=17", "MPIRUN_NPROCS=2"},
+     .identity = {"17.2", 1, 2}},
     {.pairs = {"RANK=1", "WORLD_SIZE=2", "TORCHELASTIC_RUN_ID=none", "MASTER_PORT=29500"},
      .identity = {"none.29500", 1, 2}},
     {.pairs = {"RANK=1", "WORLD_SIZE=2"}, .identity = {"", 0, 1}}, /* anybody's */
