@@ -45,7 +45,7 @@ static void try_many(enum coll_operation operation)
 {
     uint64_t seed = random_seed();
 
-    for (uint64_t round = 0; round < ROUNDS; round++)
+    for (uint64_t round = 0; round < random_rounds(ROUNDS); round++)
         try_shape(operation, seed + round);
 }
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tests/unit/drivers/kit.h"
+#include "tests/unit/proto/random.h"
 
 enum { REGION = 4 << 20, SEED = 99, PATIENCE_MS = 20000 };
 
@@ -318,20 +319,12 @@ static void victim_end(struct victim *victim)
     close(victim->fd);
 }
 
-/* How often to repeat a random test; see tests/integration/processes.py. */
-static unsigned rounds(unsigned count)
-{
-    const char *factor = getenv("TCA_TEST_ROUNDS");
-    const double rounds = factor ? count * atof(factor) : count;
-    return rounds < 1 ? 1 : (unsigned)rounds;
-}
-
 /* Killed after some puts (before the first: nobody_there); the same instance then works with
  * others. */
 Test(DRIVER_SUITE, receiver_killed_in_mid_transfer, .timeout = 300)
 {
     open_sender();
-    for (unsigned life = 1; life <= rounds(2); life++) {
+    for (unsigned life = 1; life <= random_rounds(2); life++) {
         struct victim victim;
         victim_start(&victim);
         const unsigned downs = side.downs;

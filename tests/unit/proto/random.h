@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/random.h>
 
 struct random {
@@ -28,4 +29,12 @@ static inline uint64_t random_seed(void)
     uint32_t seed = 1;
     (void)!getrandom(&seed, sizeof seed, 0);
     return seed;
+}
+
+/* How often to repeat a random test, at least 1; see tests/integration/processes.py. */
+static inline uint64_t random_rounds(uint64_t count)
+{
+    const char *factor = getenv("TCA_TEST_ROUNDS");
+    const double rounds = factor ? (double)count * atof(factor) : (double)count;
+    return rounds < 1 ? 1 : (uint64_t)rounds;
 }
