@@ -14,6 +14,7 @@
 #include "client/core/hello.h"
 #include "client/core/process.h"
 #include "client/core/segment.h"
+#include "client/core/slots.h"
 #include "client/core/timeout.h"
 #include "client/core/wait.h"
 #include "client/memory/bounce.h"
@@ -371,6 +372,7 @@ struct tca *tca_close(struct tca *session)
     while (session->plans)
         plan_destroy(session->plans);
     trials_keep(session);
+    slots_end(session);
     bounces_clear(session);
     pairs_clear(session);
     process_clear(session);

@@ -50,6 +50,8 @@ struct tca {
     uint64_t limit_ns;                  /* client/core/wait.h: a deadline; 0: none */
     bool slots_taken[SLOTS_PER_SOURCE]; /* of the library, from 0 on: slots.h */
     uint32_t slots_lost;                /* of these, until the session ends */
+    struct slots_left *slots_left;      /* of these, for some time */
+    uint64_t slots_number;
     uint32_t sources; /* ranks in `notify`; a private copy, as that one is shared */
     struct ring submit[CHANNELS];
     struct ring complete;

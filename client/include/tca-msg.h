@@ -57,7 +57,10 @@ extern "C" {
  *
  * When a rank ends, other ranks' requests with it fail (-EOWNERDEAD or -EHOSTDOWN), as do those that
  * need memory that it has freed, for example with its messenger; messages that have arrived can still
- * be received. If a request fails with another error of a rail or of a plan, such as -ENETDOWN, all
+ * be received. That a buffered send is complete says that its memory may be written again, as in MPI, not
+ * that the message has arrived: until this process has been told that a rank has ended, sends of up to
+ * TCA_MSG_EAGER_BYTES (persistent ones: TCA_MSG_SHORT_BYTES) to it are complete, too, and are lost. The next
+ * call that concerns the rank fails then. If a request fails with another error of a rail or of a plan, such as -ENETDOWN, all
  * communication with that rank ends. Messages to other ranks are not affected. -EPROTO: the rank has
  * sent something invalid. */
 #define TCA_MSG_EAGER_BYTES 2032
@@ -70,8 +73,9 @@ struct tca_msg_request;
 /* Makes a messenger. Collective: all ranks of the group call it in the same order. args: rail,
  * seat, channel, flags and name of its plans; may be NULL. Takes 46 KiB for each rank of the group,
  * and 32 KiB for each rank to which this one sends. -EBUSY: the session's slots are used up. A
- * session can make four messengers: a released one keeps its slots, because peers may still notify
- * them. Also the errors of tca_allgather() and tca_region_alloc(). */
+ * session can have four messengers. The slots of a released one are free again once all ranks have released
+ * theirs, which the next tca_msg_new() finds out; they stay lost if communication with a rank has failed, as
+ * it may still notify them. Also the errors of tca_allgather() and tca_region_alloc(). */
 TCA_API int tca_msg_new(struct tca *session, const struct tca_plan_args *args,
                         struct tca_msg **ret_msg);
 

@@ -115,9 +115,9 @@ static bool fits(const struct msg_kept *kept, const struct tca_msg_request *requ
            same_target(&kept->target, &request->target);
 }
 
-void msg_kept_free(struct msg_kept *kept)
+void msg_kept_free(struct tca_msg *msg, struct msg_kept *kept)
 {
-    tca_plan_free(kept->plan);
+    msg_plan_end(&msg->peers[kept->rank], kept->plan);
     tca_layout_free(kept->target.layout);
     *kept = (struct msg_kept){.plan = NULL};
 }
@@ -152,7 +152,7 @@ static int find_plan(struct tca_msg_request *request, const void *source,
         int r = make_plan(request, source, &plan);
         if (r < 0)
             return r;
-        msg_kept_free(kept);
+        msg_kept_free(msg, kept);
         *kept = (struct msg_kept){.plan = plan,
                                   .rank = request->peer->rank,
                                   .index = request->index,
@@ -184,7 +184,7 @@ static int launch(struct tca_msg_request *request)
     }
     if (request->staging && (r = msg_gather(request, request->staging)) < 0)
         return r;
-    if ((r = msg_plan_start(msg, kept->plan)) < 0)
+    if ((r = msg_plan_start(request->peer, msg, kept->plan)) < 0)
         return r;
     kept->busy = true;
     kept->used = ++msg->uses;
@@ -243,5 +243,5 @@ void tca_msg_forget(struct tca_msg *msg)
 {
     for (uint32_t i = 0; i < MSG_CACHE; i++)
         if (!msg->kept[i].busy)
-            msg_kept_free(&msg->kept[i]);
+            msg_kept_free(msg, &msg->kept[i]);
 }

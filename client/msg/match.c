@@ -157,7 +157,7 @@ int tca_msg_send(struct tca_msg *msg, uint32_t rank, uint32_t tag,
         msg_request_free(request);
         if (!msg->peers[rank].failed)
             msg_peer_lost(&msg->peers[rank], msg, r);
-        return r;
+        return msg_error_of(r);
     }
     *ret_request = request;
     return 0;

@@ -23,7 +23,7 @@ static int prepare(struct tca_msg *msg, const struct tca_plan_args *args, struct
     msg->peers = calloc(msg->size, sizeof(*msg->peers));
     if (!msg->peers)
         return error_static(-ENOMEM, "message: out of memory");
-    int r = slots_take(msg->session, MSG_SLOTS, &msg->slot);
+    int r = msg_slots_take(msg);
     if (r < 0)
         return r;
     ret->slot = msg->slot;
@@ -75,21 +75,26 @@ int tca_msg_new(struct tca *session, const struct tca_plan_args *args, struct tc
     memset(&mine, 0, sizeof(mine));
     msg->session = session;
     msg->size = tca_size(session);
-    int r = meet(msg, prepare(msg, args, &mine), &mine);
-    if (r < 0)
-        tca_msg_free(msg);
-    else
+    msg->number = slots_number(session);
+    int r = msg->number > 0 ? msg_settle(session) : 0;
+    r = meet(msg, r < 0 ? r : prepare(msg, args, &mine), &mine);
+    if (r >= 0) {
         *ret_msg = msg;
-    return r;
+        return 0;
+    }
+    char text[512];
+    snprintf(text, sizeof(text), "%s", tca_error_text());
+    tca_msg_free(msg);
+    return error_set(r, "%s", text);
 }
 
 static void peer_deinit(struct tca_msg *msg, struct msg_peer *peer)
 {
     for (uint32_t place = 0; place < MSG_RING; place++)
         for (uint32_t size = 0; size < MSG_CLASSES; size++)
-            msg_plan_free(peer->puts[place][size]);
+            msg_plan_end(peer, peer->puts[place][size]);
     for (uint32_t i = 0; i < MSG_RING / MSG_CREDIT; i++)
-        msg_plan_free(peer->credits[i]);
+        msg_plan_end(peer, peer->credits[i]);
     if (peer->staging)
         tca_free(msg->session, peer->staging);
     msg_peer_drop(peer);
@@ -110,7 +115,10 @@ static void requests_deinit(struct tca_msg *msg)
             continue;
         if (request->persistent) {
             msg_short_free(request);
-            msg_plan_free(request->plan);
+            if (request->sends) /* it may wait for a receive that does not come */
+                msg_plan_free(request->peer, request->plan);
+            else
+                msg_plan_end(request->peer, request->plan);
         }
         msg_request_free(request);
     }
@@ -125,18 +133,21 @@ struct tca_msg *tca_msg_free(struct tca_msg *msg)
         return NULL;
     struct tca *session = msg->session;
     const uint64_t outer_ns = session_limit_begin(session);
-    msg_drain(msg);
+    if (msg->shared) /* otherwise nobody sends, and it may have no slots */
+        msg_drain(msg);
     for (uint32_t rank = 0; msg->peers && rank < msg->size; rank++)
         peer_deinit(msg, &msg->peers[rank]); /* first: what is queued belongs to requests */
     requests_deinit(msg);
     for (uint32_t i = 0; i < MSG_CACHE; i++) {
-        msg_plan_free(msg->kept[i].plan);
+        msg_plan_end(&msg->peers[msg->kept[i].rank], msg->kept[i].plan);
         tca_layout_free(msg->kept[i].target.layout);
     }
     if (msg->areas)
         tca_region_free(msg->areas);
-    if (msg->slot)
-        (msg->shared ? slots_lose : slots_return)(msg->session, msg->slot, MSG_SLOTS);
+    if (msg->slot && msg->shared)
+        msg_leave(msg);
+    else if (msg->slot)
+        slots_return(msg->session, msg->slot, MSG_SLOTS);
     session_limit_end(session, outer_ns);
     free(msg->peers);
     free(msg);

@@ -117,7 +117,7 @@ void msg_short_free(struct tca_msg_request *request)
 {
     for (uint32_t place = 0; place < MSG_PLACES; place++) {
         if (request->puts[place] != request->plan)
-            tca_plan_free(request->puts[place]);
+            msg_plan_end(request->peer, request->puts[place]);
         request->puts[place] = NULL;
     }
 }
@@ -150,6 +150,7 @@ static inline int put_next(struct tca_msg_request *request)
     request->plan = request->puts[request->starts % MSG_PLACES];
     request->starts++;
     r = plan_start_and_test(request->plan);
+    request->peer->notified += r >= 0 || plan_start_error(request->plan) < 0;
     request->state = r == 0 ? MSG_MOVING : MSG_DONE;
     request->status = r < 0 ? r : 0;
     request->lent = r == 0;
@@ -208,7 +209,9 @@ int msg_short_confirm(struct tca_msg_request *request)
     atomic_thread_fence(memory_order_release); /* the copies precede the count */
     atomic_store_explicit(&count->value, request->ends, memory_order_relaxed);
     request->confirmed = request->ends;
-    return tca_start(request->plan);
+    r = tca_start(request->plan);
+    request->peer->notified += r >= 0;
+    return r;
 }
 
 static inline void receive(struct tca_msg_request *request, const uint8_t *place)

@@ -17,13 +17,16 @@ static const uint32_t class_bytes[MSG_CLASSES] = {32, 256, MSG_PACKET_BYTES};
 static_assert(MSG_RING - MSG_CREDIT == 8,
               "tca-msg.h: sends are complete while the receiver is up to 8 messages behind");
 
-static bool has_room(struct msg_peer *peer, struct tca_msg *msg)
+/* 1, 0, or the error with which there will be none any more. */
+static int has_room(struct msg_peer *peer, struct tca_msg *msg)
 {
+    int r;
+
     if (peer->sent - peer->confirmed < MSG_RING)
-        return true;
-    while (tca_notified(msg->session, peer->rank, msg->slot + MSG_SLOT_CREDIT) > 0)
+        return 1;
+    while ((r = tca_notified(msg->session, peer->rank, msg->slot + MSG_SLOT_CREDIT)) > 0)
         peer->confirmed += MSG_CREDIT;
-    return peer->sent - peer->confirmed < MSG_RING;
+    return peer->sent - peer->confirmed < MSG_RING ? 1 : r;
 }
 
 static __attribute__((noinline, cold)) int make_put(struct msg_peer *peer, struct tca_msg *msg,
@@ -79,9 +82,9 @@ static int post(struct msg_peer *peer, struct tca_msg *msg, struct msg_head head
     if (r >= 0) {
         head.seq = ++peer->sent;
         memcpy(peer->staging + (size_t)place * MSG_PACKET_BYTES, &head, sizeof(head));
-        r = msg_plan_start(msg, peer->puts[place][size]);
+        r = msg_plan_start(peer, msg, peer->puts[place][size]);
     }
-    return r < 0 && !msg_has_ended(r) ? r : 0;
+    return r < 0 ? r : 0;
 }
 
 static int send_note(struct msg_peer *peer, struct tca_msg *msg, struct msg_head head,
@@ -94,7 +97,8 @@ static int send_note(struct msg_peer *peer, struct tca_msg *msg, struct msg_head
         return r;
     if (head.bytes > 0)
         memcpy(to, payload, head.bytes);
-    return post(peer, msg, head);
+    r = post(peer, msg, head);
+    return msg_has_ended(r) ? 0 : r; /* nobody needs it any more */
 }
 
 /* A short message, or the offer of a long one. */
@@ -133,7 +137,7 @@ static void queue(struct msg_peer *peer, struct msg_out *out)
 int msg_note_send(struct msg_peer *peer, struct tca_msg *msg, struct msg_head head,
                   const void *payload)
 {
-    if (!peer->out && has_room(peer, msg))
+    if (!peer->out && has_room(peer, msg) > 0)
         return send_note(peer, msg, head, payload);
     struct msg_out *out = malloc(sizeof(*out) + head.bytes);
     if (!out)
@@ -149,7 +153,10 @@ int msg_request_send(struct tca_msg_request *request)
 {
     struct msg_peer *peer = request->peer;
 
-    if (!peer->out && has_room(peer, request->msg))
+    const int room = has_room(peer, request->msg);
+    if (room < 0)
+        return room;
+    if (!peer->out && room > 0)
         return send_request(request);
     request->state = MSG_QUEUED;
     request->out.request = request;
@@ -163,7 +170,7 @@ static int flush_out(struct msg_peer *peer, struct tca_msg *msg)
 
     if ((int32_t)(peer->sent - peer->confirmed) < 0)
         return error_static(-EPROTO, "packets that were never sent have been confirmed");
-    while (r >= 0 && peer->out && has_room(peer, msg)) {
+    while (r >= 0 && peer->out && has_room(peer, msg) > 0) {
         struct msg_out *out = peer->out;
         peer->out = out->next;
         if (out->request) {
@@ -202,7 +209,7 @@ static int give_credit(struct msg_peer *peer, struct tca_msg *msg)
         *plan ? tca_test(*plan) : msg_plan_notify(peer, msg, peer->slot + MSG_SLOT_CREDIT, plan);
 
     if (r >= 0)
-        r = msg_plan_start(msg, *plan);
+        r = msg_plan_start(peer, msg, *plan);
     if (r >= 0) {
         peer->given++;
         peer->owed--;

@@ -316,6 +316,11 @@ void plan_puts_apart(struct tca_plan *plan)
     plan->apart = true;
 }
 
+int plan_start_error(const struct tca_plan *plan)
+{
+    return plan->lossy ? plan->broken : plan->status;
+}
+
 enum tca_seat session_seat(const struct tca *session, const struct tca_plan_args *args)
 {
     return args->seat != TCA_SEAT_ANY ? args->seat : session->settings.seat;

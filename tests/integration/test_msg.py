@@ -100,6 +100,16 @@ class Msg(Ranks):
             with self.subTest(places=places):
                 self.ranks(cluster, places, [harness.program("msg-errors")])
 
+    def test_again_and_again(self):
+        """Slots of released messengers return; a rank that only sends is told that another has ended."""
+        cluster = self.cluster(2, options={"rails.enable": "shm tcp"})
+        for places, seat in (([0, 0], "any"), ([0, 1], "any"), ([0, 1, 1], "daemon")):
+            with self.subTest(places=places, seat=seat):
+                self.ranks(cluster, places, [harness.program("msg-again")], TCA_SEAT=seat)
+        for places, seat in (([0, 0], "any"), ([0, 1], "any"), ([0, 1], "daemon")):
+            with self.subTest(places=places, seat=seat, ended=1):
+                self.ranks(cluster, places, [harness.program("msg-again"), "ended"], victim=1, TCA_SEAT=seat)
+
     def test_complete_and_queued_messages(self):
         """Complete sends need no further call of the sender; queued ones end with the messenger."""
         cluster = self.cluster()
