@@ -1,4 +1,4 @@
-/* libtcacomm: the call that involves the other processes. It gathers through the session, whose
+/* The call that involves the other processes. It gathers through the session, whose
  * ranks equal those of MPI_COMM_WORLD because both come from the launcher. So it works with every
  * MPI. */
 #include <stdio.h>

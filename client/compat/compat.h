@@ -1,5 +1,5 @@
 /*
- * Internals of the TCA API, a layer over plans that uses tca.h only.
+ * Internals of the TCA API, a library of its own (libtca-compat) over plans that uses tca.h only.
  *
  *   tcaDesc -- tcaDescSet() --> program (a committed plan), loaded into a channel
  *   channel -- tcaStartDMADesc() --> runs its program

@@ -1,7 +1,7 @@
 /*
- * tca-api.h: the TCA API of programs for PEACH2 boards (HA-PACS/TCA). Link with -ltcacomm -ltca
- * (pkg-config tcacomm); programs that do not call tcaCreateHandleList() can link with -ltca alone.
- * libtcacomm supports both Open MPI and MPICH: it uses the MPI that the program is linked with.
+ * tca-api.h: the TCA API of programs for PEACH2 boards (HA-PACS/TCA), in a library of its own on top
+ * of libtca. Link with -ltca-compat -ltca (pkg-config tca-compat), whatever the MPI. Makefiles that
+ * say -ltcacomm -ltca, as those of HA-PACS do, get the same library.
  */
 #ifndef TCA_API_H
 #define TCA_API_H
@@ -310,7 +310,7 @@ TCA_API void *tcaGetSession(void);
  * failed and was not reported. Before tcaInit(): no effect. */
 TCA_API tcaresult tcaReset(void);
 
-/* In libtcacomm. Creates a GPU handle for bytes bytes at buf and gathers the handles of the first n
+/* Creates a GPU handle for bytes bytes at buf and gathers the handles of the first n
  * processes of the job in the order of their ranks in MPI_COMM_WORLD. Collective: all processes
  * call it. The caller frees the list with free(); entries after the last process's handle are zero.
  * Errors are printed to standard error and end the process. */
