@@ -81,7 +81,8 @@ struct tca {
     struct process *processes; /* that this one puts to, including itself */
     struct tca_region *regions;
     struct heap *heap;                    /* of tca_alloc(); NULL: not used yet */
-    struct mapped_region *mapped_regions; /* own and peers' */
+    struct mapped_region *mapped_regions; /* own and peers', as a list */
+    struct mapped_region *regions_by_id;  /* the same, as a tree (client/memory/mapping.c) */
     struct mapped_segment *mapped_segments;
     struct wisdom *wisdom;             /* NULL: not read yet */
     bool parts_taken[START_PARTS_MAX]; /* of segment->parts */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,38 +10,62 @@
 #include "client/core/process.h"
 #include "client/core/segment.h"
 #include "client/core/session.h"
+#include "proto/list.h"
 
-static struct mapped_region *find_region(struct tca *session, uint64_t id)
+/* ---- the regions that are known ---- */
+
+/*
+ * A digital search tree: the side on which a region is below another one is the next bit of its id, from
+ * the lowest. It takes no memory of its own. Its depth is logarithmic for ids that the daemon has counted,
+ * and at most 64 for any.
+ */
+static struct mapped_region *find_region(const struct tca *session, uint64_t id)
 {
-    struct mapped_region *region = session->mapped_regions;
-    while (region && region->id != id)
-        region = region->next;
+    struct mapped_region *region = session->regions_by_id;
+    for (uint64_t bits = id; region && region->id != id; bits >>= 1)
+        region = region->child[bits & 1];
     return region;
+}
+
+/* Where the tree has this region; NULL: where it is to have a new one with this id. */
+static struct mapped_region **find_place(struct tca *session, uint64_t id,
+                                         const struct mapped_region *region)
+{
+    struct mapped_region **at = &session->regions_by_id;
+    for (uint64_t bits = id; *at != region; bits >>= 1)
+        at = &(*at)->child[bits & 1];
+    return at;
 }
 
 struct mapped_region *mapping_own(const struct tca *session, uint64_t id)
 {
-    struct mapped_region *region = session->mapped_regions;
-    while (region && (region->id != id || !region->own))
-        region = region->next;
-    return region;
+    struct mapped_region *region = find_region(session, id);
+    return region && region->own ? region : NULL;
 }
 
 void mapping_insert(struct tca *session, struct mapped_region *region)
 {
     standby_enter(session->standby);
-    region->next = session->mapped_regions;
-    session->mapped_regions = region;
+    region->child[0] = region->child[1] = NULL;
+    *find_place(session, region->id, NULL) = region;
+    LIST_ADD(&session->mapped_regions, region, next, link);
     standby_leave(session->standby);
 }
 
+/* Any leaf below the region can take its place. */
 void mapping_remove(struct tca *session, struct mapped_region *region)
 {
-    struct mapped_region **link = &session->mapped_regions;
     standby_enter(session->standby);
-    while (*link != region)
-        link = &(*link)->next;
-    *link = region->next;
+    struct mapped_region **at = find_place(session, region->id, region), **leaf = at;
+    while ((*leaf)->child[0] || (*leaf)->child[1])
+        leaf = &(*leaf)->child[!(*leaf)->child[0]];
+    struct mapped_region *instead = *leaf;
+    *leaf = NULL;
+    if (instead != region) {
+        memcpy(instead->child, region->child, sizeof(instead->child));
+        *at = instead;
+    }
+    LIST_REMOVE(region, next, link);
     standby_leave(session->standby);
 }
 
@@ -259,5 +284,6 @@ void mapping_clear(struct tca *session)
         session->mapped_regions = region->next;
         unmap_region(session, region);
     }
+    session->regions_by_id = NULL;
     mapping_clear_segments(session);
 }

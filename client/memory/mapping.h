@@ -2,7 +2,7 @@
  * Regions and notification segments of other processes on this node, by id; each session maps them
  * once. The daemon sends each descriptor once, so an adopted object remains until it is gone and
  * unused, or the session ends. The session's own regions and notification
- * segment are in the same lists.
+ * segment are there, too.
  */
 #pragma once
 
@@ -32,7 +32,8 @@ struct mapped_region {
     struct driver_region *driver_region;
     struct landing *landings; /* own: of puts over connections (client/plan/pair_events.c) */
     struct seat_region *seat_regions; /* own: of the drivers of connections (client/plan/pair.c) */
-    struct mapped_region *next;
+    struct mapped_region *next, **link; /* of all, in no order */
+    struct mapped_region *child[2];     /* in the tree of all, by id (mapping.c) */
 };
 
 /* The notifications that this session has sent to one slot of another session, or of itself. */
@@ -79,7 +80,7 @@ int mapping_counter(struct tca *session, const Tca__Mapping *mapping, uint32_t s
 /* The session's own region with this id, or NULL. */
 struct mapped_region *mapping_own(const struct tca *session, uint64_t id);
 
-/* Add to and remove from the lists. */
+/* Add to and remove from what the session knows. */
 void mapping_insert(struct tca *session, struct mapped_region *region);
 void mapping_remove(struct tca *session, struct mapped_region *region);
 int mapping_insert_own_segment(struct tca *session);
