@@ -291,7 +291,9 @@ struct plan {
     uint32_t told_units; /* progress of plan_bounce_tell(), and what follows: */
     void (*told)(struct plan *plan);
     struct client_wait client_wait;
-    uint32_t stripped_units;  /* progress of a strip */
+    uint32_t routes; /* that were considered for the next chain, BINDING and REGISTERING */
+    uint32_t routed_chains, linked_chains, linked_steps; /* progress of plan_do_register() */
+    uint32_t stripped_units;                             /* progress of a strip */
     uint32_t connected_units; /* their links are; of the next one waits: */
     struct link_wait link_wait;
     struct loop_job job;

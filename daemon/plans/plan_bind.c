@@ -62,7 +62,7 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit)
 static int choose_early(struct plan *plan, struct plan_chain *chain)
 {
     if (plan_chain_is_local(plan, chain))
-        return plan_route(plan, chain);
+        return plan_route_choose(plan, chain);
     if (plan->wanted_seat == SEAT_CLIENT)
         return plan_choose_direct(plan, chain);
     if (plan_prefers_direct(plan, chain))
@@ -99,9 +99,14 @@ static bool bind_some(void *context)
             return true;
     }
     while (plan->bound_chains < plan->chain_count && plan->error == 0 && !plan->release_asked) {
-        struct plan_chain *chain = &plan->chains[plan->bound_chains++];
-        if (choose_early(plan, chain) == 0)
-            note_asks(plan, chain);
+        struct plan_chain *chain = &plan->chains[plan->bound_chains];
+        if (!plan_chain_is_local(plan, chain) ||
+            !plan_route_consider(plan, chain, plan->routes++)) {
+            plan->bound_chains++;
+            plan->routes = 0;
+            if (choose_early(plan, chain) == 0)
+                note_asks(plan, chain);
+        }
         if (loop_slice_over(plan->tcad->loop))
             return true;
     }

@@ -69,30 +69,76 @@ static bool is_registered(const struct plan *plan)
     return true;
 }
 
-/* Chooses the driver and link of every daemon-seat unit. */
-static int choose(struct plan *plan)
+/* ---- REGISTERING: rails and links, in slices of the loop ---- */
+
+/* The rest of the choice for a chain that has its route. */
+static int take_route(struct plan *plan, struct plan_chain *chain)
 {
-    free(plan->asks);
-    plan->asks = NULL;
-    for (uint32_t i = 0; i < plan->chain_count; i++) {
-        struct plan_chain *chain = &plan->chains[i];
-        int r = plan_chain_is_local(plan, chain) || chain->direct ? 0 : plan_route(plan, chain);
-        if (r < 0)
-            return r;
-        plan_note_unreached(plan, chain);
-        r = plan_order_soon(plan, chain);
-        if (r < 0)
-            return r;
-        if (chain->seat == SEAT_CLIENT)
-            continue;
-        plan->run.chain_count++;
-        r = plan_bounce_admit(plan, chain);
-        if (r == 0)
-            r = plan_take_links(plan, chain);
-        if (r < 0)
-            return r;
+    plan_note_unreached(plan, chain);
+    int r = plan_order_soon(plan, chain);
+    if (r < 0 || chain->seat == SEAT_CLIENT)
+        return r;
+    plan->run.chain_count++;
+    return plan_bounce_admit(plan, chain);
+}
+
+/* Considers one more route for a chain. Returns false when all have one, or the plan has failed. */
+static bool route_next(struct plan *plan)
+{
+    if (plan->routed_chains == plan->chain_count)
+        return false;
+    struct plan_chain *chain = &plan->chains[plan->routed_chains];
+    const bool open = !plan_chain_is_local(plan, chain) && !chain->direct;
+    if (open && plan_route_consider(plan, chain, plan->routes++))
+        return true;
+    if ((open && plan_route_choose(plan, chain) < 0) || take_route(plan, chain) < 0)
+        return false;
+    plan->routed_chains++;
+    plan->routes = 0;
+    return true;
+}
+
+enum { SLICE_STEPS = 64 }; /* that take their links between two checks of the clock */
+
+/* The links of some more daemon-seat steps. */
+static bool link_next(struct plan *plan)
+{
+    if (plan->linked_chains == plan->chain_count)
+        return false;
+    const struct plan_chain *chain = &plan->chains[plan->linked_chains];
+    const uint32_t from = plan->linked_steps, left = chain->step_count - from,
+                   count = left < SLICE_STEPS ? left : SLICE_STEPS;
+    if (chain->seat != SEAT_CLIENT && plan_take_links(plan, chain, from, count) < 0)
+        return false;
+    plan->linked_steps += count;
+    if (chain->seat == SEAT_CLIENT || count == left) {
+        plan->linked_chains++;
+        plan->linked_steps = 0;
     }
-    return 0;
+    return true;
+}
+
+static void connect_chosen(struct plan *plan)
+{
+    plan->run.chains = calloc(plan->run.chain_count + 1, sizeof *plan->run.chains);
+    if (plan->run.chains)
+        plan_connect(plan);
+    else
+        plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->run.chain_count);
+}
+
+/* Chooses the driver and link of every daemon-seat unit. */
+static bool choose_some(void *context)
+{
+    struct plan *plan = context;
+    while (!plan->release_asked && (route_next(plan) || (plan->error == 0 && link_next(plan))))
+        if (loop_slice_over(plan->tcad->loop))
+            return true;
+    if (plan->error == 0 && !plan->release_asked)
+        connect_chosen(plan);
+    plan->pending--;
+    plan_advance(plan);
+    return false;
 }
 
 void plan_register(struct plan *plan)
@@ -108,13 +154,10 @@ void plan_register(struct plan *plan)
 
 void plan_do_register(struct plan *plan)
 {
-    if (choose(plan) < 0)
-        return;
-    plan->run.chains = calloc(plan->run.chain_count + 1, sizeof *plan->run.chains);
-    if (plan->run.chains)
-        plan_connect(plan);
-    else
-        plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->run.chain_count);
+    free(plan->asks);
+    plan->asks = NULL;
+    plan->pending++;
+    loop_job_begin(plan->tcad->loop, &plan->job, choose_some, plan);
 }
 
 /* ---- READY ---- */

@@ -158,8 +158,12 @@ void plan_reply_free(struct plan *plan);
 
 /* plan_route.c: chooses rail and seat of a chain: of a local one before its bindings are made, of others afterwards. */
 int plan_route(struct plan *plan, struct plan_chain *chain);
-/* Takes the links of the chosen rail, and those of its stripes, for the units of a daemon-seat chain. */
-int plan_take_links(struct plan *plan, const struct plan_chain *chain);
+/* The same, in pieces: considers the nth route, from 0 on, and returns false if there are no more; then chooses. */
+bool plan_route_consider(struct plan *plan, struct plan_chain *chain, unsigned nth);
+int plan_route_choose(struct plan *plan, struct plan_chain *chain);
+/* Takes the links of the chosen rail, and those of its stripes, for these steps of a daemon-seat chain. */
+int plan_take_links(struct plan *plan, const struct plan_chain *chain, uint32_t from,
+                    uint32_t count);
 int plan_take_link(struct plan *plan, struct plan_unit *unit, unsigned rail);
 /* What the cost model needs to know of a unit. */
 struct cost_transfer plan_transfer(const struct plan *plan, const struct plan_unit *unit,

@@ -125,7 +125,7 @@ int plan_reroute(struct plan *plan, struct plan_chain *chain)
     plan_drop_links(plan, chain);
     int r = plan_route(plan, chain);
     if (r == 0)
-        r = plan_take_links(plan, chain);
+        r = plan_take_links(plan, chain, 0, chain->step_count);
     return r < 0 ? r : plan_order_soon(plan, chain);
 }
 

@@ -343,28 +343,44 @@ void plan_explain_again(const struct plan *plan, struct plan_chain *chain)
             explain(plan, chain, &chain->candidates[i]);
 }
 
-int plan_route(struct plan *plan, struct plan_chain *chain)
+bool plan_route_consider(struct plan *plan, struct plan_chain *chain, unsigned nth)
+{
+    struct route route;
+    if (nth == 0) {
+        chain->candidate_count = 0;
+        plan_mark_notified(plan, chain);
+    }
+    if (!route_at(plan->tcad, nth, &route))
+        return false;
+    struct plan_candidate *candidate = &chain->candidates[chain->candidate_count++];
+    const char *why = why_not(plan, chain, route, false);
+    *candidate = (struct plan_candidate){
+        .rail = route.rail,
+        .seat = route.seat,
+        .predicted_ns = predict(plan, chain, route),
+        .possible = !why,
+        .behind_ns = plan_behind_ns(plan, chain, route.rail),
+        .hops = hops_of(plan, chain, route.rail),
+    };
+    candidate->why = why ? why : candidate->predicted_ns == UINT64_MAX ? "not calibrated" : "";
+    return true;
+}
+
+static bool is_better_candidate(const struct plan *plan, const struct plan_chain *chain,
+                                const struct plan_candidate *candidate,
+                                const struct plan_candidate *than)
+{
+    return is_better(plan, chain, candidate->rail,
+                     end_of(candidate->predicted_ns, candidate->behind_ns), than->rail,
+                     end_of(than->predicted_ns, than->behind_ns));
+}
+
+int plan_route_choose(struct plan *plan, struct plan_chain *chain)
 {
     struct plan_candidate *best = NULL;
-    chain->candidate_count = 0;
-    plan_mark_notified(plan, chain);
-    struct route route;
-    for (unsigned i = 0; route_at(plan->tcad, i, &route); i++) {
-        struct plan_candidate *candidate = &chain->candidates[chain->candidate_count++];
-        const char *why = why_not(plan, chain, route, false);
-        *candidate = (struct plan_candidate){
-            .rail = route.rail,
-            .seat = route.seat,
-            .predicted_ns = predict(plan, chain, route),
-            .possible = !why,
-            .behind_ns = plan_behind_ns(plan, chain, route.rail),
-            .hops = hops_of(plan, chain, route.rail),
-        };
-        candidate->why = why ? why : candidate->predicted_ns == UINT64_MAX ? "not calibrated" : "";
-        if (candidate->possible &&
-            (!best || is_better(plan, chain, candidate->rail,
-                                end_of(candidate->predicted_ns, candidate->behind_ns), best->rail,
-                                end_of(best->predicted_ns, best->behind_ns))))
+    for (uint32_t i = 0; i < chain->candidate_count; i++) {
+        struct plan_candidate *candidate = &chain->candidates[i];
+        if (candidate->possible && (!best || is_better_candidate(plan, chain, candidate, best)))
             best = candidate;
     }
     if (!best)
@@ -375,6 +391,14 @@ int plan_route(struct plan *plan, struct plan_chain *chain)
     chain->seat = best->seat;
     chain->predicted_ns = best->predicted_ns;
     return 0;
+}
+
+int plan_route(struct plan *plan, struct plan_chain *chain)
+{
+    unsigned routes = 0;
+    while (plan_route_consider(plan, chain, routes))
+        routes++;
+    return plan_route_choose(plan, chain);
 }
 
 int plan_take_link(struct plan *plan, struct plan_unit *unit, unsigned rail)
@@ -390,9 +414,10 @@ int plan_take_link(struct plan *plan, struct plan_unit *unit, unsigned rail)
     return 0;
 }
 
-int plan_take_links(struct plan *plan, const struct plan_chain *chain)
+int plan_take_links(struct plan *plan, const struct plan_chain *chain, uint32_t from,
+                    uint32_t count)
 {
-    for (uint32_t i = 0; i < chain->step_count; i++) {
+    for (uint32_t i = from; i < from + count; i++) {
         if (chain->steps[i].is_wait)
             continue;
         struct plan_unit *unit = &plan->units[chain->steps[i].unit];

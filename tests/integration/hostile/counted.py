@@ -30,10 +30,13 @@ class CountedNode(harness.Node):
         return ["valgrind", "--tool=callgrind", "--quiet", "--separate-threads=yes", "--callgrind-out-file=" + self.counts_file,
                 *super().command()]
 
-    def take_counts(self):
-        """{thread: instructions since the last call}; the threads are "loop", "worker" and "engine"."""
+    def dump(self):
         subprocess.run(["vgdb", f"--pid={self.process.pid}", "dump"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL, timeout=harness.DEADLINE_S, check=True)
+
+    def take_counts(self):
+        """{thread: instructions since the last call}; the threads are "loop", "worker" and "engine"."""
+        self.dump()
         counts = dict.fromkeys(("loop", *THREADS), 0)
         for path in glob.glob(self.counts_file + ".*"):
             with open(path, encoding="utf-8", errors="replace") as file:
@@ -47,6 +50,22 @@ class CountedNode(harness.Node):
             if name:
                 counts[name] += int(total[1])
         return counts
+
+    def take_calls(self, function):
+        """How often this C function has been called since the last call of this or of take_counts(). (Not a static one that GCC inlines.)"""
+        self.dump()
+        calls = 0
+        for path in glob.glob(self.counts_file + ".*"):
+            names, called = {}, None
+            with open(path, encoding="utf-8", errors="replace") as file:
+                for line in file:  # names are given once for each number
+                    if match := re.match(r"(c?)fn=\((\d+)\)(?: (.*))?$", line):
+                        names.setdefault(match[2], match[3])
+                        called = names[match[2]] if match[1] else None
+                    elif called == function and (match := re.match(r"calls=(\d+)", line)):
+                        calls += int(match[1])
+            os.remove(path)
+        return calls
 
 
 class CountedCluster(harness.Cluster):
