@@ -109,5 +109,6 @@ const char *handle_fault(const uint8_t bytes[HANDLE_BYTES])
     return memcmp(bytes, unset, HANDLE_BYTES) == 0
                ? "is not set (64 zero bytes): get one from tca_region_handle() in the process that "
                  "owns the region"
-               : "is not a handle, or was corrupted in transit";
+               : "is not a handle, or was corrupted in transit: get it from its owner again, all "
+                 "64 bytes";
 }

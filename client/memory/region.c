@@ -222,7 +222,9 @@ static int check_mapped(const void *address, uint64_t bytes)
                    first = at - at % page;
     uint64_t end;
     if (!address || bytes == 0)
-        return error_static(-EINVAL, "attaching memory needs an address and at least 1 byte");
+        return error_set(
+            -EINVAL, "cannot attach %llu bytes at %p: an address and at least 1 byte are needed",
+            (unsigned long long)bytes, address);
     if (__builtin_add_overflow(at, bytes, &end) ||
         (msync((void *)(uintptr_t)first, end - first, MS_ASYNC) < 0 && errno == ENOMEM))
         return error_set(

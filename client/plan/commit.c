@@ -303,7 +303,8 @@ int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
     if (r < 0)
         return r;
     if (plan->state != PLAN_BUILDING)
-        return error_set(-EINVAL, "%s was committed already", plan_text(plan, name));
+        return error_set(-EINVAL, "%s was committed already: start it, or create another plan",
+                         plan_text(plan, name));
     if (plan->refused)
         return error_set(plan->refused,
                          "cannot commit a plan that lacks a step, which was refused: %s",

@@ -109,6 +109,18 @@ const char *plan_text(const struct tca_plan *plan, char text[PLAN_TEXT_BYTES])
     return text;
 }
 
+int plan_not_committed(const struct tca_plan *plan)
+{
+    char name[PLAN_TEXT_BYTES];
+    if (plan->refused)
+        return error_set(
+            -EINVAL, "%s was not committed, because a step was refused: %s: make another plan",
+            plan_text(plan, name), plan->refusal ? plan->refusal : tca_strerror(plan->refused));
+    return error_set(-EINVAL,
+                     "%s was not committed: call tca_plan_commit() first, and look at its result",
+                     plan_text(plan, name));
+}
+
 int plan_check_building(const struct tca_plan *plan)
 {
     if (plan->state == PLAN_BUILDING)

@@ -197,6 +197,8 @@ int plan_refuse(struct tca_plan *plan, int error) __attribute__((cold));
 /* A start of a committed plan is refused: the same for tca_test() and tca_wait(). */
 int plan_refuse_start(struct tca_plan *plan, int error) __attribute__((cold));
 int plan_check_building(const struct tca_plan *plan);
+/* The error of a call that needs a committed plan. */
+int plan_not_committed(const struct tca_plan *plan) __attribute__((cold));
 /* Returns room for one more step; plan_add_step() then counts it. */
 int plan_reserve_step(struct tca_plan *plan, struct step **ret_step);
 void plan_add_step(struct tca_plan *plan);

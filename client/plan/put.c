@@ -115,10 +115,16 @@ static int resolve_source(struct tca *session, struct tca_put *put)
         if (__builtin_add_overflow(offset, put->source_offset_bytes, &put->source_offset_bytes))
             return error_static(-EINVAL, "the source of a put is outside its region");
     }
-    if (!put->source || put->source->session != session)
-        return error_static(-EINVAL,
-                            "the source of a put must be a region of the plan's session, or an "
-                            "address in one");
+    if (!put->source)
+        return error_static(-EINVAL, "a put without a source: set `source`, a region of the plan's "
+                                     "session, or `source_address`, an address in one");
+    if (put->source->session != session)
+        return error_set(-EINVAL,
+                         "the source of the put is region %llu of session %llu, and the plan "
+                         "belongs to session %llu: use a region of that one",
+                         (unsigned long long)put->source->handle.region,
+                         (unsigned long long)put->source->session->id,
+                         (unsigned long long)session->id);
     return 0;
 }
 

@@ -21,10 +21,11 @@ __attribute__((noinline, cold)) int plan_check_startable(struct tca_plan *plan)
     if (plan->state == PLAN_RUNNING)
         session_progress(plan->session);
     if (plan->state == PLAN_RUNNING)
-        return error_static(
-            -EBUSY, "the plan's last start is still running: call tca_wait() or tca_test()");
+        return error_set(-EBUSY,
+                         "%s: its last start is still running: call tca_wait() or tca_test()",
+                         plan_text(plan, name));
     if (plan->state == PLAN_BUILDING)
-        return error_set(-EINVAL, "%s was not committed", plan_text(plan, name));
+        return plan_not_committed(plan);
     if (plan->broken) {
         plan->last_status = plan->broken; /* tca_wait() returns it, too */
         return error_set(plan->broken, "%s cannot be started any more: %s", plan_text(plan, name),

@@ -192,16 +192,11 @@ static int plan_ready(struct tca *session, void *subject)
     return plan->state == PLAN_RUNNING ? 0 : result_of(plan);
 }
 
-static __attribute__((noinline, cold)) int not_committed(const struct tca_plan *plan)
-{
-    char name[PLAN_TEXT_BYTES];
-    return error_set(-EINVAL, "%s was not committed", plan_text(plan, name));
-}
-
 /* The result of a plan that is not running. */
 static inline int idle_result(const struct tca_plan *plan)
 {
-    return __builtin_expect(plan->state == PLAN_IDLE, 1) ? result_of(plan) : not_committed(plan);
+    return __builtin_expect(plan->state == PLAN_IDLE, 1) ? result_of(plan)
+                                                         : plan_not_committed(plan);
 }
 
 int tca_test(struct tca_plan *plan)

@@ -121,6 +121,34 @@ static struct tca_plan *make_plan(struct tca_region *region, const struct tca_ha
     return plan;
 }
 
+static void of_another_session(const struct tca_handle *to)
+{
+    struct tca *other;
+    struct tca_region *theirs;
+    struct tca_plan *plan = new_plan();
+    check(tca_open(&(struct tca_open_args){.group = rank ? "b" : "a", .size = 1}, &other), "open");
+    check(tca_region_alloc(other, BYTES, &theirs), "memory");
+    expect(tca_plan_put(plan, &(struct tca_put){.source = theirs, .target = *to, .bytes = 8}),
+           -EINVAL, "the plan belongs to session", "a region of another session");
+    tca_plan_free(plan);
+    tca_close(other);
+}
+
+static void started_twice(void)
+{
+    struct tca_plan *plan;
+    check(tca_plan_new(session, &(struct tca_plan_args){.name = "twice"}, &plan), "plan");
+    check(tca_plan_wait(plan, rank, 7, 1), "a wait");
+    check(tca_plan_commit(plan, TCA_DEFAULT), "commit");
+    expect(tca_plan_commit(plan, TCA_DEFAULT), -EINVAL, "start it, or", "a second commit");
+    check(tca_start(plan), "start");
+    expect(tca_start(plan), -EBUSY, "\"twice\": its last start is still running: call tca_wait()",
+           "a second start");
+    check(tca_plan_cancel(plan), "cancel");
+    expect(tca_wait(plan, TCA_DEFAULT), -ECANCELED, "\"twice\"", "wait");
+    tca_plan_free(plan);
+}
+
 /* After the errors: byte FIRST alone, and then all. */
 static void starts_work(struct tca_plan *plan, const uint8_t *memory)
 {
@@ -283,6 +311,8 @@ int main(void)
     struct tca_plan *plan = make_plan(source, to), *whole = new_plan();
     check(tca_plan_commit(whole, TCA_DEFAULT), "commit");
     starts_rejected(plan, whole);
+    started_twice();
+    of_another_session(to);
     starts_work(plan, tca_region_address(target));
     only_nothing();
     nothing_among_others();

@@ -505,3 +505,39 @@ Test(plan, handles_name_parts)
     cr_assert_eq(tca_handle_node(&part), -EINVAL);
     cr_assert_eq(tca_handle_bytes(&part), -EINVAL);
 }
+
+/* What a new user gets wrong: each error names the object and what to do. */
+Test(plan, misuse_is_explained)
+{
+    struct tca_plan *plan, *bad;
+    cr_assert_eq(tca_plan_new(session, &(struct tca_plan_args){.name = "mine"}, &plan), 0);
+    cr_assert_eq(tca_plan_new(session, &(struct tca_plan_args){.name = "bad"}, &bad), 0);
+    struct tca_handle garbled = handle;
+    garbled.bytes[40] ^= 1;
+    struct tca_region *none;
+#define EXPLAINED(call, code, ...)                                                                 \
+    do {                                                                                           \
+        static const char *const texts[] = {__VA_ARGS__};                                          \
+        cr_expect_eq(call, code, "%s", #call);                                                     \
+        for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)                              \
+            cr_expect(strstr(tca_error_text(), texts[i]), "%s: %s", #call, tca_error_text());      \
+    } while (0)
+    EXPLAINED(tca_start(plan), -EINVAL, "\"mine\" was not committed", "tca_plan_commit()");
+    EXPLAINED(tca_wait(plan, 0), -EINVAL, "\"mine\" was not committed", "tca_plan_commit()");
+    EXPLAINED(tca_plan_notify(bad, 7, 0), -EINVAL, "\"bad\"", "rank 7", "from 0 to 0");
+    EXPLAINED(tca_plan_commit(bad, TCA_DEFAULT), -EINVAL, "refused", "rank 7");
+    EXPLAINED(tca_start(bad), -EINVAL, "\"bad\"", "step 0 of chain 0", "rank 7", "another plan");
+    EXPLAINED(tca_test(bad), -EINVAL, "rank 7", "another plan");
+    EXPLAINED(tca_plan_notify(bad, 0, 64), -EINVAL, "slot 64", "from 0 to 63");
+    EXPLAINED(tca_notified(session, 0, 64), -EINVAL, "slot 64", "slots to 63");
+    EXPLAINED(tca_plan_put(bad, &(struct tca_put){.target = handle, .bytes = 8}), -EINVAL,
+              "without a source", "`source_address`");
+    EXPLAINED(tca_plan_put(bad, &(struct tca_put){.source = region, .target = garbled, .bytes = 8}),
+              -EINVAL, "corrupted", "its owner");
+    EXPLAINED(
+        tca_plan_put(bad, &(struct tca_put){.source = region, .target = handle, .bytes = 5000}),
+        -EINVAL, "5000", "4096 bytes");
+    EXPLAINED(tca_region_attach(session, NULL, 100, &none), -EINVAL, "100 bytes at", "needed");
+    EXPLAINED(tca_region_attach(session, &none, 0, &none), -EINVAL, "0 bytes at", "needed");
+#undef EXPLAINED
+}
