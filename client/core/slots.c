@@ -44,8 +44,8 @@ int slots_take(struct tca *session, uint32_t count, uint32_t *ret_slot)
         left_count += one->count;
     if (left_count > 0)
         snprintf(left, sizeof(left),
-                 "; %u of them are free again once all ranks have released their messengers, and "
-                 "call tca_msg_new()",
+                 "; %u of them are free again once all ranks have released their messengers, "
+                 "called tca_msg_new(), and what they have sent has arrived",
                  left_count);
     if (session->slots_lost > 0)
         snprintf(lost, sizeof(lost),

@@ -115,6 +115,8 @@ int msg_short_join(struct tca_msg_request *request)
 
 void msg_short_free(struct tca_msg_request *request)
 {
+    if (request->sends && request->puts[0]) /* counted here, as a start is to be short */
+        request->peer->notified += (uint32_t)request->starts;
     for (uint32_t place = 0; place < MSG_PLACES; place++) {
         if (request->puts[place] != request->plan)
             msg_plan_end(request->peer, request->puts[place]);
@@ -150,7 +152,8 @@ static inline int put_next(struct tca_msg_request *request)
     request->plan = request->puts[request->starts % MSG_PLACES];
     request->starts++;
     r = plan_start_and_test(request->plan);
-    request->peer->notified += r >= 0 || plan_start_error(request->plan) < 0;
+    if (__builtin_expect(r < 0, 0) && plan_start_error(request->plan) == 0)
+        request->peer->notified--; /* refused */
     request->state = r == 0 ? MSG_MOVING : MSG_DONE;
     request->status = r < 0 ? r : 0;
     request->lent = r == 0;
