@@ -76,7 +76,7 @@ class Node:
                      "runtime_dir": self.directory, "state_dir": self.directory + "/state"},
             # A process that waits some seconds for a processor must not count as dead, unless that is what the test checks.
             "control": {"security": "tls", "key_file": self.cluster.key, "heartbeat_timeout": "60s", "request_timeout": "30s"},
-            "rails": {"enable": "shm ofi", "calibration": "off", "ofi_unprotected": "yes"},
+            "rails": {"enable": "shm tcp", "calibration": "off", "ofi_unprotected": "yes"},
             "log": {"target": "stderr", "level": "info"},
         }
         for key, value in self.options.items():
@@ -326,6 +326,7 @@ def show_logs(where, logs):
 class Case(unittest.TestCase):
     """A test with clusters."""
 
+    RAILS = "shm tcp"  # of clusters that name none
     IDLE_MOST = 3  # clusters
 
     has_own_network = False
@@ -356,6 +357,7 @@ class Case(unittest.TestCase):
 
     def cluster(self, nodes=1, kind=Cluster, fresh=False, **arguments):
         """A cluster without sessions, its log empty. fresh: for tests of what an earlier test may have left, as metrics."""
+        arguments["options"] = {"rails.enable": self.RAILS, **(arguments.get("options") or {})}
         key = repr((kind, nodes, arguments))
         cluster = None if fresh else self.idle.pop(key, None)
         if cluster:

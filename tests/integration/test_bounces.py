@@ -16,6 +16,8 @@ PLACES = (([0, 1], "any"), ([0, 0], "daemon"))
 
 
 class Bounces(harness.Case):
+    RAILS = "shm ofi"
+
     def test_every_side(self):
         for nodes, seat in PLACES:
             check_every_side(self, *self.cluster(2).group(nodes), seat)

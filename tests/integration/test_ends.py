@@ -7,6 +7,8 @@ ROUNDS = 40
 
 
 class Ends(harness.Case):
+    RAILS = "shm ofi"
+
     def one_way(self, sender, receiver, shape, attached=False):
         """A plan's first and only start, from regions that stay."""
         source = (sender.attach if attached else sender.alloc)(1 << 20)

@@ -68,8 +68,11 @@ def connects_as(uid, source, target, seconds=harness.DEADLINE_S):
 
 
 class Exposure(harness.Case):
+    RAILS = "shm ofi"
+
     def configured(self, options, **of_node):
         """A cluster of two; of_node: further options of each node, by number."""
+        options = {"rails.enable": "shm ofi", **options}
         cluster = harness.Cluster(2, options=options)
         self.addCleanup(self.take_down, cluster)
         for node in cluster.nodes:
@@ -226,7 +229,7 @@ class Exposure(harness.Case):
     def test_a_port_that_is_taken(self):
         cluster = self.cluster(2)
         port = rail(cluster[0])["address"].rsplit(":", 1)[1]
-        cluster[1].options = {"rails.ofi_port": port}
+        cluster[1].options = {"rails.enable": "shm ofi", "rails.ofi_port": port}
         cluster[1].configure()
         cluster[1].kill()
         cluster[1].start()

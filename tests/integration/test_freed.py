@@ -35,6 +35,8 @@ def skip_without_root(case):
 
 
 class Freed(harness.Case):
+    RAILS = "shm ofi"
+
     rail, seat, options = "ofi", "daemon", None
     killed = ("-EOWNERDEAD",)
     owner, stranger = None, None  # users; None: the test's own user
@@ -138,6 +140,7 @@ class FreedOverBoards(Boards, Freed):
 class Quarantined(harness.Case):
     """Memory that peers may still write to counts against its user only, until they have confirmed that they have stopped."""
 
+    RAILS = "shm ofi"
     BYTES = 4 << 20
 
     def setUp(self):

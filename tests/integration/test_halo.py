@@ -53,7 +53,7 @@ class Halo(Ranks):
         self.one_dies(cluster, several_each(16, 24), TCA_SEAT=RANDOM.choice(("any", "daemon")))
 
     def test_ofi_within_a_node(self):
-        self.halo(self.cluster(2), [0, 0, 1, 1], TCA_RAIL="ofi")
+        self.halo(self.cluster(2, options={"rails.enable": "shm ofi"}), [0, 0, 1, 1], TCA_RAIL="ofi")
 
     def test_boards(self):
         cluster = boards.Ring(4, {"rails.calibration": "off"})

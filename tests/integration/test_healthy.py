@@ -17,6 +17,8 @@ def rails(receipt):
 
 
 class Transfers(harness.Case):
+    RAILS = "shm ofi"
+
     def all_shapes(self, places, ways):
         sender, receiver = self.cluster(1 + max(places)).group(places)
         for rail, seat in ways:
@@ -165,6 +167,8 @@ class Transfers(harness.Case):
 
 
 class Sessions(harness.Case):
+    RAILS = "shm ofi"
+
     def test_session_mode(self):
         """Chains that wait for notifications pass a token and data along, while the clients in between sleep."""
         for places in ([0, 0, 0], [0, 1, 0], [0, 1, 2]):
@@ -291,6 +295,8 @@ class Sessions(harness.Case):
 
 
 class Receipts(harness.Case):
+    RAILS = "shm ofi"
+
     def test_receipts(self):
         cases = [([0, 0], "shm", "client"), ([0, 0], "shm", "daemon"), ([0, 0], "ofi", "daemon"), ([0, 1], "ofi", "daemon")]
         for places, rail, seat in cases:
@@ -315,6 +321,8 @@ class Receipts(harness.Case):
 
 
 class Shown(harness.Case):
+    RAILS = "shm ofi"
+
     def test_tcactl_sees_it(self):
         cluster = self.cluster(2)
         sender, receiver = cluster.group([0, 1], name="visible")

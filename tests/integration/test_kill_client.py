@@ -14,6 +14,8 @@ ROUNDS = harness.rounds(3)  # of each case, as the sender and as the receiver
 
 
 class Killed(harness.Case):
+    RAILS = "shm ofi"
+
     def setUp(self):
         super().setUp()
         self.slowest_s = 0

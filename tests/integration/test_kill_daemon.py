@@ -36,6 +36,8 @@ PATIENT = {"control.heartbeat_timeout": "600s"}
 
 
 class Nodes(harness.Case):
+    RAILS = "shm ofi"
+
     def pair(self, nodes=2, options=PATIENT):
         return self.cluster(nodes, options={**options, "control.request_timeout": f"{4 * harness.SLOW:.0f}s"})
 

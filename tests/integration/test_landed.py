@@ -17,6 +17,8 @@ def arrived(actor, mark, seed):
 
 
 class Landed(harness.Case):
+    RAILS = "shm ofi"
+
     def rounds(self, sender, receivers, seat="any", attached=()):
         """`attached`: the receivers whose memory is attached."""
         size = 1 << 20

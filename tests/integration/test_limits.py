@@ -516,6 +516,7 @@ class Memory(harness.Case):
 
 
 class Layouts(harness.Case):
+    RAILS = "shm ofi"
     BLOCKS = 30000
     PAIR_BYTES = 16  # of a block in an indexed layout (proto/layout.h)
     COMPILED_BYTES = 4  # per block at least, in a driver's program that packs or scatters

@@ -6,6 +6,8 @@ import ranks
 
 
 class Mesh(ranks.Ranks):
+    RAILS = "shm ofi"
+
     def mesh(self, places, seat, sets, starts, victim=None):
         """One process of mesh (mesh/mesh.c) per place, its node."""
         words = [harness.program("mesh"), str(sets), str(starts), str(ranks.SEED), seat]

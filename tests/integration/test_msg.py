@@ -92,10 +92,10 @@ class Msg(Ranks):
                 self.msg(cluster, places, "kill", 1, victim=1, TCA_SEAT="client")
 
     def test_ofi_within_a_node(self):
-        self.msg(self.cluster(), [0, 0], rounds=4, TCA_RAIL="ofi")
+        self.msg(self.cluster(options={"rails.enable": "shm ofi"}), [0, 0], rounds=4, TCA_RAIL="ofi")
 
     def test_errors(self):
-        cluster = self.cluster(2)
+        cluster = self.cluster(2, options={"rails.enable": "shm ofi"})
         for places in ([0, 0], [0, 1]):
             with self.subTest(places=places):
                 self.ranks(cluster, places, [harness.program("msg-errors")])

@@ -178,6 +178,8 @@ class Rounds:
 
 
 class Order(boards.Boards):
+    RAILS = "shm ofi"
+
     def rounds(self, cluster, places, rails=("any", "ofi"), seats=("any", "daemon"), small=12, large=3, attached=False):
         actors = cluster.group(places, name=f"job{len(cluster.actors)}")
         for size, count in ((SMALL, small), (LARGE, large)):

@@ -101,7 +101,7 @@ class Rails(harness.Case):
 
     def test_one_plane(self):
         """A conflict that the configuration cannot show: two names of one provider. The daemon does not start."""
-        cluster = harness.Cluster(1, options={"rail ofi:net.driver": "ofi", "rail ofi:net.provider": "net",
+        cluster = harness.Cluster(1, options={"rails.enable": "shm ofi", "rail ofi:net.driver": "ofi", "rail ofi:net.provider": "net",
                                               "rail ofi:net.unprotected": "yes"})
         self.addCleanup(self.take_down, cluster)
         with self.assertRaisesRegex(RuntimeError, "rails ofi:net:lo and ofi:net are both on plane ofi:net: set plane"):

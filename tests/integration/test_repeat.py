@@ -39,6 +39,8 @@ class Relay:
 
 
 class Repeat(harness.Case):
+    RAILS = "shm ofi"
+
     def relays(self):
         """In the daemon's seat, between processes of one node and of two."""
         cluster = self.cluster(2)

@@ -69,6 +69,8 @@ class Graph:
 
 
 class Waiting(harness.Case):
+    RAILS = "shm ofi"
+
     def running(self, actor, plan):
         return actor.ask(f"test {plan}") == ["0"]
 
@@ -177,6 +179,8 @@ class Waiting(harness.Case):
 
 class Cancel(harness.Case):
     """Starts that wait can be cancelled, in both seats; notifications that they have not consumed remain."""
+
+    RAILS = "shm ofi"
 
     def start(self, actor, plan):
         actor.run(plan)

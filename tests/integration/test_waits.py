@@ -7,6 +7,8 @@ from ranks import Ranks
 
 
 class Waits(Ranks):
+    RAILS = "shm ofi"
+
     group = "waits"
 
     def waits(self, what, **arguments):

@@ -90,6 +90,8 @@ CLIENT_HELLO = bytes.fromhex("16030100a5010000a10303") + bytes(158)
 
 
 class Ports(HostileCase):
+    RAILS = "shm ofi"
+
     def garbage(self):
         chance = random.Random(3)
         yield b""

@@ -112,6 +112,8 @@ def failure(which, status=11, text="none of that"):
 
 
 class Peers(hostile.HostileCase):
+    RAILS = "shm ofi"
+
     def setting(self, answer):
         """A cluster of a node and a false node, a client of the node, and its commit of many puts to the false node."""
         cluster = self.cluster(2, options={"control.security": "plain", "control.request_timeout": "10s"})
