@@ -1,6 +1,6 @@
 /*
  * The programming interface of a PEACH2 board, as used by its driver and implemented by the model
- * in board/. The two share only this header.
+ * in tools/tca-board/. The two share only this header.
  *
  * The papers about the real board describe an FPGA with four PCIe ports (N to the host; E, W and S
  * to other boards), four DMA channels that run chains of descriptors autonomously, block-stride in
@@ -377,7 +377,7 @@ enum peach2_control_type {
     PEACH2_UNMAP = 3, /* driver: address as in MAP; after the reply, the board does not access it */
     PEACH2_PLUG = 4,  /* any process: port; undoes UNPLUG */
     PEACH2_UNPLUG = 5, /* any process: port */
-    PEACH2_LINK = 6,   /* another board: a cable, see board/link.h */
+    PEACH2_LINK = 6,   /* another board: a cable, see its link.h */
     /* driver: a further bus address `address`, of any alignment, for `length` bytes that are mapped
      * at `offset`. Removed by UNMAP, or with the underlying mapping. So memory can be exposed under
      * a fresh address and revoked separately. */

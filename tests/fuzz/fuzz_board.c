@@ -9,9 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "drivers/peach2/board/board.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_board.h"
+#include "tools/tca-board/board.h"
 
 enum { GUARD = 0x5a, GUARD_BYTES = 4096, ROUNDS = 3 };
 

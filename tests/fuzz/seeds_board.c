@@ -2,9 +2,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "drivers/peach2/board/link.h"
 #include "tests/fuzz/fuzz_board.h"
 #include "tests/fuzz/seeds.h"
+#include "tools/tca-board/link.h"
 
 static uint8_t input[4096];
 static size_t used;

@@ -40,8 +40,8 @@ static int try_in(const char *directory, size_t bytes, const char *below, const 
 int find_program(const char *name, char ret_path[static PATH_MAX])
 {
     /* As built (build/tools/, build/daemon/) and as installed. */
-    static const char *const beside[] = {"",         "../daemon/",  "../drivers/peach2/board/",
-                                         "../sbin/", "../libexec/", "../libexec/tcad/"};
+    static const char *const beside[] = {"", "../daemon/", "../sbin/", "../libexec/",
+                                         "../libexec/tcad/"};
     char own[PATH_MAX];
 
     if (find_own_directory(own) == 0)

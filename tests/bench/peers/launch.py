@@ -9,7 +9,7 @@ import sys
 import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-DAEMON = ["daemon/tcad", "drivers/peach2/board/tca-peach2", "tools/tca-cluster", "tools/tcactl"]
+DAEMON = ["daemon/tcad", "tools/tca-peach2", "tools/tca-cluster", "tools/tcactl"]
 
 PATIENCE_S = 120
 

@@ -10,10 +10,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "drivers/peach2/board/link.h"
 #include "proto/wait.h"
 #include "tests/unit/drivers/kit.h"
 #include "tests/unit/drivers/peach2/rig.h"
+#include "tools/tca-board/link.h"
 
 enum { MEMORY = 1 << 20, TARGETS = MEMORY / 2 };
 

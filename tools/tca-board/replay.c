@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "drivers/peach2/board/board.h"
+#include "tools/tca-board/board.h"
 
 static bool grow(struct replay *replay)
 {

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "drivers/peach2/board/board.h"
+#include "tools/tca-board/board.h"
 
 void board_cause(struct board *board, uint32_t bits)
 {

@@ -9,7 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "drivers/peach2/board/board.h"
+#include "tools/tca-board/board.h"
 
 static void close_fd(int *fd)
 {

@@ -1,6 +1,6 @@
 /* BAR 2: sends lines of the window as packets, one for each run of stored bytes. */
 
-#include "drivers/peach2/board/board.h"
+#include "tools/tca-board/board.h"
 
 /* The first run of set bits at or after `from`; false: none. */
 static bool next_run(uint64_t mask, unsigned from, unsigned *ret_first, unsigned *ret_length)

@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "drivers/peach2/board/board.h"
+#include "tools/tca-board/board.h"
 
 int control_send(int fd, const struct peach2_control *message, const int *fds, unsigned fd_count)
 {

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "drivers/peach2/board/board.h"
+#include "tools/tca-board/board.h"
 
 static const char usage[] =
     "Usage: tca-peach2 --node N --socket PATH [--cable PORT=PATH:PORT]...\n"

@@ -1,5 +1,5 @@
 /* Scratchpads: a few independent words that neighbours read from each other, in any order. */
-#include "drivers/peach2/board/board.h"
+#include "tools/tca-board/board.h"
 
 void scratch_write(struct board *board, struct port *port)
 {

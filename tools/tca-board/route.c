@@ -1,8 +1,8 @@
 /* Routes packets: the routing registers, and the rules of the ring. */
 #include <string.h>
 
-#include "drivers/peach2/board/board.h"
 #include "proto/wait.h"
+#include "tools/tca-board/board.h"
 
 static const struct peach2_route *find(const struct board *board, uint64_t address)
 {

@@ -1,7 +1,7 @@
 /* Fetches descriptors from one of their three locations, and checks them. */
 #include <string.h>
 
-#include "drivers/peach2/board/board.h"
+#include "tools/tca-board/board.h"
 
 static int fetch(struct board *board, unsigned index, struct peach2_descriptor *ret_descriptor)
 {

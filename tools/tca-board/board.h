@@ -18,9 +18,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "drivers/peach2/board/link.h"
 #include "drivers/peach2/registers.h"
 #include "proto/wait.h"
+#include "tools/tca-board/link.h"
 
 enum {
     BOARD_BURST = 32,    /* packets from one source of work per round */

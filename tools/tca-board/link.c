@@ -1,7 +1,7 @@
 /* Packets over cables: the two rings of each port. link.h has the rules. */
 #include <sys/eventfd.h>
 
-#include "drivers/peach2/board/board.h"
+#include "tools/tca-board/board.h"
 
 struct packet *link_slot(struct port *port, uint32_t need)
 {

@@ -1,7 +1,7 @@
 /* Delivers packets for this node: memory, notification rings, acknowledgements. Never waits. */
 #include <string.h>
 
-#include "drivers/peach2/board/board.h"
+#include "tools/tca-board/board.h"
 
 static void set_broken(struct board *board, unsigned node, bool broken)
 {

@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "drivers/peach2/board/board.h"
+#include "tools/tca-board/board.h"
 
 enum { WATCHED_MAX = 3 + BOARD_VISITORS + PEACH2_PORTS, HELD_POLL_MS = 5 };
 

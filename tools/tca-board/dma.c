@@ -1,6 +1,6 @@
 /* The four channels: run commands in order and split descriptors into packets. */
 
-#include "drivers/peach2/board/board.h"
+#include "tools/tca-board/board.h"
 
 static struct peach2_channel *registers(struct board *board, unsigned index)
 {
