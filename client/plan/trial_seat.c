@@ -127,6 +127,7 @@ void seat_trial_tell(struct tca_plan *plan)
     body.found = trial->found;
     body.turn = trial->turn;
     body.below = trial->below;
+    body.joins = trial->state == SEAT_JOINS;
     trial->unsent =
         !control_tell(&plan->session->control, &(Tca__Message)REQUEST(PLAN_TRY, plan_try, &body));
 }

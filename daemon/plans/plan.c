@@ -17,16 +17,37 @@
 
 int plan_fail(struct plan *plan, int error, const char *format, ...)
 {
+    struct plan_attempt *attempt = &plan->attempt;
     int none = 0;
     /* The first one counts. relaxed: the loop reads the text when nothing is pending on another thread. */
-    if (atomic_compare_exchange_strong_explicit(&plan->error, &none, error, memory_order_relaxed,
+    if (atomic_compare_exchange_strong_explicit(&attempt->error, &none, error, memory_order_relaxed,
                                                 memory_order_relaxed)) {
         va_list arguments;
         va_start(arguments, format);
-        vsnprintf(plan->error_text, sizeof plan->error_text, format, arguments);
+        vsnprintf(attempt->text, sizeof attempt->text, format, arguments);
         va_end(arguments);
     }
     return error;
+}
+
+void plan_begin_attempt(struct plan *plan)
+{
+    plan->attempt.error = 0;
+    plan->attempt.text[0] = '\0';
+}
+
+/* The first one counts. */
+static void end_with(struct plan *plan, int error, const char *text)
+{
+    if (plan->error < 0)
+        return;
+    snprintf(plan->error_text, sizeof plan->error_text, "%s", text);
+    plan->error = error;
+}
+
+void plan_end_with_attempt(struct plan *plan)
+{
+    end_with(plan, plan->attempt.error, plan->attempt.text);
 }
 
 int plan_fail_unit(struct plan *plan, const struct plan_unit *unit, int error, const char *text)
@@ -40,7 +61,8 @@ int plan_fail_unit(struct plan *plan, const struct plan_unit *unit, int error, c
 /* Some chain is in the client's seat, or there is none. */
 static bool has_client_part(const struct plan *plan)
 {
-    return plan->chain_count == 0 || plan->both || plan->run.chain_count < plan->chain_count;
+    return plan->chain_count == 0 || plan->seats & SEAT_BIT(SEAT_CLIENT) ||
+           plan->run.chain_count < plan->chain_count;
 }
 
 uint64_t plan_starts(const struct plan *plan)
@@ -177,9 +199,6 @@ void plan_break(struct plan *plan, int error, const char *text)
         engine_plan_lose(plan->session->engine, &plan->run, error);
     if (plan->state >= PLAN_BREAKING)
         return;
-    if ((plan->joining || plan->rising) && !plan->doomed)
-        plan->error = 0; /* of an attempt to bind it in both seats */
-    plan->doomed = true;
-    plan_fail(plan, error, "%s", text);
+    end_with(plan, error, text);
     plan_advance(plan);
 }

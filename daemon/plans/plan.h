@@ -2,35 +2,22 @@
  * Plans: what a session has committed. plan_state.c walks a plan through these states. Each stands for
  * work, on the thread named here; the next state follows when nothing is pending.
  *
- *   commit   PARSING -> BINDING (-> FALLING_BACK) -> REGISTERING -> PREPARING -> MAPPING -> READY
- *   move     PAUSING or RESTING -> MOVE_FLUSHING -> MOVE_STRIPPING -> MOVE_REGISTERING -> MOVE_PREPARING -> READY
- *   join     READY -> MOVE_BINDING -> MOVE_REGISTERING -> MOVE_PREPARING -> READY
- *   part     RESTING -> MOVE_FLUSHING -> MOVE_STRIPPING -> MOVE_UNBINDING -> READY
- *   rise     READY -> MOVE_BINDING -> MOVE_MAPPING -> READY
+ *   commit   PARSING -> BINDING -> REGISTERING -> PREPARING -> MAPPING -> READY
  *   break    BREAKING -> BREAK_FLUSHING -> BREAK_STRIPPING -> BROKEN
  *   release  LEAVING -> LEAVE_FLUSHING -> LEAVE_STRIPPING -> GONE
  *
  *   PARSING      checks what this node can check alone, and takes the layouts out of the message (plan_parse.c,
  *                plan_parse_step.c)
  *   BINDING      binds every put and notification at its target's node (plan_ask.c), or takes over the bindings of a
- *                plan that is being released (plan_inherit.c)
- *   FALLING_BACK the client cannot put by itself after all: binds those puts for tcad (plan_direct.c)
+ *                plan that is being released (plan_inherit.c). If its client cannot put by itself after all, binds those
+ *                puts for tcad (plan_direct.c)
  *   REGISTERING  chooses rail and seat of each chain by predicted cost (plan_route.c); registers the sources with the
  *                rails, connects links, orders long chains (worker, unless all of it is done already)
  *   PREPARING    compiles the puts, makes the chains, attaches the plan (engine)
  *   MAPPING      collects what the client maps for the chains that it runs (plan_reply.c)
- *   READY        accepts starts
- *   PAUSING      a rail was lost: the engine cancels a start that runs and holds later ones
- *   RESTING      a better rail is back, or the client tries another one: the engine accepts starts while one runs,
- *                then holds them
+ *   READY        accepts starts, and moves to other routes (plan_move.h)
  *   ..FLUSHING   the plan's puts complete remotely
- *   ..STRIPPING  puts and chains are released (engine): of a move, those of the chains that move; otherwise all, and
- *                with them what they were bound to
- *   MOVE_BINDING the client, which puts by itself, tries whether tcad is faster: binds the chains for tcad, too; or it
- *                could not put by itself, and may be able to now: binds them for it, too, while the engine takes starts
- *   MOVE_MAPPING collects what the client needs for them (plan_rise.c)
- *   MOVE_UNBINDING  it has found that tcad is not, or tcad cannot run them (any longer): the engine forgets the plan, and
- *                what the chains were bound to for tcad is released (plan_seat.c)
+ *   ..STRIPPING  all puts and chains are released (engine), and with them what they were bound to
  *   BREAKING     an object that the plan needs is gone: starts fail with `error`; one that runs goes on, unless one of
  *                its remaining steps needs that object (engine)
  *   BROKEN       a stub, which keeps the reason until it is released
@@ -41,7 +28,7 @@
  * better one is back, the plan moves to it; when none is left, the plan breaks. Its client can try rails: then the best
  * is the one that it names (plan_try.c).
  *
- * An error during a commit leads to LEAVING, in READY or a move to BREAKING; the request to release the plan leads to
+ * An error during a commit leads to LEAVING, in READY to BREAKING; the request to release the plan leads to
  * LEAVING from every state. Neither interrupts what is pending.
  *
  * A *unit* is one operation of a driver: a put, a put and the notification that follows it, a notification alone, or a
@@ -54,6 +41,7 @@
 
 #include "daemon/engine/engine.h"
 #include "daemon/plans/binding.h"
+#include "daemon/plans/plan_move.h"
 #include "daemon/rails/link.h"
 #include "daemon/sessions/client.h"
 #include "daemon/sessions/user.h"
@@ -76,20 +64,10 @@ enum plan_state {
     PLAN_NEW,
     PLAN_PARSING,
     PLAN_BINDING,
-    PLAN_FALLING_BACK,
     PLAN_REGISTERING,
     PLAN_PREPARING,
     PLAN_MAPPING,
-    PLAN_READY, /* from here on its client has the reply to the commit */
-    PLAN_RESTING,
-    PLAN_PAUSING,
-    PLAN_MOVE_FLUSHING,
-    PLAN_MOVE_STRIPPING,
-    PLAN_MOVE_REGISTERING,
-    PLAN_MOVE_PREPARING,
-    PLAN_MOVE_BINDING,
-    PLAN_MOVE_UNBINDING,
-    PLAN_MOVE_MAPPING,
+    PLAN_READY,    /* from here on its client has the reply to the commit */
     PLAN_BREAKING, /* from here on it has `error` and takes no starts */
     PLAN_BREAK_FLUSHING,
     PLAN_BREAK_STRIPPING,
@@ -100,7 +78,7 @@ enum plan_state {
     PLAN_GONE, /* freed */
     PLAN_STATES,
 };
-/* For display; all states of a move, of a break or of a release have one name. */
+/* For display; all states of a break or of a release have one name. */
 const char *plan_state_name(enum plan_state state);
 bool plan_state_legal(enum plan_state from, enum plan_state to);
 
@@ -214,7 +192,7 @@ struct plan_use {
 struct plan_chain {
     uint32_t step_count;
     struct plan_step *steps; /* in plan->steps */
-    bool moving;             /* while re-binding: to another rail */
+    bool moving;             /* of a move: to another rail */
     bool unordered;          /* plan_order_rest() must order it */
     bool unshared;        /* has flushes or ordered puts: receivers take no part in the copying */
     bool direct;          /* the client puts to a process of another node (pairs.h), */
@@ -247,8 +225,9 @@ struct plan {
     uint32_t id;     /* may be reused by a later plan, */
     uint64_t serial; /* unlike this */
     enum plan_state state;
-    _Atomic int error;    /* the first error, from any thread: plan_fail() */
-    char error_text[512]; /* owned by the thread that set it, until nothing is pending */
+    struct plan_attempt attempt; /* the commit, or the last move */
+    _Atomic int error;           /* final: plan_break(), or of an attempt with no route left */
+    char error_text[512];
     char name[NAME_MAX_BYTES];
     uint32_t channel;
     uint32_t together; /* of its session, plans with this number are started together; 0: alone */
@@ -257,25 +236,14 @@ struct plan {
     enum seat wanted_seat;
     enum way wanted_copy_mode;
     bool repeat;          /* a start goes on until it is stopped */
-    bool tries;           /* its client may try rails: plan_try.c */
-    bool try_asked;       /* and has asked for a move that has not begun */
-    enum seat asked_seat; /* by that request; SEAT_NONE: it is about a rail */
+    bool tries;           /* its client may try rails and seats: plan_try.c */
     enum seat found_seat; /* by an earlier trial */
-    bool both;            /* a direct plan: its chains are bound for tcad, too (plan_seat.c), */
-    bool joining;         /* or being bound, */
-    bool parting;         /* or being released */
-    bool below;           /* in tcad's seat for want of pairs: plan_rise.c, */
-    bool rising;          /* and being bound over them, */
-    bool moves_up;        /* or bound, until its client has moved up */
-    uint64_t rise_ns, rise_interval_ns; /* not before; after a failure */
-    uint64_t rise_starts;               /* at the last attempt */
-    char below_why[256];                /* owned by the loop's thread */
-    bool doomed; /* `error` is of the plan, not of an attempt to bind it in both seats */
-    uint32_t try_turn,
-        tried_turn;     /* PlanTry.turn of the last request, and of the last one carried out */
-    bool inherits;      /* bindings over which another plan may have put: plan_inherit.c */
-    bool may_fall_back; /* BINDING: its client puts by itself, without having asked for it */
-    bool lossy;         /* broken because puts of earlier starts are lost */
+    unsigned seats;       /* bit by seat: all chains are bound there; 0: to different ones */
+    struct plan_move move;
+    struct plan_trial trial;
+    struct plan_rise rise;
+    bool inherits; /* bindings over which another plan may have put: plan_inherit.c */
+    bool lossy;    /* broken because puts of earlier starts are lost */
     uint64_t timeout_ns;
 
     uint32_t chain_count, step_count, unit_count, part_count;

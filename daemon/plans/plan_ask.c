@@ -172,7 +172,7 @@ static void take_bound(struct request *request, const Tca__PeerBound *bound)
             plan_fail_unit(plan, unit, -EPROTO,
                            "its node has bound it to none of the rails of this node");
         parts_check_target(plan, unit);
-        if (!plan->joining && !plan->rising) /* else it does already */
+        if (plan->state < PLAN_READY) /* else it does already */
             plan_use_owner(plan, unit);
     }
     if (bound->failure || bound->n_puts != request->count)
@@ -321,7 +321,7 @@ static void ask_next(struct plan *plan)
 static bool ask_some(void *context)
 {
     struct plan *plan = context;
-    while (plan->asked < plan->ask_count && plan->error == 0) {
+    while (plan->asked < plan->ask_count && plan_works(plan)) {
         ask_next(plan);
         if (loop_slice_over(plan->tcad->loop))
             return true;

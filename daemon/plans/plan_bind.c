@@ -41,7 +41,7 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit)
         if ((r = parts_check_target(plan, unit)) < 0)
             return r;
         if (plan_use_owner(plan, unit) < 0)
-            return plan->error;
+            return plan->attempt.error;
     }
     if (unit->notify) {
         const struct session *session = session_find(plan->tcad, unit->notify_session);
@@ -76,7 +76,7 @@ static int choose_early(struct plan *plan, struct plan_chain *chain)
 /* Targets that the client maps need no binding. */
 static void note_asks(struct plan *plan, const struct plan_chain *chain)
 {
-    const bool direct = chain->direct && !plan->joining;
+    const bool direct = chain->direct && !plan_joins(plan, SEAT_DAEMON);
     for (uint32_t i = 0; i < chain->step_count && (chain->seat == SEAT_DAEMON || chain->direct);
          i++) {
         const struct plan_step *step = &chain->steps[i];
@@ -91,14 +91,14 @@ enum { SLICE_UNITS = 64 }; /* resolved between two checks of the clock */
 static bool bind_some(void *context)
 {
     struct plan *plan = context;
-    while (plan->bound_units < plan->unit_count && plan->error == 0 && !plan->release_asked) {
+    while (plan->bound_units < plan->unit_count && plan_goes_on(plan)) {
         struct plan_unit *unit = &plan->units[plan->bound_units++];
         if (unit->node == plan->tcad->node)
             resolve_here(plan, unit);
         if (plan->bound_units % SLICE_UNITS == 0 && loop_slice_over(plan->tcad->loop))
             return true;
     }
-    while (plan->bound_chains < plan->chain_count && plan->error == 0 && !plan->release_asked) {
+    while (plan->bound_chains < plan->chain_count && plan_goes_on(plan)) {
         struct plan_chain *chain = &plan->chains[plan->bound_chains];
         if (!plan_chain_is_local(plan, chain) ||
             !plan_route_consider(plan, chain, plan->routes++)) {
@@ -110,7 +110,7 @@ static bool bind_some(void *context)
         if (loop_slice_over(plan->tcad->loop))
             return true;
     }
-    if (plan->error == 0 && !plan->release_asked && !plan_inherit(plan))
+    if (plan_goes_on(plan) && !plan_inherit(plan))
         plan_ask(plan);
     plan->pending--;
     plan_advance(plan);

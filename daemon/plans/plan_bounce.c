@@ -46,7 +46,7 @@ static void tell_again(void *context)
 static bool tell_some(void *context)
 {
     struct plan *plan = context;
-    while (plan->told_units < plan->unit_count && plan->error == 0 && !plan->release_asked) {
+    while (plan->told_units < plan->unit_count && plan_goes_on(plan)) {
         plan->client_wait = (struct client_wait){.drained = tell_again, .context = plan};
         if (session_must_wait(plan->session, &plan->client_wait))
             return false;

@@ -46,7 +46,7 @@ static void not_registered(void *context)
 static void registered(void *context)
 {
     struct plan *plan = context;
-    for (uint32_t i = 0; i < plan->unit_count && plan->error == 0; i++) {
+    for (uint32_t i = 0; i < plan->unit_count && plan_works(plan); i++) {
         struct plan_unit *unit = &plan->units[i];
         if (unit->driver && unit->source)
             unit->source->registered |= 1u << unit->link->rail;
@@ -131,10 +131,10 @@ static void connect_chosen(struct plan *plan)
 static bool choose_some(void *context)
 {
     struct plan *plan = context;
-    while (!plan->release_asked && (route_next(plan) || (plan->error == 0 && link_next(plan))))
+    while (!plan->release_asked && (route_next(plan) || (plan_works(plan) && link_next(plan))))
         if (loop_slice_over(plan->tcad->loop))
             return true;
-    if (plan->error == 0 && !plan->release_asked)
+    if (plan_goes_on(plan))
         connect_chosen(plan);
     plan->pending--;
     plan_advance(plan);
@@ -162,26 +162,21 @@ void plan_do_register(struct plan *plan)
 
 /* ---- READY ---- */
 
-static void resume_work(struct engine *engine, void *context)
+static unsigned seats_of(const struct plan *plan)
 {
-    struct plan *plan = context;
-    engine_plan_resume(&plan->run);
+    const enum seat seat = plan->chain_count > 0 ? plan->chains[0].seat : SEAT_NONE;
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        if (plan->chains[i].seat != seat || (seat == SEAT_CLIENT && !plan->chains[i].direct))
+            return 0;
+    return plan->chain_count > 0 ? SEAT_BIT(seat) : 0;
 }
 
-void plan_do_ready(struct plan *plan, enum plan_state from)
+void plan_do_ready(struct plan *plan)
 {
-    if (from < PLAN_READY)
-        plan_reply(plan);
-    else if (plan->rising)
-        plan_end_rise(plan);
-    else if (plan_attached(plan) && !plan->joining) /* else it is open, or the client's alone */
-        engine_call(plan->tcad->engine, &plan->resume_call, resume_work, NULL, plan);
-    const bool moved = from >= PLAN_READY && !plan->rising;
-    plan->joining = plan->parting = plan->rising = false;
+    plan_reply(plan);
+    plan->seats = plan->move.seats = seats_of(plan);
     plan_watch(plan);
-    if (moved)
-        plan_tell_moved(plan);
-    else if (plan->below || plan->moves_up)
+    if (plan_is_below(plan))
         plan_explain_seats(plan);
 }
 

@@ -61,7 +61,7 @@ static bool replace_link(struct plan *plan, int error, const char *text)
         begin(plan);
         return true;
     }
-    plan->error = 0; /* the absence of other rails says less */
+    plan_begin_attempt(plan); /* the absence of other rails says less */
     plan_fail(plan, error, "%s", why);
     return false;
 }
@@ -70,8 +70,7 @@ static void link_done(void *context, int status, const char *text)
 {
     struct plan *plan = context;
     plan->pending--;
-    if (plan->error == 0 && !plan->release_asked &&
-        (status == 0 || replace_link(plan, status, text)))
+    if (plan_goes_on(plan) && (status == 0 || replace_link(plan, status, text)))
         connect_links(plan);
     plan_advance(plan);
 }

@@ -126,24 +126,27 @@ bool plan_prefers_direct(struct plan *plan, struct plan_chain *chain)
     if (!rail)
         return false;
     choose(chain, rail, "the processes have a connection of their own");
-    plan->may_fall_back = true;
     return true;
 }
 
-bool plan_falls_back(const struct plan *plan)
+static bool may_fall_back(const struct plan *plan)
 {
-    const int error = plan->error;
-    return plan->may_fall_back && plan->bound_chains == plan->chain_count &&
+    const int error = plan->attempt.error;
+    bool any = false;
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        any |= plan->chains[i].direct;
+    return any && !plan->wanted_seat && plan->bound_chains == plan->chain_count &&
            (error == -EOPNOTSUPP || error == -EDQUOT || error == -EBUSY || error == -ENETDOWN ||
             error == -ENOMEM);
 }
 
 /* All of the plan's requests have been answered; what they have bound for tcad stays. */
-void plan_do_fall_back(struct plan *plan)
+bool plan_fall_back(struct plan *plan)
 {
-    plan->may_fall_back = false;
+    if (!may_fall_back(plan))
+        return false;
     plan_note_below(plan);
-    plan->error = 0;
+    plan_begin_attempt(plan);
     plan_unbind_direct(plan);
     plan->ask_count = plan->asked = 0;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
@@ -157,6 +160,7 @@ void plan_do_fall_back(struct plan *plan)
         }
     }
     plan_bind_rest(plan);
+    return true;
 }
 
 int plan_take_direct(struct plan *plan, struct plan_unit *unit, const Tca__BoundPut *bound)

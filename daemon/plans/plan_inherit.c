@@ -49,9 +49,10 @@ static bool unit_fits(const struct plan *plan, const struct plan *former,
 
 static bool plan_fits(const struct plan *plan, const struct plan *former)
 {
-    if (former->session != plan->session || former->state != PLAN_READY || former->pending > 0 ||
-        former->error < 0 || former->wanted_rails != plan->wanted_rails ||
-        former->together != plan->together || plan_has_dead_link(former))
+    if (former->session != plan->session || former->state != PLAN_READY ||
+        former->move.state != MOVE_SETTLED || former->pending > 0 || former->error < 0 ||
+        former->wanted_rails != plan->wanted_rails || former->together != plan->together ||
+        plan_has_dead_link(former))
         return false;
     for (uint32_t i = 0; i < plan->ask_count; i++)
         if (!unit_fits(plan, former, &plan->asks[i]))

@@ -5,7 +5,7 @@
 
 /* ---- plan.c ---- */
 
-/* Records the first error, which ends the commit; from any thread that works for the plan. Returns it. */
+/* Records the first error of the attempt, which ends it; from any thread that works for the plan. Returns it. */
 int plan_fail(struct plan *plan, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same; the text names the unit's step. */
@@ -14,6 +14,19 @@ int plan_fail_unit(struct plan *plan, const struct plan_unit *unit, int error, c
  * is tcp", or "". Returns text. */
 enum { PLAN_OTHERS_BYTES = 128 };
 const char *plan_other_rails(const struct plan *plan, uint32_t node, char text[PLAN_OTHERS_BYTES]);
+/* Nothing is pending: what follows is another attempt, with its own error. */
+void plan_begin_attempt(struct plan *plan);
+/* The error of the attempt is that of the plan. */
+void plan_end_with_attempt(struct plan *plan);
+/* The attempt may succeed; and nobody has asked to release the plan. */
+static inline bool plan_works(const struct plan *plan)
+{
+    return plan->attempt.error == 0 && plan->error == 0;
+}
+static inline bool plan_goes_on(const struct plan *plan)
+{
+    return plan_works(plan) && !plan->release_asked;
+}
 void plan_break(struct plan *plan, int error, const char *text);
 void plan_free(struct plan *plan);
 void plan_unit_free(struct plan_unit *unit); /* what it holds */
@@ -48,12 +61,8 @@ void plan_do_bind(struct plan *plan);     /* plan_bind.c */
 void plan_do_register(struct plan *plan); /* plan_commit.c */
 void plan_do_prepare(struct plan *plan);  /* plan_prepare.c */
 void plan_do_map(struct plan *plan);      /* plan_reply.c */
-void plan_do_ready(struct plan *plan, enum plan_state from);
-void plan_do_rest(struct plan *plan);         /* plan_return.c */
-void plan_do_pause(struct plan *plan);        /* plan_rebind.c */
-void plan_do_flush(struct plan *plan);        /* plan_flush.c */
-void plan_do_strip_moving(struct plan *plan); /* plan_rebind.c */
-void plan_do_move(struct plan *plan);
+void plan_do_ready(struct plan *plan);
+void plan_do_flush(struct plan *plan); /* plan_flush.c */
 void plan_do_break(struct plan *plan); /* plan_release.c */
 void plan_do_strip(struct plan *plan);
 void plan_do_leave(struct plan *plan);
@@ -76,25 +85,25 @@ void plan_use_less(struct plan *plan, uint32_t count);
  * unit was bound to. */
 int plan_choose_direct(struct plan *plan, struct plan_chain *chain);
 int plan_take_direct(struct plan *plan, struct plan_unit *unit, const Tca__BoundPut *bound);
-/* Chooses a pair without being asked to, where that is better. Such a plan that could not be bound falls back to the
- * daemon's seat, in the state FALLING_BACK. */
+/* Chooses a pair without being asked to, where that is better. */
 bool plan_prefers_direct(struct plan *plan, struct plan_chain *chain);
 /* The rail of the pair that it would choose; 0: tcad puts. */
 unsigned plan_pair_rail(const struct plan *plan, const struct plan_chain *chain);
-bool plan_falls_back(const struct plan *plan);
-void plan_do_fall_back(struct plan *plan);
+/* BINDING has failed: whether tcad may put instead. Then that is begun. */
+bool plan_fall_back(struct plan *plan);
 /* plan_seat.c: chains whose client puts by itself, and that tcad can run, too. Whether the client may try that. */
 bool plan_offers_seats(const struct plan *plan);
 /* PlanTry.seat. */
 void plan_try_seat(struct plan *plan, const Tca__PlanTry *request);
-/* MOVE_BINDING, then MOVE_REGISTERING. */
-void plan_do_join(struct plan *plan);
-void plan_take_seat(struct plan *plan);
-/* An error in these states, or in a later move, leaves the plan to its client. */
-bool plan_survives(const struct plan *plan);
-void plan_begin_parting(struct plan *plan);
-/* MOVE_UNBINDING. */
-void plan_do_part(struct plan *plan);
+/* REGISTERING: tcad runs the chains, too. */
+int plan_take_seat(struct plan *plan);
+/* UNBINDING: it does not. */
+void plan_part(struct plan *plan);
+/* Whether it has, or is to have, both. */
+static inline bool plan_has_both_seats(const struct plan *plan)
+{
+    return (plan->seats | plan->move.seats) == BOTH_SEATS;
+}
 /* For tcactl plan explain. */
 void plan_explain_seats(struct plan *plan);
 /* plan_rise.c: plans in tcad's seat for want of pairs. The commit could not be bound to them; its client has lost them. */
@@ -102,12 +111,20 @@ void plan_note_below(struct plan *plan);
 void plan_fall_below(struct plan *plan);
 /* READY: begins to bind it over pairs if that may be possible now. Whether it does. */
 bool plan_rise(struct plan *plan);
-/* MOVE_BINDING. */
-void plan_do_rise(struct plan *plan);
-/* It cannot be bound over them: it stays where it is. */
-bool plan_stays_below(const struct plan *plan);
-/* READY after that. */
+/* MAPPING: the pairs may have ended meanwhile. */
+void plan_check_pairs(struct plan *plan);
+/* UNBINDING: it could not be bound. */
+void plan_unbind_pairs(struct plan *plan);
+/* It is bound. */
 void plan_end_rise(struct plan *plan);
+static inline bool plan_is_below(const struct plan *plan)
+{
+    return plan->rise.wanted == SEAT_CLIENT && !(plan->seats & SEAT_BIT(SEAT_CLIENT));
+}
+/* plan_move.c: it is to be in its client's seat only. */
+bool plan_parts(const struct plan *plan);
+/* plan_rebind.c: REGISTERING of a move. */
+void plan_do_move(struct plan *plan);
 /* plan_rebind.c: releases the links of a chain without prepared puts. */
 void plan_drop_links(struct plan *plan, const struct plan_chain *chain);
 /* plan_prepare.c: charges the memory that drivers hold for its puts now. */
@@ -121,9 +138,9 @@ void plan_unbind_direct(struct plan *plan);
 /* And what tcad itself has bound on other nodes. */
 void plan_unbind_remote(struct plan *plan);
 /* plan_bounce.c: checks, before registration, that the attached sources of a daemon-seat chain can be staged. 0 or a
- * negative errno with plan->error_text. */
+ * negative errno with plan->attempt.text. */
 int plan_bounce_admit(struct plan *plan, const struct plan_chain *chain);
-/* Informs the client of them, as fast as it reads, then calls told(plan). An error is in plan->error. */
+/* Informs the client of them, as fast as it reads, then calls told(plan). An error is in plan->attempt. */
 void plan_bounce_tell(struct plan *plan, void (*told)(struct plan *plan));
 void plan_bounce_end(struct plan *plan);
 /* plan_order.c: finds the steps that must wait for earlier ones, in a chain that is bound and has a route: of a short
@@ -210,8 +227,14 @@ void plan_note_unreached(struct plan *plan, const struct plan_chain *chain);
 void plan_take_found(struct plan *plan, struct plan_chain *chain, const char *rail);
 /* Notes in each chain which rails its client may try. Whether these have changed. */
 bool plan_note_rails(struct plan *plan);
-/* READY after a move: tells the client on which rails its chains are. */
-void plan_tell_moved(struct plan *plan);
+/* A request of the client; it is carried out when the plan is settled. */
+void plan_request_move(struct plan *plan, enum asked_for what, uint32_t turn);
+/* It was. */
+void plan_take_request(struct plan *plan);
+/* It was, without a move: tells the client. */
+void plan_answer_request(struct plan *plan);
+/* SETTLED after a move: tells the client on which rails its chains are. */
+void plan_tell_settled(struct plan *plan);
 /* A rail may have come back: tells the client if it has others to try than before. */
 void plan_tell_rails(struct plan *plan);
 

@@ -151,7 +151,7 @@ static int begin(struct plan *plan, const Tca__PlanCommit *commit)
 static void end(struct parser *parser)
 {
     struct plan *plan = parser->plan;
-    if (plan->error == 0 && plan_add_stripes(plan) == 0) {
+    if (plan_works(plan) && plan_add_stripes(plan) == 0) {
         plan->session->step_count -= plan->held_steps - plan->step_count;
         plan->held_steps = plan->step_count;
         charge(plan, plan->memory_bytes - parser->plain_bytes);
@@ -167,12 +167,12 @@ static void end(struct parser *parser)
 static void name_chain(const struct parser *parser)
 {
     struct plan *plan = parser->plan;
-    char text[sizeof plan->error_text];
+    struct plan_attempt *attempt = &plan->attempt;
+    char text[sizeof attempt->text];
     if (plan->chain_count < 2)
         return;
-    memcpy(text, plan->error_text, sizeof text);
-    snprintf(plan->error_text, sizeof plan->error_text, "chain %" PRIu32 ", %.480s", parser->chain,
-             text);
+    memcpy(text, attempt->text, sizeof text);
+    snprintf(attempt->text, sizeof attempt->text, "chain %" PRIu32 ", %.480s", parser->chain, text);
 }
 
 enum { SLICE_STEPS = 64 }; /* parsed between two checks of the clock */
@@ -182,7 +182,7 @@ static bool parse_some(void *context)
     struct parser *parser = context;
     struct plan *plan = parser->plan;
     const Tca__PlanCommit *commit = parser->commit;
-    while (parser->chain < plan->chain_count && plan->error == 0 && !plan->release_asked) {
+    while (parser->chain < plan->chain_count && plan_goes_on(plan)) {
         const Tca__Chain *chain = commit->chains[parser->chain];
         if (parser->step == 0) {
             plan->chains[parser->chain].steps = plan->steps + plan->step_count;

@@ -53,7 +53,7 @@ static bool copy_steps(struct engine *engine, struct plan_preparing *preparing)
     return true;
 }
 
-/* Returns false if the slice is over. A failure is in plan->error. */
+/* Returns false if the slice is over. A failure is in plan->attempt. */
 static bool prepare_chain(struct engine *engine, struct plan_preparing *preparing)
 {
     struct plan *plan = preparing->plan;
@@ -61,12 +61,12 @@ static bool prepare_chain(struct engine *engine, struct plan_preparing *preparin
         if (!compile(engine, preparing))
             return false;
         int r = preparing->error;
-        if (r == 0 && plan->error == 0)
+        if (r == 0 && plan_works(plan))
             r = chain_new_empty(preparing->count, &preparing->new_chain);
         if (r < 0)
             plan_fail(plan, r, "out of memory for a chain of %" PRIu32 " steps",
                       preparing->from->step_count);
-        if (plan->error < 0)
+        if (!plan_works(plan))
             return true;
     }
     if (!copy_steps(engine, preparing))
@@ -125,13 +125,13 @@ static bool prepare_some(struct engine *engine, void *context)
     struct plan_preparing *preparing = context;
     struct plan *plan = preparing->plan;
     const struct plan_chain *from;
-    while (plan->error == 0 && (from = next_chain(preparing))) {
+    while (plan_works(plan) && (from = next_chain(preparing))) {
         if (preparing->from != from)
             begin_chain(preparing, from);
         if (!prepare_chain(engine, preparing))
             return true;
     }
-    if (plan->error < 0)
+    if (!plan_works(plan))
         return false;
     prepare_run(plan);
     if (parts_prepare(plan) < 0)
@@ -168,7 +168,7 @@ static void prepared(void *context)
     free(preparing->steps);
     plan_compile_free(preparing);
     free(preparing);
-    if (plan->error == 0)
+    if (plan_works(plan))
         plan_charge_puts(plan);
     plan->pending--;
     plan_advance(plan);
@@ -183,7 +183,7 @@ static void prepare(struct plan_preparing *preparing)
 static void told(struct plan *plan)
 {
     struct plan_preparing *preparing = NULL;
-    if (plan->error == 0 && !plan->release_asked) {
+    if (plan_goes_on(plan)) {
         preparing = calloc(1, sizeof *preparing);
         if (!preparing)
             plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->chain_count);

@@ -51,7 +51,7 @@ struct plan_preparing {
 bool plan_compile(struct plan_preparing *preparing, void (*done)(struct plan_preparing *preparing));
 void plan_compile_free(struct plan_preparing *preparing);
 
-/* Adds a step of the chain. 0 or a negative errno with plan->error_text. */
+/* Adds a step of the chain. 0 or a negative errno with plan->attempt.text. */
 int plan_prepare_step(struct plan_preparing *preparing, uint32_t step);
 /* Adds the end of the chain. When a start is complete, what it has put into memory of its own session must be visible,
  * also to other starts. */

@@ -62,38 +62,7 @@ bool plan_mark_moving(struct plan *plan)
     return any;
 }
 
-/* ---- PAUSING ---- */
-
-static void paused(void *context)
-{
-    struct plan *plan = context;
-    plan->pending--;
-    plan_advance(plan);
-}
-
-void plan_do_pause(struct plan *plan)
-{
-    plan->pending++;
-    engine_plan_pause(plan->session->engine, &plan->run, plan->lost_error, paused, plan);
-}
-
-/* ---- MOVE_STRIPPING ---- */
-
-static void stripped(void *context)
-{
-    struct plan *plan = context;
-    plan->pending--;
-    plan_advance(plan);
-}
-
-void plan_do_strip_moving(struct plan *plan)
-{
-    plan_look_back(plan);
-    plan_mark_moving(plan);
-    plan_strip(plan, stripped);
-}
-
-/* ---- MOVE_REGISTERING ---- */
+/* ---- REGISTERING ---- */
 
 static void drop_link(struct plan_unit *unit)
 {
@@ -132,7 +101,7 @@ int plan_reroute(struct plan *plan, struct plan_chain *chain)
 static int move_chain(struct plan *plan, struct plan_chain *chain)
 {
     const unsigned before = chain->rail, lost = lost_rail(plan, chain);
-    const bool asked = !lost && plan->try_asked;
+    const bool asked = !lost && plan->move.cause == CAUSE_TRIAL;
     char why[80];
     snprintf(why, sizeof why,
              lost                                    ? "rail %s was lost"
@@ -141,8 +110,8 @@ static int move_chain(struct plan *plan, struct plan_chain *chain)
                                                      : "a better rail than %s is back",
              rail_name(plan->tcad, lost ? lost : before));
     int r = plan_reroute(plan, chain);
-    if (r == -ENETDOWN) {
-        plan->error = 0; /* the loss says more than a rail that was never there */
+    if (r == -ENETDOWN && !plan_joins(plan, SEAT_DAEMON)) {
+        plan_begin_attempt(plan); /* the loss says more than a rail that was never there */
         return plan_fail(
             plan, plan->lost_error,
             "rail %s was lost, and no other rail that the plan may use leads to the same nodes",
@@ -156,28 +125,31 @@ static int move_chain(struct plan *plan, struct plan_chain *chain)
     return r;
 }
 
+static uint64_t *counter_of(struct plan *plan)
+{
+    struct tcad *tcad = plan->tcad;
+    return plan->move.cause == CAUSE_LOSS     ? &tcad->rebound
+           : plan->move.cause == CAUSE_RETURN ? &tcad->returned
+                                              : &tcad->tried;
+}
+
 void plan_do_move(struct plan *plan)
 {
-    if (plan->joining) {
-        plan_take_seat(plan);
-        return;
-    }
-    const bool lost = plan_has_dead_link(plan);
     bool any = false;
+    if (plan_has_dead_link(plan))
+        plan->move.cause = CAUSE_LOSS;
     plan_count_starts(plan); /* from now on they count for other rails */
-    for (uint32_t i = 0; i < plan->chain_count && plan->error == 0; i++) {
+    if (plan_joins(plan, SEAT_DAEMON) && plan_take_seat(plan) < 0)
+        return;
+    for (uint32_t i = 0; i < plan->chain_count && plan_works(plan); i++) {
         if (plan->chains[i].moving)
             move_chain(plan, &plan->chains[i]);
         any |= plan->chains[i].moving;
     }
-    if (plan->error < 0)
+    if (!plan_works(plan))
         return;
-    plan->tcad->rebound += any && lost;
-    plan->tcad->returned += any && !lost && !plan->try_asked;
-    plan->tcad->tried += any && !lost && plan->try_asked;
-    if (plan->asked_seat != SEAT_CLIENT) { /* else it parts next */
-        plan->try_asked = false;
-        plan->tried_turn = plan->try_turn;
-    }
+    *counter_of(plan) += any;
+    if (plan->trial.what != ASKED_PART && !plan_joins(plan, SEAT_DAEMON)) /* else it follows */
+        plan_take_request(plan);
     plan_connect(plan);
 }

@@ -182,7 +182,7 @@ static void map_step(struct plan_reply *reply, const struct plan_step *step)
 
 static bool is_mapped(const struct plan *plan, const struct plan_chain *chain)
 {
-    return plan->rising || chain->seat == SEAT_CLIENT;
+    return plan_joins(plan, SEAT_CLIENT) || chain->seat == SEAT_CLIENT;
 }
 
 static void begin_chain(struct plan_reply *reply)
@@ -192,8 +192,9 @@ static void begin_chain(struct plan_reply *reply)
     Tca__ChainCommitted *committed = &reply->chains[reply->chain];
     tca__chain_committed__init(committed);
     reply->chain_list[reply->chain] = committed;
-    committed->rail = plan->rising ? chain->pair_rail : chain->rail;
-    committed->seat = plan->rising ? SEAT_CLIENT : chain->seat;
+    const bool rises = plan_joins(plan, SEAT_CLIENT);
+    committed->rail = rises ? chain->pair_rail : chain->rail;
+    committed->seat = rises ? SEAT_CLIENT : chain->seat;
     committed->predicted_ns = chain->predicted_ns;
     committed->rails = chain->rails;
     committed->mappings = &reply->mappings[reply->count];
@@ -253,7 +254,7 @@ static void not_packed(void *context)
 static bool pack_later(struct plan_reply *reply)
 {
     struct plan *plan = reply->plan;
-    if (reply->count <= PACK_MAX || plan->error < 0 || plan->release_asked)
+    if (reply->count <= PACK_MAX || !plan_goes_on(plan))
         return false;
     send_early(reply);
     return worker_submit(plan->tcad->worker, plan->session->uid, pack, packed, not_packed, plan) ==
@@ -266,7 +267,7 @@ static bool map_some(void *context)
 {
     struct plan *plan = context;
     struct plan_reply *reply = plan->reply;
-    while (reply->chain < plan->chain_count && plan->error == 0 && !plan->release_asked) {
+    while (reply->chain < plan->chain_count && plan_goes_on(plan)) {
         if (map_chain(reply) && !loop_slice_over(plan->tcad->loop))
             continue;
         send_early(reply);
@@ -316,7 +317,7 @@ static struct plan_reply *reply_new(struct plan *plan)
     reply->event.kind = TCA__EVENT__KIND__PLAN_PAIRED;
     reply->event.plan = plan->id;
     reply->event.committed = &reply->committed;
-    if (plan->rising)
+    if (plan_joins(plan, SEAT_CLIENT))
         reply->message = (Tca__Message)MESSAGE_OF(EVENT, event, &reply->event);
     else
         reply->message =
@@ -332,7 +333,7 @@ void plan_do_map(struct plan *plan)
     }
     plan_note_rails(plan);
     plan->reply->committed.seats = plan_offers_seats(plan);
-    plan->reply->committed.rises = plan->below && !plan->rising;
+    plan->reply->committed.rises = plan->state < PLAN_READY && plan_is_below(plan);
     plan->pending++;
     loop_job_begin(plan->tcad->loop, &plan->job, map_some, plan);
 }
@@ -356,7 +357,7 @@ void plan_reply_free(struct plan *plan)
 void plan_reply(struct plan *plan)
 {
     const struct plan_reply *reply = plan->reply;
-    if (plan->rising)
+    if (plan_joins(plan, SEAT_CLIENT))
         session_event_packed(plan->session, &reply->event, reply->memfd, reply->packed_bytes);
     else if (reply->memfd < 0)
         session_answer(plan->session, plan->tag, &reply->message, reply->fds, reply->fd_count);

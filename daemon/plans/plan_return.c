@@ -109,23 +109,6 @@ bool plan_look_back(struct plan *plan)
     return missing;
 }
 
-/* Unless another order has ended the rest. */
-static void rests(void *context)
-{
-    struct plan *plan = context;
-    if (plan->state != PLAN_RESTING)
-        return;
-    plan_look_back(plan);
-    plan->parting = plan->try_asked && plan->asked_seat == SEAT_CLIENT;
-    const bool moves = plan_mark_moving(plan) || plan->try_asked;
-    plan_enter(plan, moves ? PLAN_MOVE_FLUSHING : PLAN_READY);
-}
-
-void plan_do_rest(struct plan *plan)
-{
-    engine_plan_rest(plan->session->engine, &plan->run, rests, plan);
-}
-
 /* Some chain is not on the rail that it wants. */
 static bool is_away(const struct plan *plan)
 {
@@ -139,15 +122,15 @@ static bool is_away(const struct plan *plan)
 static bool try_return(struct plan *plan)
 {
     const bool returns = plan->tcad->conf->rails.return_after_ns > 0;
-    if (plan->state != PLAN_READY)
+    if (plan->state != PLAN_READY || plan->move.state != MOVE_SETTLED)
         return true;
     const bool missing = returns && plan_look_back(plan);
     if (returns && plan_mark_moving(plan)) {
-        plan_enter(plan, PLAN_RESTING);
+        plan_move_begin(plan, CAUSE_RETURN, MOVE_RESTING, plan->seats);
         return true;
     }
     plan_tell_rails(plan);
-    return plan_rise(plan) || plan->below || missing || (returns && is_away(plan));
+    return plan_rise(plan) || plan_is_below(plan) || missing || (returns && is_away(plan));
 }
 
 static void append(struct plans_watched *watched, struct plan *plan)
@@ -220,7 +203,7 @@ void plan_watch(struct plan *plan)
     for (uint32_t i = 0; i < plan->chain_count; i++)
         plan->chains[i].wanted_rail = plan_wanted_rail(plan, &plan->chains[i]);
     const bool returns = tcad->conf->rails.return_after_ns > 0;
-    if (!plan->below && (!returns || (!is_away(plan) && !has_lost(plan))))
+    if (!plan_is_below(plan) && (!returns || (!is_away(plan) && !has_lost(plan))))
         return;
     if (!watched->timer && loop_timer_new(tcad->loop, look_at_all, tcad, &watched->timer) < 0) {
         log_warning(

@@ -28,17 +28,16 @@
 
 enum seat plan_wanted_seat(const struct plan *plan, const struct plan_chain *chain)
 {
-    return plan->below || plan->moves_up ? SEAT_CLIENT : chain->seat;
+    return plan->rise.wanted ? plan->rise.wanted : chain->seat;
 }
 
 /* ---- falling ---- */
 
 static void begin_waiting(struct plan *plan, const char *why)
 {
-    plan->below = true;
-    plan->rise_ns = plan->rise_interval_ns = 0;
-    plan->rise_starts = plan_starts(plan);
-    snprintf(plan->below_why, sizeof plan->below_why, "%.255s", why);
+    struct plan_rise *rise = &plan->rise;
+    *rise = (struct plan_rise){.wanted = SEAT_CLIENT, .starts = plan_starts(plan)};
+    snprintf(rise->why, sizeof rise->why, "%.255s", why);
 }
 
 void plan_note_below(struct plan *plan)
@@ -46,8 +45,8 @@ void plan_note_below(struct plan *plan)
     for (uint32_t i = 0; i < plan->chain_count; i++)
         if (!plan->chains[i].direct)
             return;
-    if (plan->tries && plan->part_count == 0 && plan->error != -EOPNOTSUPP)
-        begin_waiting(plan, plan->error_text);
+    if (plan->tries && plan->part_count == 0 && plan->attempt.error != -EOPNOTSUPP)
+        begin_waiting(plan, plan->attempt.text);
 }
 
 static void unbind(struct plan *plan)
@@ -61,21 +60,21 @@ static void unbind(struct plan *plan)
 
 void plan_fall_below(struct plan *plan)
 {
-    if (!plan->both || plan->joining || plan->parting)
+    if (plan->seats != BOTH_SEATS || plan->move.seats != BOTH_SEATS)
         return;
-    const bool in_vain = plan->moves_up;
+    const bool in_vain = plan->rise.wanted == SEAT_CLIENT;
     unbind(plan);
-    plan->both = plan->moves_up = false;
+    plan->seats = plan->move.seats = SEAT_BIT(SEAT_DAEMON);
     begin_waiting(plan, in_vain ? "the data of its starts took too long to arrive, or the "
                                   "connection of the two processes was "
                                   "given up"
                                 : "the connection of the two processes was given up");
     if (in_vain) {
-        plan->rise_interval_ns = INTERVAL_MAX_NS;
-        plan->rise_ns = clock_now_ns() + INTERVAL_MAX_NS;
+        plan->rise.interval_ns = INTERVAL_MAX_NS;
+        plan->rise.due_ns = clock_now_ns() + INTERVAL_MAX_NS;
     }
     plan_explain_seats(plan);
-    if (plan->state == PLAN_READY) /* else when it is */
+    if (plan->move.state == MOVE_SETTLED) /* else when it is */
         plan_watch(plan);
 }
 
@@ -83,7 +82,8 @@ void plan_fall_below(struct plan *plan)
 
 static bool is_due(const struct plan *plan)
 {
-    return plan->below && plan_starts(plan) != plan->rise_starts && clock_now_ns() >= plan->rise_ns;
+    return plan_is_below(plan) && plan_starts(plan) != plan->rise.starts &&
+           clock_now_ns() >= plan->rise.due_ns;
 }
 
 /* What this node can know. */
@@ -108,38 +108,28 @@ bool plan_rise(struct plan *plan)
     for (uint32_t i = 0; i < plan->chain_count; i++)
         if (!plan_pair_rail(plan, &plan->chains[i]))
             return false;
-    plan->rising = true;
-    plan_enter(plan, PLAN_MOVE_BINDING);
-    return true;
-}
-
-void plan_do_rise(struct plan *plan)
-{
-    plan->rise_starts = plan_starts(plan);
+    plan->rise.starts = plan_starts(plan);
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         plan->chains[i].direct = true;
         plan->chains[i].pair_rail = plan_pair_rail(plan, &plan->chains[i]);
     }
-    plan_bind_both(plan);
+    plan_move_begin(plan, CAUSE_PAIR, MOVE_BINDING, BOTH_SEATS);
+    return true;
 }
 
-bool plan_stays_below(const struct plan *plan)
+void plan_unbind_pairs(struct plan *plan)
 {
-    return plan->rising && plan->error < 0 && !plan->doomed;
-}
-
-static void stay(struct plan *plan)
-{
-    const uint64_t twice_ns = 2 * plan->rise_interval_ns;
-    plan->rise_interval_ns = twice_ns < INTERVAL_MIN_NS   ? INTERVAL_MIN_NS
-                             : twice_ns < INTERVAL_MAX_NS ? twice_ns
-                                                          : INTERVAL_MAX_NS;
-    plan->rise_ns = clock_now_ns() + plan->rise_interval_ns;
-    plan->below = plan->error != -EOPNOTSUPP; /* which it would always be */
-    snprintf(plan->below_why, sizeof plan->below_why, "%.255s", plan->error_text);
-    log_debug(NULL, "plan %" PRIu64 ".%" PRIu32 " stays in tcad's seat: %s", plan->session_id,
-              plan->id, plan->error_text);
-    plan->error = 0;
+    struct plan_rise *rise = &plan->rise;
+    const uint64_t twice_ns = 2 * rise->interval_ns;
+    rise->interval_ns = twice_ns < INTERVAL_MIN_NS   ? INTERVAL_MIN_NS
+                        : twice_ns < INTERVAL_MAX_NS ? twice_ns
+                                                     : INTERVAL_MAX_NS;
+    rise->due_ns = clock_now_ns() + rise->interval_ns;
+    if (plan->attempt.error == -EOPNOTSUPP) /* which it would always be */
+        rise->wanted = SEAT_NONE;
+    snprintf(rise->why, sizeof rise->why, "%.255s", plan->attempt.text);
+    free(plan->asks);
+    plan->asks = NULL;
     unbind(plan);
     plan_reply_free(plan);
 }
@@ -153,18 +143,16 @@ static bool has_pairs(const struct plan *plan)
     return true;
 }
 
+void plan_check_pairs(struct plan *plan)
+{
+    if (!has_pairs(plan))
+        plan_fail(plan, -ENETDOWN, "the connection of the two processes could not be made");
+}
+
 void plan_end_rise(struct plan *plan)
 {
     free(plan->asks);
     plan->asks = NULL;
-    if (plan->error == 0 && !has_pairs(plan))
-        plan_fail(plan, -ENETDOWN, "the connection of the two processes could not be made");
-    if (plan->error < 0) {
-        stay(plan);
-        return;
-    }
-    plan->below = false;
-    plan->both = plan->moves_up = true;
     plan->tcad->risen++;
     log_debug(NULL, "plan %" PRIu64 ".%" PRIu32 " can move up to its client's seat",
               plan->session_id, plan->id);
@@ -176,5 +164,5 @@ void plans_pairs_changed(struct tcad *tcad, uint64_t session_id)
     const struct session *session = session_find(tcad, session_id);
     for (struct plan *plan = session ? session->plan_list : NULL; plan;
          plan = plan->next_of_session)
-        plan->rise_ns = plan->rise_interval_ns = 0;
+        plan->rise.due_ns = plan->rise.interval_ns = 0;
 }

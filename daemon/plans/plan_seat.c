@@ -2,7 +2,7 @@
  * Plans whose client puts over pairs, and tries whether tcad is faster (client/plan/trial_seat.h). While it does, all chains
  * of the plan are bound in both seats: the client says with each start who runs it, as it submits the start or does not. It
  * changes the seat only when all data of earlier starts has arrived. Of those that tcad has run, a PlanTry finds that out:
- * the plan rests, and is flushed (plan_return.c).
+ * the plan rests, and is flushed (plan_move.h).
  *
  * The chains join tcad's seat at the client's request, and part from it at its request, or when tcad cannot run them (any
  * more): then they go on in the client's seat.
@@ -53,70 +53,42 @@ bool plan_offers_seats(const struct plan *plan)
 
 void plan_try_seat(struct plan *plan, const Tca__PlanTry *request)
 {
-    const bool joins = request->seat == SEAT_DAEMON;
-    if (joins && request->below) {
+    const bool both = plan_has_both_seats(plan), to_tcad = request->seat == SEAT_DAEMON;
+    if (to_tcad && request->below) {
         plan_fall_below(plan);
         return;
     }
-    if ((!plan->both && !plan_offers_seats(plan)) ||
-        (!joins && (request->seat != SEAT_CLIENT || !plan->both)))
+    if ((!both && !plan_offers_seats(plan)) ||
+        (!to_tcad && (request->seat != SEAT_CLIENT || !both)))
         return;
     for (uint32_t i = 0; i < plan->chain_count; i++)
         plan->chains[i].found = request->found;
-    plan->try_asked = true;
-    plan->asked_seat = request->seat;
-    plan->try_turn = request->turn;
-    plan_advance(plan);
+    plan_request_move(plan,
+                      !to_tcad                  ? ASKED_PART
+                      : both || !request->joins ? ASKED_RAIL
+                                                : ASKED_JOIN,
+                      request->turn);
 }
 
 /* ---- joining ---- */
 
-void plan_do_join(struct plan *plan)
-{
-    plan->try_asked = false;
-    plan->tried_turn = plan->try_turn;
-    plan->both = plan->joining = true;
-    plan_bind_both(plan);
-}
-
-void plan_take_seat(struct plan *plan)
+int plan_take_seat(struct plan *plan)
 {
     free(plan->asks);
     plan->asks = NULL;
-    plan_count_starts(plan);
     free(plan->run.chains);
     plan->run.chains = calloc(plan->chain_count, sizeof *plan->run.chains);
-    if (!plan->run.chains) {
-        plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->chain_count);
-        return;
-    }
+    if (!plan->run.chains)
+        return plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->chain_count);
     plan->run.chain_count = plan->chain_count;
-    for (uint32_t i = 0; i < plan->chain_count; i++)
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
         plan->chains[i].seat = SEAT_DAEMON;
-    for (uint32_t i = 0; i < plan->chain_count; i++)
-        if (plan_reroute(plan, &plan->chains[i]) < 0)
-            return;
-    plan->tcad->tried++;
-    plan_connect(plan);
+        plan->chains[i].moving = true;
+    }
+    return 0;
 }
 
 /* ---- parting ---- */
-
-bool plan_survives(const struct plan *plan)
-{
-    return plan->error < 0 && plan->both && !plan->doomed &&
-           (plan->state == PLAN_MOVE_BINDING || plan->state == PLAN_MOVE_REGISTERING ||
-            plan->state == PLAN_MOVE_PREPARING);
-}
-
-void plan_begin_parting(struct plan *plan)
-{
-    log_debug(NULL, "plan %" PRIu64 ".%" PRIu32 " stays in its client's seat: %s", plan->session_id,
-              plan->id, plan->error_text);
-    plan->error = 0;
-    plan->joining = false;
-    plan->parting = true;
-}
 
 /* The engine has nothing of it any more. */
 static void let_go(struct plan *plan)
@@ -140,11 +112,9 @@ static void let_go(struct plan *plan)
     for (uint32_t i = 0; i < plan->unit_count; i++)
         plan->units[i].rails = plan->units[i].lost = 0;
     plan_charge_puts(plan);
-    plan->both = plan->moves_up = false;
-    if (plan->asked_seat == SEAT_CLIENT) {
-        plan->try_asked = false;
-        plan->tried_turn = plan->try_turn;
-    }
+    plan->rise.wanted = SEAT_NONE;
+    if (plan->trial.what != ASKED_NOTHING)
+        plan_take_request(plan);
 }
 
 static void detached(void *context)
@@ -155,7 +125,7 @@ static void detached(void *context)
     plan_advance(plan);
 }
 
-void plan_do_part(struct plan *plan)
+void plan_part(struct plan *plan)
 {
     if (!plan_attached(plan)) {
         let_go(plan);
@@ -187,7 +157,7 @@ static void explain(const struct plan *plan, const struct plan_chain *chain,
                     struct plan_candidate *candidate)
 {
     candidate->chosen = candidate->seat == chain->seat && candidate->rail == chain->rail;
-    if (plan->moves_up)
+    if (plan->rise.wanted == SEAT_CLIENT && plan_has_both_seats(plan))
         candidate->why = candidate->chosen ? "until its process has moved up"
                                            : "the processes have a connection of their own again";
     else if (chain->found)
@@ -195,19 +165,19 @@ static void explain(const struct plan *plan, const struct plan_chain *chain,
     else
         candidate->why = candidate->seat == SEAT_CLIENT
                              ? "the processes have a connection of their own"
-                         : plan->both ? "being tried"
-                                      : "not bound there now";
+                         : plan_has_both_seats(plan) ? "being tried"
+                                                     : "not bound there now";
 }
 
 void plan_explain_seats(struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         struct plan_chain *chain = &plan->chains[i];
-        if (chain->direct || plan->below) {
+        if (chain->direct || plan_is_below(plan)) {
             struct plan_candidate *pair = pair_candidate(chain);
             pair->possible = chain->direct;
             pair->why =
-                chain->direct ? "the processes have a connection of their own" : plan->below_why;
+                chain->direct ? "the processes have a connection of their own" : plan->rise.why;
         }
         for (uint32_t k = 0; chain->direct && k < chain->candidate_count; k++)
             if (chain->candidates[k].possible)

@@ -1,6 +1,6 @@
 /*
  * Plans whose client finds their rail by trial (client/plan/trial_rails.h). The client says which rail it wants, and the plan
- * moves there as to any better rail (plan_return.c): between two starts, when all its data has arrived. While that rail
+ * moves there as to any better rail (plan_move.h): between two starts, when all its data has arrived. While that rail
  * does not lead to the targets, the cost model chooses among the others.
  *
  * Only plans for which any seat will do: their starts have no order with those of other plans that a move could break.
@@ -19,9 +19,23 @@ void plan_take_found(struct plan *plan, struct plan_chain *chain, const char *ra
     chain->found = true;
 }
 
+void plan_request_move(struct plan *plan, enum asked_for what, uint32_t turn)
+{
+    plan->trial.what = what;
+    plan->trial.turn = turn;
+    plan_advance(plan);
+}
+
+void plan_take_request(struct plan *plan)
+{
+    plan->trial.what = ASKED_NOTHING;
+    plan->trial.answered = plan->trial.turn;
+}
+
 static void try_rail(struct plan *plan, const Tca__PlanTry *request)
 {
-    if (plan->both || !plan_attached(plan) || request->rail > plan->tcad->rails->last)
+    if (plan->seats == BOTH_SEATS || !plan_attached(plan) ||
+        request->rail > plan->tcad->rails->last)
         return;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         if (!(request->chains & 1ull << i) || plan->chains[i].seat != SEAT_DAEMON)
@@ -29,10 +43,7 @@ static void try_rail(struct plan *plan, const Tca__PlanTry *request)
         plan->chains[i].asked_rail = request->rail;
         plan->chains[i].found = request->found;
     }
-    plan->try_asked = true;
-    plan->asked_seat = SEAT_NONE;
-    plan->try_turn = request->turn;
-    plan_advance(plan);
+    plan_request_move(plan, ASKED_RAIL, request->turn);
 }
 
 /* The request means nothing to plans that may not move, and rails that lead elsewhere are never chosen. */
@@ -74,20 +85,28 @@ static void tell(struct plan *plan)
     event.ids = bound;
     event.of = rails;
     event.flush_ns = plan->flush_ns;
-    event.turn = plan->tried_turn;
+    event.turn = plan->trial.answered;
     event.seat = plan_attached(plan) ? SEAT_DAEMON : SEAT_CLIENT;
     session_event(plan->session, &event);
 }
 
-void plan_tell_moved(struct plan *plan)
+void plan_tell_settled(struct plan *plan)
 {
-    if (!plan->tries)
+    if (plan->move.cause == CAUSE_PAIR) /* the client has heard of it, or it failed */
+        plan_explain_seats(plan);
+    if (plan->move.cause == CAUSE_PAIR || !plan->tries)
         return;
     for (uint32_t i = 0; i < plan->chain_count; i++)
         if (plan->chains[i].rail == plan->chains[i].asked_rail)
             plan_explain_again(plan, &plan->chains[i]);
     plan_explain_seats(plan);
     plan_note_rails(plan);
+    tell(plan);
+}
+
+void plan_answer_request(struct plan *plan)
+{
+    plan_take_request(plan);
     tell(plan);
 }
 

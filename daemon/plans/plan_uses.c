@@ -74,7 +74,7 @@ void plans_members_known(struct session *session)
 {
     for (struct plan *plan = session->plan_list; plan; plan = plan->next_of_session)
         if (add_waits(plan) < 0)
-            plan_advance(plan);
+            plan_break(plan, -ENOMEM, plan->attempt.text);
 }
 
 void plan_use_less(struct plan *plan, uint32_t count)
@@ -124,8 +124,7 @@ static void mark(struct plan *plan, const struct subject_key *key)
 
 static void lose(struct plan *plan, const struct use_event *event, int error, const char *text)
 {
-    if (plan->state == PLAN_READY || plan->state == PLAN_RESTING || plan->state == PLAN_BREAKING ||
-        plan->rising)
+    if (plan->state == PLAN_READY || plan->state == PLAN_BREAKING)
         mark(plan, &event->key);
     plan_break(plan, error, text);
 }
@@ -257,7 +256,7 @@ static void lose_puts(struct session *session, uint32_t channel, const struct li
 {
     for (struct plan *plan = session->plan_list; plan; plan = plan->next_of_session) {
         if ((channel != CHANNELS && plan->channel != channel) || plan->state < PLAN_READY ||
-            (plan->error < 0 && !plan->rising) || !puts_over(plan, link))
+            plan->error < 0 || !puts_over(plan, link))
             continue;
         plan->lossy = true;
         plan_break(plan, -ENETDOWN, text);

@@ -76,7 +76,8 @@ class Tries(hostile.HostileCase):
                     for seat in SEATS:
                         for rail in RAILS if seat == 0 else (0, 2, (1 << 32) - 1):
                             client.send(wire.plan_try(plan, seat, rail, random.choice(CHAINS), random.randrange(2),
-                                                      random.getrandbits(32), below=random.randrange(8) == 0))
+                                                      random.getrandbits(32), below=random.randrange(8) == 0,
+                                                      joins=random.randrange(4) > 0))
                     self.hears(client)
                     self.assert_well(cluster[0])
                 self.assertLessEqual({plan for plan, _, _ in self.moves(client)}, movable)
@@ -111,6 +112,9 @@ class Tries(hostile.HostileCase):
             plan, offered = self.commit(client, region, handle)
             self.assertEqual(offered, 1)
             self.assertEqual(self.commit(client, region, handle, size=SHORT)[1], 0)
+            # about starts in tcad's seat, which it has left: nothing is bound there for it
+            client.send(wire.plan_try(plan, DAEMON, turn=77, joins=0))
+            until(lambda: self.hears(client) or (plan, 77, CLIENT) in self.moves(client), "it is answered")
             turn = 0
             for seat in (DAEMON, DAEMON, CLIENT, DAEMON, CLIENT, CLIENT, DAEMON):
                 turn += 1

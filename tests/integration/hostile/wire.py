@@ -7,7 +7,7 @@ import struct
 
 DEADLINE_S = 60 * float(os.environ.get("TCA_TEST_SLOW", "1"))  # usable without ../processes.py
 
-MAGIC, VERSION, IN_MEMFD = 0x46414354, 13, 1
+MAGIC, VERSION, IN_MEMFD = 0x46414354, 14, 1
 INLINE_MAX, PAYLOAD_MAX = 64 * 1024, 64 << 20
 
 # fields of Message (proto/tca.proto)
@@ -152,9 +152,9 @@ def commit(*chains, name="plan", channel=0, rail="", seat=0, timeout_ns=0, repea
                 number(13, tries) + number(14, found_seat) + (blob(15, said) if said else b""))
 
 
-def plan_try(plan, seat=0, rail=0, chains=1, found=0, turn=0, below=0):
+def plan_try(plan, seat=0, rail=0, chains=1, found=0, turn=0, below=0, joins=1):
     return blob(PLAN_TRY, number(1, plan) + fixed(2, chains) + number(3, rail) + number(4, found) + number(5, turn) + number(6, seat)
-                + number(7, below))
+                + number(7, below) + number(8, joins))
 
 
 def release(plan):

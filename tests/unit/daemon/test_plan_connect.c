@@ -25,8 +25,13 @@ void plan_advance(struct plan *of)
 
 int plan_fail(struct plan *of, int error, const char *format, ...)
 {
-    of->error = error;
+    of->attempt.error = error;
     return error;
+}
+
+void plan_begin_attempt(struct plan *of)
+{
+    of->attempt.error = 0;
 }
 
 /* A chain is a unit here. The replacement of a failed link stands for another rail. */
@@ -41,7 +46,7 @@ int plan_reroute(struct plan *of, struct plan_chain *chain)
     rerouted[chain - chains]++;
     cr_assert(unit->lost & 1u << RAIL);
     if (!other_rail)
-        return of->error = -ENETDOWN;
+        return of->attempt.error = -ENETDOWN;
     link_unref(unit->link);
     unit->link = link_get(nodes[0].links, unit->node, RAIL);
     return 0;
@@ -68,7 +73,7 @@ TestSuite(plan_connect, .init = make_plan, .fini = free_plan);
 static void expect_over(int error)
 {
     cr_assert_eq(plan.pending, 0);
-    cr_assert_eq(plan.error, error, "%d", plan.error);
+    cr_assert_eq(plan.attempt.error, error, "%d", plan.attempt.error);
     cr_assert_eq(advanced, 1);
     cr_assert_eq(registered, error == 0);
 }

@@ -13,25 +13,17 @@
 #include "daemon/rails/rails.h"
 #include "daemon/tcad.h"
 
-/* As in the comment of plan.h; the code has its own table. Every row may be left for the next one
+/* As in the comments of plan.h and plan_move.h; the code has its own tables. Every row may be left for the next one
  * where the plan breaks or is released. */
 static const enum plan_state commit[] = {PLAN_NEW,         PLAN_PARSING,   PLAN_BINDING,
                                          PLAN_REGISTERING, PLAN_PREPARING, PLAN_MAPPING,
                                          PLAN_READY};
-static const enum plan_state move[] = {PLAN_PAUSING,        PLAN_MOVE_FLUSHING,
-                                       PLAN_MOVE_STRIPPING, PLAN_MOVE_REGISTERING,
-                                       PLAN_MOVE_PREPARING, PLAN_READY};
-/* A plan that its client puts itself gets tcad's seat, too, and loses it. */
-static const enum plan_state join[] = {PLAN_READY, PLAN_MOVE_BINDING, PLAN_MOVE_REGISTERING,
-                                       PLAN_MOVE_PREPARING, PLAN_READY};
-static const enum plan_state rise[] = {PLAN_READY, PLAN_MOVE_BINDING, PLAN_MOVE_MAPPING,
-                                       PLAN_READY};
-static const enum plan_state part[] = {PLAN_MOVE_STRIPPING, PLAN_MOVE_UNBINDING, PLAN_READY};
 static const enum plan_state end[] = {PLAN_BREAKING, PLAN_BREAK_FLUSHING, PLAN_BREAK_STRIPPING,
                                       PLAN_BROKEN};
 static const enum plan_state release[] = {PLAN_LEAVING, PLAN_LEAVE_FLUSHING, PLAN_LEAVE_STRIPPING,
                                           PLAN_GONE};
 
+#define FOLLOWS(row, from, to) follows(row, sizeof(row) / sizeof(row)[0], from, to)
 static bool follows(const enum plan_state *row, size_t count, enum plan_state from,
                     enum plan_state to)
 {
@@ -41,31 +33,13 @@ static bool follows(const enum plan_state *row, size_t count, enum plan_state fr
     return false;
 }
 
-#define FOLLOWS(row, from, to) follows(row, sizeof(row) / sizeof(row)[0], from, to)
-
 static bool expected(enum plan_state from, enum plan_state to)
 {
     if (from >= PLAN_STATES || to >= PLAN_STATES)
         return false;
-    if (FOLLOWS(commit, from, to) || FOLLOWS(move, from, to) || FOLLOWS(join, from, to) ||
-        FOLLOWS(part, from, to) || FOLLOWS(rise, from, to) || FOLLOWS(end, from, to) ||
-        FOLLOWS(release, from, to))
+    if (FOLLOWS(commit, from, to) || FOLLOWS(end, from, to) || FOLLOWS(release, from, to))
         return true;
-    if (to == PLAN_MOVE_STRIPPING) /* tcad's seat cannot be had after all */
-        return from == PLAN_MOVE_BINDING || from == PLAN_MOVE_REGISTERING ||
-               from == PLAN_MOVE_PREPARING || from == PLAN_MOVE_FLUSHING;
     if (from == PLAN_REGISTERING && to == PLAN_MAPPING) /* the client runs all of it */
-        return true;
-    if (from == PLAN_FALLING_BACK && to == PLAN_REGISTERING)
-        return true;
-    if (from == PLAN_MOVE_BINDING && to == PLAN_READY) /* the client can have no pair yet */
-        return true;
-    if (from == PLAN_BINDING && to == PLAN_FALLING_BACK) /* it had better not */
-        return true;
-    if (from == PLAN_READY && (to == PLAN_PAUSING || to == PLAN_RESTING))
-        return true;
-    if (from == PLAN_RESTING &&
-        (to == PLAN_READY || to == PLAN_MOVE_FLUSHING || to == PLAN_PAUSING))
         return true;
     if (to == PLAN_BREAKING)
         return from >= PLAN_READY && from < PLAN_BREAKING;
@@ -123,16 +97,66 @@ Test(plan_state, transition_with_something_pending_aborts)
 /* A plan that waits for an event does not advance otherwise. */
 Test(plan_state, waits)
 {
-    static const enum plan_state waiting[] = {PLAN_READY, PLAN_RESTING, PLAN_BROKEN};
+    static const enum plan_state waiting[] = {PLAN_READY, PLAN_BROKEN};
     for (size_t i = 0; i < sizeof waiting / sizeof waiting[0]; i++) {
         struct plan plan = {.state = waiting[i], .error = waiting[i] == PLAN_BROKEN ? -ESTALE : 0};
         plan_advance(&plan);
         cr_assert_eq(plan.state, waiting[i]);
     }
-    struct plan plan = {
-        .state = PLAN_PAUSING, .pending = 1, .error = -ESTALE, .release_asked = true};
+    struct plan resting = {.state = PLAN_READY, .move = {.state = MOVE_RESTING}};
+    plan_advance(&resting);
+    cr_assert_eq(resting.move.state, MOVE_RESTING);
+    struct plan plan = {.state = PLAN_READY,
+                        .move = {.state = MOVE_PAUSING},
+                        .pending = 1,
+                        .error = -ESTALE,
+                        .release_asked = true};
     plan_advance(&plan);
-    cr_assert_eq(plan.state, PLAN_PAUSING, "what is pending is not interrupted");
+    cr_assert_eq(plan.state, PLAN_READY, "what is pending is not interrupted");
+    cr_assert_eq(plan.move.state, MOVE_PAUSING);
+}
+
+/* ---- moves ---- */
+
+/* A row of letters per state, in their order: the legal next states. */
+Test(plan_state, every_pair_of_a_move)
+{
+    static const char *const becomes[MOVE_STATES] = {
+        [MOVE_SETTLED] = ".RP....B..",   [MOVE_RESTING] = "S.PF......",
+        [MOVE_PAUSING] = "...F......",   [MOVE_FLUSHING] = "....S.....",
+        [MOVE_STRIPPING] = ".....R...U", [MOVE_REGISTERING] = "....S.P...",
+        [MOVE_PREPARING] = "S...S.....", [MOVE_BINDING] = "....SR..MU",
+        [MOVE_MAPPING] = "S........U",   [MOVE_UNBINDING] = "S.........",
+    };
+    for (int from = 0; from <= MOVE_STATES; from++)
+        for (int to = 0; to <= MOVE_STATES; to++)
+            cr_assert_eq(plan_move_legal(from, to),
+                         from < MOVE_STATES && to < MOVE_STATES && becomes[from][to] != '.',
+                         "%d to %d", from, to);
+}
+
+/* An attempt that fails leaves the plan in the seat that it has, without an error of its own; in none, it is the plan's. */
+Test(plan_state, an_attempt_that_fails)
+{
+    static const struct {
+        unsigned seats, next; /* had, and to be had */
+        enum move_state state;
+        unsigned left;
+    } cases[] = {
+        {SEAT_BIT(SEAT_CLIENT), BOTH_SEATS, MOVE_BINDING, SEAT_BIT(SEAT_CLIENT)},
+        {SEAT_BIT(SEAT_CLIENT), BOTH_SEATS, MOVE_REGISTERING, SEAT_BIT(SEAT_CLIENT)},
+        {SEAT_BIT(SEAT_CLIENT), BOTH_SEATS, MOVE_PREPARING, SEAT_BIT(SEAT_CLIENT)},
+        {SEAT_BIT(SEAT_DAEMON), BOTH_SEATS, MOVE_BINDING, SEAT_BIT(SEAT_DAEMON)},
+        {SEAT_BIT(SEAT_DAEMON), BOTH_SEATS, MOVE_MAPPING, SEAT_BIT(SEAT_DAEMON)},
+        {BOTH_SEATS, BOTH_SEATS, MOVE_REGISTERING, SEAT_BIT(SEAT_CLIENT)}, /* its rail was lost */
+        {SEAT_BIT(SEAT_DAEMON), SEAT_BIT(SEAT_DAEMON), MOVE_REGISTERING, 0},
+        {0, 0, MOVE_PREPARING, 0},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct plan plan = {.seats = cases[i].seats,
+                            .move = {.seats = cases[i].next, .state = cases[i].state}};
+        cr_assert_eq(plan_seats_left(&plan), cases[i].left, "case %zu", i);
+    }
 }
 
 static struct tcad tcad;
@@ -230,10 +254,10 @@ Test(plan_state, fails_once, .timeout = 60)
     pthread_join(worker, NULL);
     for (int round = 0; round < FAIL_ROUNDS; round++) {
         const struct plan *plan = &failing[round].plan;
-        const char letter = plan->error == -ESTALE ? 's' : 'n';
-        cr_assert(plan->error == -ESTALE || plan->error == -ENETDOWN);
+        const char letter = plan->attempt.error == -ESTALE ? 's' : 'n';
+        cr_assert(plan->attempt.error == -ESTALE || plan->attempt.error == -ENETDOWN);
         for (int i = 0; i < 399; i++)
-            cr_assert_eq(plan->error_text[i], letter, "round %d, byte %d", round, i);
+            cr_assert_eq(plan->attempt.text[i], letter, "round %d, byte %d", round, i);
     }
     free(failing);
 }
