@@ -66,13 +66,14 @@ static void expect_part(uint8_t *image, const struct shape *source, uint64_t sou
 static void check_pair(const struct shape *source, const struct shape *target, uint32_t seed)
 {
     const uint64_t source_offset = GUARD, target_offset = TARGET_OFFSET + GUARD;
+    const uint64_t end = source_offset + (uint64_t)shape_place(source, shape_bytes(source) - 1) + 1;
     struct transfer transfer;
     uint8_t *image = malloc(world.to->bytes);
     cr_assert(image);
     cr_assert(prepare_parts(&transfer, source, source_offset, target, target_offset, seed) == 0);
     for (unsigned round = 0; round < 12; round++) {
         const struct driver_part part = choose_part(source, target, round, &seed);
-        fill(world.from->memory, TARGET_OFFSET, seed);
+        fill(world.from->memory, end, seed);
         memcpy(image, world.to->memory, world.to->bytes);
         expect_part(image, source, source_offset, target, target_offset, &part);
         world.to->expected = image;

@@ -16,6 +16,7 @@
 #include "drivers/tcp/adopt.h"
 #include "drivers/tcp/config.h"
 #include "proto/wait.h"
+#include "tests/unit/proto/random.h"
 
 uint64_t shape_bytes(const struct shape *shape)
 {
@@ -54,9 +55,11 @@ uint32_t next_random(uint32_t *state)
 
 void fill(uint8_t *bytes, size_t length, uint32_t seed)
 {
-    uint32_t state = seed * 2654435761u + 1;
-    for (size_t i = 0; i < length; i++)
-        bytes[i] = (uint8_t)(next_random(&state) >> 11);
+    struct random random = {seed};
+    for (size_t i = 0; i < length; i += sizeof(uint64_t)) {
+        const uint64_t value = random_next(&random);
+        memcpy(&bytes[i], &value, length - i < sizeof(value) ? length - i : sizeof(value));
+    }
 }
 
 static void notified(void *context, uint64_t token)

@@ -11,6 +11,7 @@
 
 #include "proto/wait.h"
 #include "tests/unit/drivers/kit.h"
+#include "tests/unit/proto/random.h"
 
 enum { PART = 2 << 20, STREAMS = 8, REGION = 2 * STREAMS * PART, STALE = 0x5a };
 
@@ -263,12 +264,6 @@ static void check(unsigned rounds, unsigned pause_ms, bool naps)
         side_close(&sides[i]);
 }
 
-static unsigned rounds_wanted(unsigned otherwise)
-{
-    const char *text = getenv("TEST_ROUNDS");
-    return text ? (unsigned)atoi(text) : otherwise;
-}
-
 Test(DRIVER_SUITE, nothing_is_cut, .timeout = 300)
 {
     check(10, 0, false);
@@ -276,12 +271,12 @@ Test(DRIVER_SUITE, nothing_is_cut, .timeout = 300)
 
 Test(DRIVER_SUITE, now_and_then, .timeout = 300)
 {
-    check(rounds_wanted(20), 200, false);
+    check((unsigned)random_rounds(20), 200, false);
 }
 
 Test(DRIVER_SUITE, all_the_time, .timeout = 300)
 {
-    check(rounds_wanted(20), 30, false);
+    check((unsigned)random_rounds(20), 30, false);
 }
 
 Test(DRIVER_SUITE, without_a_processor, .timeout = 300)
