@@ -9,7 +9,8 @@ Test(render_admin, config)
         "\"value\":\"50us\",\"default\":\"50us\",\"origin\":\"default\",\"reloadable\":true},{"
         "\"section\":\"node\","
         "\"key\":\"id\",\"value\":3,\"default\":\"\",\"origin\":\"file\",\"reloadable\":false}]}",
-        "file /etc/tcad/tcad.conf, cluster file -\n"
+        "file /etc/tcad/tcad.conf\n"
+        "cluster file -\n"
         "KEY          VALUE  ORIGIN   APPLIED BY  DEFAULT\n"
         "engine.spin  50us   default  reload      50us\n"
         "node.id      3      file     restart     none\n");
