@@ -11,15 +11,22 @@ POINTS = [7, 5, 9, 13, 11, 4, 6, 8, 12, 10]
 GREY = "#767676"
 
 
+def described():
+    """The lines about the processors."""
+    try:
+        return pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def processors():
+    return sum(line.startswith("processor") for line in described()) or 1
+
+
 def processor():
     """Model and number of processors."""
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    count = sum(line.startswith("processor") for line in lines) or 1
-    return f"{count} x {' '.join((models or [platform.machine() or 'unknown processor'])[0].split())}"
+    models = [line.split(":", 1)[1].strip() for line in described() if line.startswith("model name")]
+    return f"{processors()} x {' '.join((models or [platform.machine() or 'unknown processor'])[0].split())}"
 
 
 def git(*words):
