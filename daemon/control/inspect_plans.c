@@ -268,8 +268,8 @@ static void find_trial(const struct plan *plan, uint32_t chain,
                        const struct plan_candidate *candidate, uint32_t *ret_blocks,
                        uint32_t *ret_ns)
 {
-    const uint32_t mode =
-        TRIAL_RAIL | candidate->rail * 65536u | (candidate->seat == SEAT_CLIENT ? TRIAL_CLIENT : 0);
+    const uint32_t mode = TRIAL_RAIL | candidate->route.rail * 65536u |
+                          (candidate->route.seat == SEAT_CLIENT ? TRIAL_CLIENT : 0);
     const struct trial_line *lines = plan->session->segment->trials;
     for (const struct trial_line *line = lines; line < lines + TRIAL_LINES; line++) {
         /* acquire: pairs with the client's release */
@@ -293,9 +293,10 @@ static json_t *explain_candidate(const struct plan *plan, uint32_t chain,
     find_trial(plan, chain, candidate, &blocks, &ns);
     return json_pack(
         "{s:s, s:s, s:s, s:o, s:I, s:i, s:b, s:b, s:s, s:I, s:o}", "rail",
-        rail_name(plan->tcad, candidate->rail), "driver", rail_driver(plan->tcad, candidate->rail),
-        "seat", seat_name(candidate->seat), "predicted_ns", predicted(candidate->predicted_ns),
-        "behind_ns", (json_int_t)candidate->behind_ns, "hops", (int)candidate->hops, "possible",
+        rail_name(plan->tcad, candidate->route.rail), "driver",
+        rail_driver(plan->tcad, candidate->route.rail), "seat", seat_name(candidate->route.seat),
+        "predicted_ns", predicted(candidate->predicted_ns), "behind_ns",
+        (json_int_t)candidate->behind_ns, "hops", (int)candidate->hops, "possible",
         candidate->possible, "chosen", candidate->chosen, "why", candidate->why, "blocks",
         (json_int_t)blocks, "ns", blocks > 0 ? json_integer((json_int_t)ns) : json_null());
 }

@@ -103,6 +103,12 @@ static const struct driver_pair_ops *ops_of(const struct tcad *tcad, unsigned ra
     return *ret_driver ? (*ret_driver)->ops->pairs : NULL;
 }
 
+bool pairs_served(const struct tcad *tcad, unsigned rail)
+{
+    struct driver *driver;
+    return ops_of(tcad, rail, &driver) != NULL;
+}
+
 bool pairs_are_made(const struct tcad *tcad, unsigned rail)
 {
     struct driver *driver;

@@ -64,6 +64,8 @@ struct pairs_to {
     unsigned plain, encrypted;
 };
 struct pairs_to pairs_to_node(const struct tcad *tcad, uint32_t node, unsigned rail);
+/* Whether the rail's driver can make pairs. */
+bool pairs_served(const struct tcad *tcad, unsigned rail);
 /* The rail over which processes can have connections to that node; 0: none. If the node was not
  * contacted yet, it may turn out that the rail does not lead there. wanted: bit per rail, 0: any. */
 unsigned pairs_rail(const struct tcad *tcad, uint32_t node, unsigned wanted);

@@ -162,11 +162,11 @@ struct plan_unit {
     struct driver_op flush;
 };
 
-enum { PLAN_CANDIDATES_MAX = RAIL_SLOTS + 1 }; /* the last one: over a pair */
+enum { PLAN_CANDIDATES_MAX = 2 * RAIL_SLOTS };
 
+/* Each rail in the client's seat, and each in the daemon's: a way to carry a chain, or why it is none. */
 struct plan_candidate {
-    unsigned rail;
-    enum seat seat;
+    struct route route;
     uint64_t predicted_ns; /* UINT64_MAX: unknown */
     bool possible, chosen;
     uint64_t behind_ns; /* of plans that start together with this one, on this rail */

@@ -58,19 +58,11 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit)
     return 0;
 }
 
-/* The route of a local chain is chosen before binding, and whether the client puts to another node by itself. */
+/* The route of a local chain is chosen before binding, and the seat of others. */
 static int choose_early(struct plan *plan, struct plan_chain *chain)
 {
-    if (plan_chain_is_local(plan, chain))
-        return plan_route_choose(plan, chain);
-    if (plan->wanted_seat == SEAT_CLIENT)
-        return plan_choose_direct(plan, chain);
-    if (plan_prefers_direct(plan, chain))
-        return 0;
-    chain->seat = SEAT_DAEMON;
-    chain->rail = RAIL_NONE; /* plan_route() decides after the replies; targets on this node are
-                                prepared for any rail */
-    return 0;
+    return plan_chain_is_local(plan, chain) ? plan_route_choose(plan, chain)
+                                            : plan_seat_choose(plan, chain);
 }
 
 /* Targets that the client maps need no binding. */
@@ -100,8 +92,7 @@ static bool bind_some(void *context)
     }
     while (plan->bound_chains < plan->chain_count && plan_goes_on(plan)) {
         struct plan_chain *chain = &plan->chains[plan->bound_chains];
-        if (!plan_chain_is_local(plan, chain) ||
-            !plan_route_consider(plan, chain, plan->routes++)) {
+        if (!plan_route_consider(plan, chain, plan->routes++)) {
             plan->bound_chains++;
             plan->routes = 0;
             if (choose_early(plan, chain) == 0)

@@ -1,6 +1,5 @@
-/* Chains in the client's seat that lead to a process of another node: those for which it was requested, and
- * those that can do without tcad and have no other rail than one over which processes put by themselves. If
- * such a chain, without a request, cannot be bound, it takes the daemon's seat. */
+/* Routes over pairs: chains in the client's seat that lead to a process of another node. Such a chain, unless that seat was
+ * requested, takes tcad's if it cannot be bound. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,33 +17,6 @@ static unsigned number_of(const struct plan *plan, const struct plan_chain *chai
     return (unsigned)(chain - plan->chains);
 }
 
-/* NULL: it can. */
-static const char *why_not(const struct plan *plan, const struct plan_unit *unit, uint32_t node)
-{
-    if (unit->node == plan->tcad->node || unit->node != node)
-        return "leads to several nodes";
-    if (unit->source && unit->source->attached)
-        return "puts from memory that was attached";
-    if (unit->combine)
-        return "combines elements on another node";
-    return NULL;
-}
-
-static void choose(struct plan_chain *chain, unsigned rail, const char *why)
-{
-    chain->rail = chain->wanted_rail = chain->pair_rail = rail;
-    chain->seat = SEAT_CLIENT;
-    chain->direct = true;
-    chain->predicted_ns = UINT64_MAX;
-    chain->candidate_count = 1;
-    chain->candidates[0] = (struct plan_candidate){.rail = rail,
-                                                   .seat = SEAT_CLIENT,
-                                                   .predicted_ns = UINT64_MAX,
-                                                   .possible = true,
-                                                   .chosen = true,
-                                                   .why = why};
-}
-
 static const struct plan_unit *first_unit(const struct plan *plan, const struct plan_chain *chain)
 {
     for (uint32_t i = 0; i < chain->step_count; i++)
@@ -53,51 +25,35 @@ static const struct plan_unit *first_unit(const struct plan *plan, const struct 
     return NULL;
 }
 
-int plan_choose_direct(struct plan *plan, struct plan_chain *chain)
+/* Why only tcad can run the chain; NULL: the client can. */
+static const char *needs_tcad(const struct plan *plan, const struct plan_chain *chain)
 {
     const struct plan_unit *first = first_unit(plan, chain);
     for (uint32_t i = 0; i < chain->step_count; i++) {
-        const struct plan_step *step = &chain->steps[i];
-        const char *why =
-            step->is_wait ? NULL : why_not(plan, &plan->units[step->unit], first->node);
-        if (why)
-            return plan_fail(plan, -EOPNOTSUPP,
-                             "chain %u %s: only tcad can run it (TCA_SEAT_DAEMON)",
-                             number_of(plan, chain), why);
+        if (chain->steps[i].is_wait)
+            continue;
+        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        if (unit->node == plan->tcad->node || unit->node != first->node)
+            return "leads to several nodes";
+        if (unit->source && unit->source->attached)
+            return "puts from memory that was attached";
+        if (unit->combine)
+            return "combines elements on another node";
     }
-    choose(chain, pairs_rail(plan->tcad, first->node, plan->wanted_rails), "requested");
-    if (chain->rail && pairs_can(plan->session, chain->rail))
-        return 0;
-    if (chain->rail)
-        return plan_fail(plan, -ENODEV,
-                         "this process could not use the device of the rail %s in tca_open(): it "
-                         "needs write access to /dev/infiniband/uverbs* and the library libtca-%s, "
-                         "or let tcad put (TCA_SEAT_DAEMON)",
-                         rail_name(plan->tcad, chain->rail),
-                         driver_name(rail_at(plan->tcad, chain->rail)->driver));
-    return plan_fail(
-        plan, -ENETDOWN,
-        "chain %u goes to node %" PRIu32
-        ", where the client can put only over rails of the drivers tcp and hca, none of "
-        "which leads there",
-        number_of(plan, chain), first->node);
+    return NULL;
 }
 
 /* A chain that waits or flushes goes on in tcad while its process computes. */
-static bool needs_tcad(const struct plan *plan, const struct plan_chain *chain, uint32_t node)
+static bool goes_on_in_tcad(const struct plan *plan, const struct plan_chain *chain)
 {
     for (uint32_t i = 0; i < chain->step_count; i++) {
         const struct plan_step *step = &chain->steps[i];
-        if (step->is_wait || step->flush)
-            return true;
-        const struct plan_unit *unit = &plan->units[step->unit];
-        if (unit->ordered || why_not(plan, unit, node))
+        if (step->is_wait || step->flush || plan->units[step->unit].ordered)
             return true;
     }
-    return false;
+    return plan->repeat;
 }
 
-/* A rail that may be better, or that the chain can move to when the first one is lost. */
 static bool has_other_rail(const struct plan *plan, unsigned than, uint32_t node)
 {
     const struct tcad *tcad = plan->tcad;
@@ -109,24 +65,49 @@ static bool has_other_rail(const struct plan *plan, unsigned than, uint32_t node
     return false;
 }
 
-unsigned plan_pair_rail(const struct plan *plan, const struct plan_chain *chain)
+const char *plan_pair_why_not(const struct plan *plan, const struct plan_chain *chain,
+                              unsigned rail)
 {
-    const struct plan_unit *first = first_unit(plan, chain);
-    if (plan->wanted_seat || plan->found_seat == SEAT_DAEMON || plan->repeat ||
-        needs_tcad(plan, chain, first->node))
-        return 0;
-    const unsigned rail = pairs_rail(plan->tcad, first->node, plan->wanted_rails);
-    return rail && pairs_can(plan->session, rail) && !has_other_rail(plan, rail, first->node) ? rail
-                                                                                              : 0;
+    const uint32_t node = first_unit(plan, chain)->node;
+    if (needs_tcad(plan, chain))
+        return "only tcad can run such a chain";
+    if (pairs_rail(plan->tcad, node, plan->wanted_rails) != rail)
+        return "the processes can have no connection on it, or have one on another rail";
+    if (!pairs_can(plan->session, rail))
+        return "this process cannot use its device";
+    if (plan->wanted_seat)
+        return NULL;
+    if (goes_on_in_tcad(plan, chain))
+        return "the chain is to go on while its process computes";
+    if (plan->found_seat == SEAT_DAEMON)
+        return "slower by an earlier trial";
+    if (has_other_rail(plan, rail,
+                       node)) /* one that may be better, or is left when this one is lost */
+        return "tcad can use other rails, too";
+    return NULL;
 }
 
-bool plan_prefers_direct(struct plan *plan, struct plan_chain *chain)
+int plan_no_pair(struct plan *plan, const struct plan_chain *chain)
 {
-    const unsigned rail = plan_pair_rail(plan, chain);
-    if (!rail)
-        return false;
-    choose(chain, rail, "the processes have a connection of their own");
-    return true;
+    const char *why = needs_tcad(plan, chain);
+    const uint32_t node = first_unit(plan, chain)->node;
+    if (why)
+        return plan_fail(plan, -EOPNOTSUPP, "chain %u %s: only tcad can run it (TCA_SEAT_DAEMON)",
+                         number_of(plan, chain), why);
+    const unsigned rail = pairs_rail(plan->tcad, node, plan->wanted_rails);
+    if (rail)
+        return plan_fail(plan, -ENODEV,
+                         "this process could not use the device of the rail %s in tca_open(): it "
+                         "needs write access to /dev/infiniband/uverbs* and the library libtca-%s, "
+                         "or let tcad put (TCA_SEAT_DAEMON)",
+                         rail_name(plan->tcad, rail),
+                         driver_name(rail_at(plan->tcad, rail)->driver));
+    return plan_fail(
+        plan, -ENETDOWN,
+        "chain %u goes to node %" PRIu32
+        ", where the client can put only over rails of the drivers tcp and hca, none of "
+        "which leads there",
+        number_of(plan, chain), node);
 }
 
 static bool may_fall_back(const struct plan *plan)

@@ -50,7 +50,7 @@ static bool unit_fits(const struct plan *plan, const struct plan *former,
 static bool plan_fits(const struct plan *plan, const struct plan *former)
 {
     if (former->session != plan->session || former->state != PLAN_READY ||
-        former->move.state != MOVE_SETTLED || former->pending > 0 || former->error < 0 ||
+        former->move.state != ROUTE_SETTLED || former->pending > 0 || former->error < 0 ||
         former->wanted_rails != plan->wanted_rails || former->together != plan->together ||
         plan_has_dead_link(former))
         return false;

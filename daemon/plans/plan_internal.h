@@ -81,14 +81,13 @@ int plan_use_unit(struct plan *plan, const struct plan_unit *unit);
 int plan_use_owner(struct plan *plan, const struct plan_unit *unit);
 /* Drops at most `count` uses. */
 void plan_use_less(struct plan *plan, uint32_t count);
-/* plan_direct.c: chains whose client puts to a process of another node. Chooses the rail of the pair; stores what a
- * unit was bound to. */
-int plan_choose_direct(struct plan *plan, struct plan_chain *chain);
+/* plan_direct.c: routes over pairs. Why a chain does not go over one on this rail; NULL: it can. */
+const char *plan_pair_why_not(const struct plan *plan, const struct plan_chain *chain,
+                              unsigned rail);
+/* Fails the plan, whose client is to put by itself, as requested. */
+int plan_no_pair(struct plan *plan, const struct plan_chain *chain);
+/* Stores what a unit was bound to. */
 int plan_take_direct(struct plan *plan, struct plan_unit *unit, const Tca__BoundPut *bound);
-/* Chooses a pair without being asked to, where that is better. */
-bool plan_prefers_direct(struct plan *plan, struct plan_chain *chain);
-/* The rail of the pair that it would choose; 0: tcad puts. */
-unsigned plan_pair_rail(const struct plan *plan, const struct plan_chain *chain);
 /* BINDING has failed: whether tcad may put instead. Then that is begun. */
 bool plan_fall_back(struct plan *plan);
 /* plan_seat.c: chains whose client puts by itself, and that tcad can run, too. Whether the client may try that. */
@@ -178,6 +177,10 @@ int plan_route(struct plan *plan, struct plan_chain *chain);
 /* The same, in pieces: considers the nth route, from 0 on, and returns false if there are no more; then chooses. */
 bool plan_route_consider(struct plan *plan, struct plan_chain *chain, unsigned nth);
 int plan_route_choose(struct plan *plan, struct plan_chain *chain);
+/* Before a chain to another node is bound: whether its client puts over a pair, or tcad, over a rail that is chosen later. */
+int plan_seat_choose(struct plan *plan, struct plan_chain *chain);
+/* The rail of the pair over which an unbound client would put; 0: tcad puts. */
+unsigned plan_pair_rail(const struct plan *plan, const struct plan_chain *chain);
 /* Takes the links of the chosen rail, and those of its stripes, for these steps of a daemon-seat chain. */
 int plan_take_links(struct plan *plan, const struct plan_chain *chain, uint32_t from,
                     uint32_t count);

@@ -9,25 +9,25 @@
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 
-#define TO(state) (1u << MOVE_##state)
+#define TO(state) (1u << ROUTE_##state)
 
 /* From (row) to: a bit per state. */
-static const unsigned legal[MOVE_STATES] = {
-    [MOVE_SETTLED] = TO(RESTING) | TO(PAUSING) | TO(BINDING),
-    [MOVE_RESTING] = TO(SETTLED) | TO(PAUSING) | TO(FLUSHING),
-    [MOVE_PAUSING] = TO(FLUSHING),
-    [MOVE_FLUSHING] = TO(STRIPPING),
-    [MOVE_STRIPPING] = TO(REGISTERING) | TO(UNBINDING),
-    [MOVE_REGISTERING] = TO(PREPARING) | TO(STRIPPING),
-    [MOVE_PREPARING] = TO(SETTLED) | TO(STRIPPING),
-    [MOVE_BINDING] = TO(REGISTERING) | TO(STRIPPING) | TO(MAPPING) | TO(UNBINDING),
-    [MOVE_MAPPING] = TO(SETTLED) | TO(UNBINDING),
-    [MOVE_UNBINDING] = TO(SETTLED),
+static const unsigned legal[ROUTE_STATES] = {
+    [ROUTE_SETTLED] = TO(RESTING) | TO(PAUSING) | TO(BINDING),
+    [ROUTE_RESTING] = TO(SETTLED) | TO(PAUSING) | TO(FLUSHING),
+    [ROUTE_PAUSING] = TO(FLUSHING),
+    [ROUTE_FLUSHING] = TO(STRIPPING),
+    [ROUTE_STRIPPING] = TO(REGISTERING) | TO(UNBINDING),
+    [ROUTE_REGISTERING] = TO(PREPARING) | TO(STRIPPING),
+    [ROUTE_PREPARING] = TO(SETTLED) | TO(STRIPPING),
+    [ROUTE_BINDING] = TO(REGISTERING) | TO(STRIPPING) | TO(MAPPING) | TO(UNBINDING),
+    [ROUTE_MAPPING] = TO(SETTLED) | TO(UNBINDING),
+    [ROUTE_UNBINDING] = TO(SETTLED),
 };
 
-bool plan_move_legal(enum move_state from, enum move_state to)
+bool plan_move_legal(enum route_state from, enum route_state to)
 {
-    return from < MOVE_STATES && to < MOVE_STATES && (legal[from] & (1u << to));
+    return from < ROUTE_STATES && to < ROUTE_STATES && (legal[from] & (1u << to));
 }
 
 bool plan_joins(const struct plan *plan, enum seat seat)
@@ -42,7 +42,7 @@ bool plan_parts(const struct plan *plan)
 
 /* ---- the states ---- */
 
-static void enter(struct plan *plan, enum move_state state);
+static void enter(struct plan *plan, enum route_state state);
 
 static void go_on(void *context)
 {
@@ -55,13 +55,13 @@ static void go_on(void *context)
 static void rested(void *context)
 {
     struct plan *plan = context;
-    if (plan->state != PLAN_READY || plan->move.state != MOVE_RESTING)
+    if (plan->state != PLAN_READY || plan->move.state != ROUTE_RESTING)
         return;
     plan_look_back(plan);
     if (plan->trial.what == ASKED_PART)
         plan->move.seats = SEAT_BIT(SEAT_CLIENT);
     const bool moves = plan_mark_moving(plan) || plan->trial.what != ASKED_NOTHING;
-    enter(plan, moves ? MOVE_FLUSHING : MOVE_SETTLED);
+    enter(plan, moves ? ROUTE_FLUSHING : ROUTE_SETTLED);
 }
 
 static void rest(struct plan *plan)
@@ -113,22 +113,22 @@ static void settle(struct plan *plan)
 
 static void act(struct plan *plan)
 {
-    static void (*const work[MOVE_STATES])(struct plan * plan) = {
-        [MOVE_SETTLED] = settle,
-        [MOVE_RESTING] = rest,
-        [MOVE_PAUSING] = pause,
-        [MOVE_FLUSHING] = plan_do_flush,
-        [MOVE_STRIPPING] = strip,
-        [MOVE_REGISTERING] = plan_do_move,
-        [MOVE_PREPARING] = plan_do_prepare,
-        [MOVE_BINDING] = plan_bind_both,
-        [MOVE_MAPPING] = plan_do_map,
-        [MOVE_UNBINDING] = unbind,
+    static void (*const work[ROUTE_STATES])(struct plan * plan) = {
+        [ROUTE_SETTLED] = settle,
+        [ROUTE_RESTING] = rest,
+        [ROUTE_PAUSING] = pause,
+        [ROUTE_FLUSHING] = plan_do_flush,
+        [ROUTE_STRIPPING] = strip,
+        [ROUTE_REGISTERING] = plan_do_move,
+        [ROUTE_PREPARING] = plan_do_prepare,
+        [ROUTE_BINDING] = plan_bind_both,
+        [ROUTE_MAPPING] = plan_do_map,
+        [ROUTE_UNBINDING] = unbind,
     };
     work[plan->move.state](plan);
 }
 
-static void enter(struct plan *plan, enum move_state state)
+static void enter(struct plan *plan, enum route_state state)
 {
     assert(plan->pending == 0);
     assert(plan_move_legal(plan->move.state, state));
@@ -141,7 +141,7 @@ static void enter(struct plan *plan, enum move_state state)
 
 /* ---- the walk ---- */
 
-void plan_move_begin(struct plan *plan, enum move_cause cause, enum move_state first,
+void plan_move_begin(struct plan *plan, enum move_cause cause, enum route_state first,
                      unsigned seats)
 {
     plan->move.cause = cause;
@@ -155,42 +155,42 @@ static void look(struct plan *plan)
 {
     const unsigned seats = plan->seats;
     if (plan_has_dead_link(plan)) {
-        plan_move_begin(plan, CAUSE_LOSS, MOVE_PAUSING, seats);
-    } else if (plan->move.state == MOVE_RESTING || plan->trial.what == ASKED_NOTHING) {
+        plan_move_begin(plan, CAUSE_LOSS, ROUTE_PAUSING, seats);
+    } else if (plan->move.state == ROUTE_RESTING || plan->trial.what == ASKED_NOTHING) {
         return;
     } else if (plan_attached(plan)) {
-        plan_move_begin(plan, CAUSE_TRIAL, MOVE_RESTING, seats);
+        plan_move_begin(plan, CAUSE_TRIAL, ROUTE_RESTING, seats);
     } else if (plan->trial.what == ASKED_JOIN) {
         plan_take_request(plan);
-        plan_move_begin(plan, CAUSE_TRIAL, MOVE_BINDING, seats | SEAT_BIT(SEAT_DAEMON));
+        plan_move_begin(plan, CAUSE_TRIAL, ROUTE_BINDING, seats | SEAT_BIT(SEAT_DAEMON));
     } else {
         plan_answer_request(plan); /* tcad has left its seat meanwhile */
     }
 }
 
-static enum move_state next(const struct plan *plan)
+static enum route_state next(const struct plan *plan)
 {
     switch (plan->move.state) {
-    case MOVE_PAUSING:
-        return MOVE_FLUSHING;
-    case MOVE_FLUSHING:
-        return MOVE_STRIPPING;
-    case MOVE_STRIPPING:
-        return plan_parts(plan) ? MOVE_UNBINDING : MOVE_REGISTERING;
-    case MOVE_REGISTERING:
-        return MOVE_PREPARING;
-    case MOVE_BINDING:
-        return plan_joins(plan, SEAT_CLIENT) ? MOVE_MAPPING : MOVE_REGISTERING;
+    case ROUTE_PAUSING:
+        return ROUTE_FLUSHING;
+    case ROUTE_FLUSHING:
+        return ROUTE_STRIPPING;
+    case ROUTE_STRIPPING:
+        return plan_parts(plan) ? ROUTE_UNBINDING : ROUTE_REGISTERING;
+    case ROUTE_REGISTERING:
+        return ROUTE_PREPARING;
+    case ROUTE_BINDING:
+        return plan_joins(plan, SEAT_CLIENT) ? ROUTE_MAPPING : ROUTE_REGISTERING;
     default:
-        return MOVE_SETTLED;
+        return ROUTE_SETTLED;
     }
 }
 
 static bool has_failed(const struct plan *plan)
 {
-    const enum move_state state = plan->move.state;
-    return plan->attempt.error < 0 && (state == MOVE_REGISTERING || state == MOVE_PREPARING ||
-                                       state == MOVE_BINDING || state == MOVE_MAPPING);
+    const enum route_state state = plan->move.state;
+    return plan->attempt.error < 0 && (state == ROUTE_REGISTERING || state == ROUTE_PREPARING ||
+                                       state == ROUTE_BINDING || state == ROUTE_MAPPING);
 }
 
 static enum seat failed_seat(const struct plan *plan)
@@ -216,14 +216,14 @@ static void fall_back(struct plan *plan)
     log_debug(NULL, "plan %" PRIu64 ".%" PRIu32 " cannot be in the %s's seat: %s", plan->session_id,
               plan->id, seat_name(failed), plan->attempt.text);
     plan->move.seats = left;
-    enter(plan, failed == SEAT_CLIENT ? MOVE_UNBINDING : MOVE_STRIPPING);
+    enter(plan, failed == SEAT_CLIENT ? ROUTE_UNBINDING : ROUTE_STRIPPING);
 }
 
 void plan_move_advance(struct plan *plan)
 {
-    if (plan->move.state == MOVE_MAPPING)
+    if (plan->move.state == ROUTE_MAPPING)
         plan_check_pairs(plan);
-    if (plan->move.state == MOVE_SETTLED || plan->move.state == MOVE_RESTING)
+    if (plan->move.state == ROUTE_SETTLED || plan->move.state == ROUTE_RESTING)
         look(plan);
     else if (has_failed(plan))
         fall_back(plan);
@@ -233,5 +233,5 @@ void plan_move_advance(struct plan *plan)
 
 void plan_move_end(struct plan *plan)
 {
-    plan->move.state = MOVE_SETTLED;
+    plan->move.state = ROUTE_SETTLED;
 }

@@ -32,20 +32,25 @@
 
 struct plan;
 
-enum move_state {
-    MOVE_SETTLED,
-    MOVE_RESTING,
-    MOVE_PAUSING,
-    MOVE_FLUSHING,
-    MOVE_STRIPPING,
-    MOVE_REGISTERING,
-    MOVE_PREPARING,
-    MOVE_BINDING,
-    MOVE_MAPPING,
-    MOVE_UNBINDING,
-    MOVE_STATES,
+struct route {
+    unsigned rail;
+    enum seat seat;
 };
-bool plan_move_legal(enum move_state from, enum move_state to);
+
+enum route_state {
+    ROUTE_SETTLED,
+    ROUTE_RESTING,
+    ROUTE_PAUSING,
+    ROUTE_FLUSHING,
+    ROUTE_STRIPPING,
+    ROUTE_REGISTERING,
+    ROUTE_PREPARING,
+    ROUTE_BINDING,
+    ROUTE_MAPPING,
+    ROUTE_UNBINDING,
+    ROUTE_STATES,
+};
+bool plan_move_legal(enum route_state from, enum route_state to);
 
 /* For counters and texts. */
 enum move_cause {
@@ -57,7 +62,7 @@ enum move_cause {
 };
 
 struct plan_move {
-    enum move_state state;
+    enum route_state state;
     enum move_cause cause;
     unsigned seats; /* that the plan is to have, as plan->seats */
     bool held;      /* the engine holds its starts */
@@ -96,7 +101,7 @@ struct plan_rise {
 
 /* READY, and nothing is pending: begins a move. To have these seats; PAUSING and RESTING: through another route in those that
  * it has. */
-void plan_move_begin(struct plan *plan, enum move_cause cause, enum move_state first,
+void plan_move_begin(struct plan *plan, enum move_cause cause, enum route_state first,
                      unsigned seats);
 /* READY, and nothing is pending: the next step, if there is one. */
 void plan_move_advance(struct plan *plan);

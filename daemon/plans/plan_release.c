@@ -20,7 +20,7 @@
 
 static bool stays(const struct plan *plan, const struct plan_chain *chain)
 {
-    return plan->move.state == MOVE_STRIPPING && !chain->moving && !plan_parts(plan);
+    return plan->move.state == ROUTE_STRIPPING && !chain->moving && !plan_parts(plan);
 }
 
 static void free_chains(struct plan *plan)

@@ -122,11 +122,11 @@ static bool is_away(const struct plan *plan)
 static bool try_return(struct plan *plan)
 {
     const bool returns = plan->tcad->conf->rails.return_after_ns > 0;
-    if (plan->state != PLAN_READY || plan->move.state != MOVE_SETTLED)
+    if (plan->state != PLAN_READY || plan->move.state != ROUTE_SETTLED)
         return true;
     const bool missing = returns && plan_look_back(plan);
     if (returns && plan_mark_moving(plan)) {
-        plan_move_begin(plan, CAUSE_RETURN, MOVE_RESTING, plan->seats);
+        plan_move_begin(plan, CAUSE_RETURN, ROUTE_RESTING, plan->seats);
         return true;
     }
     plan_tell_rails(plan);

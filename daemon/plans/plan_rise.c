@@ -74,7 +74,7 @@ void plan_fall_below(struct plan *plan)
         plan->rise.due_ns = clock_now_ns() + INTERVAL_MAX_NS;
     }
     plan_explain_seats(plan);
-    if (plan->move.state == MOVE_SETTLED) /* else when it is */
+    if (plan->move.state == ROUTE_SETTLED) /* else when it is */
         plan_watch(plan);
 }
 
@@ -113,7 +113,7 @@ bool plan_rise(struct plan *plan)
         plan->chains[i].direct = true;
         plan->chains[i].pair_rail = plan_pair_rail(plan, &plan->chains[i]);
     }
-    plan_move_begin(plan, CAUSE_PAIR, MOVE_BINDING, BOTH_SEATS);
+    plan_move_begin(plan, CAUSE_PAIR, ROUTE_BINDING, BOTH_SEATS);
     return true;
 }
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "daemon/plans/pairs.h"
 #include "daemon/plans/plan_stripe.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
@@ -13,18 +14,27 @@
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 
-struct route {
-    unsigned rail;
-    enum seat seat;
-};
-
-/* All routes, in the order of preference without calibration: the client's seat, then the daemon's
- * seat on each rail of the table. */
-static bool route_at(const struct tcad *tcad, unsigned index, struct route *ret_route)
+static bool is_over_pair(struct route route)
 {
-    *ret_route =
-        index == 0 ? (struct route){RAIL_SHM, SEAT_CLIENT} : (struct route){index, SEAT_DAEMON};
-    return index <= tcad->rails->count;
+    return route.seat == SEAT_CLIENT && route.rail != RAIL_SHM;
+}
+
+/* All routes of a chain, in the order of preference without calibration: each rail in the client's seat, which to other nodes
+ * are those that serve pairs; then each in the daemon's. */
+static bool route_at(const struct plan *plan, const struct plan_chain *chain, unsigned nth,
+                     struct route *ret_route)
+{
+    const unsigned count = plan->tcad->rails->count;
+    const bool local = plan_chain_is_local(plan, chain);
+    for (unsigned i = 0; i < 2 * count; i++) {
+        const struct route route = {i % count + 1, i < count ? SEAT_CLIENT : SEAT_DAEMON};
+        if (is_over_pair(route) && (local || !pairs_served(plan->tcad, route.rail)))
+            continue;
+        *ret_route = route;
+        if (nth-- == 0)
+            return true;
+    }
+    return false;
 }
 
 unsigned plan_unit_rail(const struct plan_unit *unit, unsigned rail)
@@ -55,6 +65,15 @@ struct cost_transfer plan_transfer(const struct plan *plan, const struct plan_un
     return transfer;
 }
 
+/* The client's seat between nodes, unless it was measured: as tcad's, to which starts are handed over besides. */
+static const struct cost_parameters *parameters_of(const struct plan *plan, unsigned rail,
+                                                   enum seat seat)
+{
+    const struct cost_parameters *at = plan->tcad->costs.rails[rail].at;
+    return seat == SEAT_CLIENT && rail != RAIL_SHM && !at[seat].valid ? &at[SEAT_DAEMON]
+                                                                      : &at[seat];
+}
+
 static uint64_t predict(const struct plan *plan, const struct plan_chain *chain, struct route route)
 {
     uint64_t total = 0;
@@ -64,7 +83,7 @@ static uint64_t predict(const struct plan *plan, const struct plan_chain *chain,
         const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
         const unsigned rail = plan_unit_rail(unit, route.rail);
         const struct cost_transfer transfer = plan_transfer(plan, unit, rail);
-        uint64_t cost = cost_predict(&plan->tcad->costs.rails[rail].at[route.seat], &transfer);
+        uint64_t cost = cost_predict(parameters_of(plan, rail, route.seat), &transfer);
         if (route.seat == SEAT_DAEMON)
             cost = add_bounces(plan, unit, &transfer, cost);
         if (cost == UINT64_MAX)
@@ -78,19 +97,27 @@ static uint64_t predict(const struct plan *plan, const struct plan_chain *chain,
 static const char *why_not(const struct plan *plan, const struct plan_chain *chain,
                            struct route route, bool whole)
 {
+    static const char bound_elsewhere[] = "the chain is bound for the other seat";
     const struct tcad *tcad = plan->tcad;
+    const char *why;
     if (plan->wanted_rails && !(plan->wanted_rails & 1u << route.rail))
         return "another rail was requested";
     if (plan->wanted_seat && plan->wanted_seat != route.seat)
         return "another seat was requested";
     if (engine_driver(tcad->engine, route.rail) && engine_driver_error(tcad->engine, route.rail))
         return "the rail's driver is broken here";
+    if (is_over_pair(route)) {
+        why = plan_pair_why_not(plan, chain, route.rail);
+        return why                                                     ? why
+               : chain->seat != SEAT_NONE && chain->seat != route.seat ? bound_elsewhere
+                                                                       : NULL;
+    }
     for (uint32_t i = 0; i < chain->step_count; i++) {
         if (chain->steps[i].is_wait)
             continue;
         const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
         const unsigned rail = plan_unit_rail(unit, route.rail);
-        const char *why = links_why_not(tcad, rail, unit->node);
+        why = links_why_not(tcad, rail, unit->node);
         if (why)
             return why;
         if (!whole && !plan_demands_one(plan) && !fabric_reaches(tcad, rail, unit->node))
@@ -108,7 +135,7 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
             return "was lost, and has not been back for long enough (rails.return_after)";
     }
     if (chain->seat != SEAT_NONE && chain->seat != route.seat)
-        return "the chain is bound for the other seat";
+        return bound_elsewhere;
     return engine_driver(tcad->engine, route.rail)
                ? NULL
                : links_why_not(tcad, route.rail, tcad->node); /* a chain that only waits */
@@ -147,14 +174,15 @@ static int no_way(struct plan *plan, const struct plan_chain *chain)
     size_t used = 0;
     for (uint32_t i = 0; i < chain->candidate_count; i++) {
         const struct plan_candidate *candidate = &chain->candidates[i];
-        if ((plan->wanted_rails && !(plan->wanted_rails & 1u << candidate->rail)) ||
-            (plan->wanted_seat && candidate->seat != plan->wanted_seat))
+        if ((plan->wanted_rails && !(plan->wanted_rails & 1u << candidate->route.rail)) ||
+            (plan->wanted_seat && candidate->route.seat != plan->wanted_seat) ||
+            is_over_pair(candidate->route))
             continue;
-        if (*rail_at(plan->tcad, candidate->rail)->remedy)
-            remedy = rail_at(plan->tcad, candidate->rail)->remedy;
+        if (*rail_at(plan->tcad, candidate->route.rail)->remedy)
+            remedy = rail_at(plan->tcad, candidate->route.rail)->remedy;
         int n = snprintf(text + used, sizeof text - used, "%s%s in the %s's seat: %s",
-                         used ? "; " : "", rail_name(plan->tcad, candidate->rail),
-                         seat_name(candidate->seat), candidate->why);
+                         used ? "; " : "", rail_name(plan->tcad, candidate->route.rail),
+                         seat_name(candidate->route.seat), candidate->why);
         used += n > 0 && (size_t)n < sizeof text - used ? (size_t)n : 0;
     }
     return plan_fail(plan, -ENETDOWN, "chain %u: no rail%s leads to its targets: %s%s%s%s",
@@ -219,7 +247,9 @@ static unsigned best_rail(const struct plan *plan, const struct plan_chain *chai
     uint64_t best_ns = UINT64_MAX;
     bool any = false;
     struct route route;
-    for (unsigned i = 0; route_at(plan->tcad, i, &route); i++) {
+    if (chain->direct && chain->seat == SEAT_CLIENT)
+        return best;
+    for (unsigned i = 0; route_at(plan, chain, i, &route); i++) {
         if (route.seat != chain->seat || why_not(plan, chain, route, whole))
             continue;
         uint64_t ns = end_of(predict(plan, chain, route), plan_behind_ns(plan, chain, route.rail));
@@ -249,7 +279,7 @@ unsigned plan_rails_to_try(const struct plan *plan, const struct plan_chain *cha
     struct route route;
     if (!plan->tries || chain->seat != SEAT_DAEMON || plan_chain_is_local(plan, chain))
         return 0;
-    for (unsigned i = 0; route_at(plan->tcad, i, &route); i++) {
+    for (unsigned i = 0; route_at(plan, chain, i, &route); i++) {
         if (route.seat != SEAT_DAEMON || why_not(plan, chain, route, false))
             continue;
         possible |= 1u << route.rail;
@@ -292,16 +322,18 @@ static bool gives_way(const struct plan_chain *chain, const struct plan_candidat
 static const char *why_best(const struct plan *plan, const struct plan_chain *chain,
                             const struct plan_candidate *best)
 {
-    if (plan->found_seat == best->seat && !plan_chain_is_local(plan, chain))
+    if (plan->found_seat == best->route.seat && !plan_chain_is_local(plan, chain))
         return "fastest by trial";
-    if (chain->asked_rail && best->rail == chain->asked_rail)
+    if (chain->asked_rail && best->route.rail == chain->asked_rail)
         return chain->found ? "fastest by trial" : "being tried";
-    if (is_preferred(plan, chain, best->rail))
+    if (is_preferred(plan, chain, best->route.rail))
         return "preferred by the program";
     if (gives_way(chain, best))
         return "ends first, behind what starts together with it";
     if (plan->wanted_rails || plan->wanted_seat)
         return "requested";
+    if (is_over_pair(best->route))
+        return "the processes have a connection of their own";
     return best->predicted_ns == UINT64_MAX ? "the first possible one; nothing was calibrated"
                                             : "lowest predicted cost";
 }
@@ -310,7 +342,7 @@ static const char *why_best(const struct plan *plan, const struct plan_chain *ch
 static const char *why_other(const struct plan_chain *chain, const struct plan_candidate *candidate,
                              const struct plan_candidate *best)
 {
-    if (candidate->possible && chain->asked_rail && best->rail == chain->asked_rail)
+    if (candidate->possible && chain->asked_rail && best->route.rail == chain->asked_rail)
         return chain->found ? "slower by trial, or hopeless by predicted cost"
                             : "another rail is being tried";
     if (!candidate->possible || candidate->predicted_ns == UINT64_MAX)
@@ -319,6 +351,8 @@ static const char *why_other(const struct plan_chain *chain, const struct plan_c
         end_of(candidate->predicted_ns, candidate->behind_ns) >
             end_of(best->predicted_ns, best->behind_ns))
         return "lower predicted cost, but ends later, behind what starts together with it";
+    if (candidate->predicted_ns == best->predicted_ns && candidate->route.seat != best->route.seat)
+        return "starts are handed over to tcad";
     return candidate->predicted_ns < best->predicted_ns
                ? "lower predicted cost, but another rail is preferred or nearer"
                : "higher predicted cost";
@@ -343,6 +377,14 @@ void plan_explain_again(const struct plan *plan, struct plan_chain *chain)
             explain(plan, chain, &chain->candidates[i]);
 }
 
+static bool has_possible(const struct plan_chain *chain)
+{
+    for (uint32_t i = 0; i < chain->candidate_count; i++)
+        if (chain->candidates[i].possible)
+            return true;
+    return false;
+}
+
 bool plan_route_consider(struct plan *plan, struct plan_chain *chain, unsigned nth)
 {
     struct route route;
@@ -350,13 +392,16 @@ bool plan_route_consider(struct plan *plan, struct plan_chain *chain, unsigned n
         chain->candidate_count = 0;
         plan_mark_notified(plan, chain);
     }
-    if (!route_at(plan->tcad, nth, &route))
+    if (!route_at(plan, chain, nth, &route))
+        return false;
+    /* To another node, tcad's seat is taken unless the client's is better; its routes are known when the chain is bound there. */
+    if (chain->seat == SEAT_NONE && route.seat == SEAT_DAEMON && !has_possible(chain) &&
+        !plan_chain_is_local(plan, chain))
         return false;
     struct plan_candidate *candidate = &chain->candidates[chain->candidate_count++];
     const char *why = why_not(plan, chain, route, false);
     *candidate = (struct plan_candidate){
-        .rail = route.rail,
-        .seat = route.seat,
+        .route = route,
         .predicted_ns = predict(plan, chain, route),
         .possible = !why,
         .behind_ns = plan_behind_ns(plan, chain, route.rail),
@@ -370,12 +415,12 @@ static bool is_better_candidate(const struct plan *plan, const struct plan_chain
                                 const struct plan_candidate *candidate,
                                 const struct plan_candidate *than)
 {
-    return is_better(plan, chain, candidate->rail,
-                     end_of(candidate->predicted_ns, candidate->behind_ns), than->rail,
+    return is_better(plan, chain, candidate->route.rail,
+                     end_of(candidate->predicted_ns, candidate->behind_ns), than->route.rail,
                      end_of(than->predicted_ns, than->behind_ns));
 }
 
-int plan_route_choose(struct plan *plan, struct plan_chain *chain)
+static struct plan_candidate *best_of(const struct plan *plan, struct plan_chain *chain)
 {
     struct plan_candidate *best = NULL;
     for (uint32_t i = 0; i < chain->candidate_count; i++) {
@@ -383,13 +428,52 @@ int plan_route_choose(struct plan *plan, struct plan_chain *chain)
         if (candidate->possible && (!best || is_better_candidate(plan, chain, candidate, best)))
             best = candidate;
     }
-    if (!best)
-        return no_way(plan, chain);
+    return best;
+}
+
+static void take(const struct plan *plan, struct plan_chain *chain, struct plan_candidate *best)
+{
     best->chosen = true;
     explain(plan, chain, best);
-    chain->rail = best->rail;
-    chain->seat = best->seat;
+    chain->rail = best->route.rail;
+    chain->seat = best->route.seat;
     chain->predicted_ns = best->predicted_ns;
+}
+
+int plan_route_choose(struct plan *plan, struct plan_chain *chain)
+{
+    struct plan_candidate *best = best_of(plan, chain);
+    if (!best)
+        return no_way(plan, chain);
+    take(plan, chain, best);
+    return 0;
+}
+
+int plan_seat_choose(struct plan *plan, struct plan_chain *chain)
+{
+    struct plan_candidate *best = best_of(plan, chain);
+    if (best && best->route.seat == SEAT_CLIENT) {
+        take(plan, chain, best);
+        chain->wanted_rail = chain->pair_rail = chain->rail;
+        chain->direct = true;
+        return 0;
+    }
+    if (plan->wanted_seat == SEAT_CLIENT)
+        return plan_no_pair(plan, chain);
+    chain->seat = SEAT_DAEMON;
+    chain->rail =
+        RAIL_NONE; /* plan_route_choose() decides after the replies; targets on this node are
+                                prepared for any rail */
+    return 0;
+}
+
+unsigned plan_pair_rail(const struct plan *plan, const struct plan_chain *chain)
+{
+    const struct tcad *tcad = plan->tcad;
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
+        if (rail != RAIL_SHM && pairs_served(tcad, rail) && !plan->wanted_seat &&
+            !plan_pair_why_not(plan, chain, rail))
+            return rail;
     return 0;
 }
 

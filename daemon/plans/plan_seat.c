@@ -137,33 +137,18 @@ void plan_part(struct plan *plan)
 
 /* ---- for display ---- */
 
-/* The other candidates are those of the chain's last route, which knows only those of tcad and within the node. */
-static struct plan_candidate *pair_candidate(struct plan_chain *chain)
-{
-    for (uint32_t i = 0; i < chain->candidate_count; i++)
-        if (chain->candidates[i].seat == SEAT_CLIENT &&
-            chain->candidates[i].rail == chain->pair_rail)
-            return &chain->candidates[i];
-    struct plan_candidate *candidate = &chain->candidates[chain->candidate_count++];
-    *candidate = (struct plan_candidate){
-        .rail = chain->pair_rail,
-        .seat = SEAT_CLIENT,
-        .predicted_ns = UINT64_MAX,
-    };
-    return candidate;
-}
-
 static void explain(const struct plan *plan, const struct plan_chain *chain,
                     struct plan_candidate *candidate)
 {
-    candidate->chosen = candidate->seat == chain->seat && candidate->rail == chain->rail;
+    candidate->chosen =
+        candidate->route.seat == chain->seat && candidate->route.rail == chain->rail;
     if (plan->rise.wanted == SEAT_CLIENT && plan_has_both_seats(plan))
         candidate->why = candidate->chosen ? "until its process has moved up"
                                            : "the processes have a connection of their own again";
     else if (chain->found)
         candidate->why = candidate->chosen ? "fastest by trial" : "slower by trial";
     else
-        candidate->why = candidate->seat == SEAT_CLIENT
+        candidate->why = candidate->route.seat == SEAT_CLIENT
                              ? "the processes have a connection of their own"
                          : plan_has_both_seats(plan) ? "being tried"
                                                      : "not bound there now";
@@ -173,14 +158,16 @@ void plan_explain_seats(struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         struct plan_chain *chain = &plan->chains[i];
-        if (chain->direct || plan_is_below(plan)) {
-            struct plan_candidate *pair = pair_candidate(chain);
-            pair->possible = chain->direct;
-            pair->why =
-                chain->direct ? "the processes have a connection of their own" : plan->rise.why;
+        for (uint32_t k = 0; k < chain->candidate_count; k++) {
+            struct plan_candidate *candidate = &chain->candidates[k];
+            const bool pair =
+                candidate->route.seat == SEAT_CLIENT && candidate->route.rail == chain->pair_rail;
+            if (pair && (chain->direct || plan_is_below(plan))) {
+                candidate->possible = chain->direct;
+                candidate->why = plan->rise.why;
+            }
+            if (chain->direct && candidate->possible)
+                explain(plan, chain, candidate);
         }
-        for (uint32_t k = 0; chain->direct && k < chain->candidate_count; k++)
-            if (chain->candidates[k].possible)
-                explain(plan, chain, &chain->candidates[k]);
     }
 }

@@ -49,7 +49,7 @@ const char *plan_state_name(enum plan_state state)
 
 const char *plan_state_shown(const struct plan *plan)
 {
-    const bool moves = plan->move.state != MOVE_SETTLED && plan->move.state != MOVE_RESTING;
+    const bool moves = plan->move.state != ROUTE_SETTLED && plan->move.state != ROUTE_RESTING;
     return plan->release_asked                  ? "releasing"
            : plan->state == PLAN_READY && moves ? "rebinding"
                                                 : plan_state_name(plan->state);

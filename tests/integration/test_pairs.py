@@ -86,6 +86,10 @@ class OverARail:
             expected = {"node": 1, "ended": False, "session": other, "rail": row["rail"],
                         "encrypted": security == "tls", "kernel_tls": security == "tls" and self.kernel_tls(node), "bytes": each}
             self.assertEqual([step["pair"] for step in steps], [expected] * len(steps))
+            candidates = {(each["rail"], each["seat"]): each for each in node.tcactl("plan", row["id"])["chains"][0]["candidates"]}
+            self.assertEqual([route for route, each in candidates.items() if each["chosen"]], [(row["rail"], "client")])
+            self.assertEqual(candidates[row["rail"], "daemon"]["why"], "another seat was requested")
+            self.assertTrue(all(each["why"] for each in candidates.values()))
             said = "in clear" if security == "plain" else "encrypted by the kernel" if self.kernel_tls(node) else "encrypted"
             self.assertEqual(sender.receipt(plan)["encryption"], "tls" if security == "tls" else "none")
             listed, = (row["encryption"] for row in node.tcactl("nodes")["nodes"] if row["id"] == 1)

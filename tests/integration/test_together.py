@@ -74,7 +74,8 @@ class Together(Ranks):
         self.commit(actors, [60000, 60000], 1)
         number = next(plan["id"] for plan in cluster[0].plans() if plan["name"] == "put1")
         chosen, = (each for each in cluster[0].tcactl("plan", number)["chains"][0]["candidates"] if each["chosen"])
-        other, = (each for each in cluster[0].tcactl("plan", number)["chains"][0]["candidates"] if each["rail"] == "tcp:a")
+        other, = (each for each in cluster[0].tcactl("plan", number)["chains"][0]["candidates"]
+                  if (each["rail"], each["seat"]) == ("tcp:a", "daemon"))
         self.assertEqual((chosen["rail"], chosen["behind_ns"], chosen["why"]), ("tcp:b", 0, "ends first, behind what starts together with it"))
         self.assertEqual((other["predicted_ns"], other["behind_ns"], other["why"]),
                          (cost("tcp:a", 60000), cost("tcp:a", 60000),

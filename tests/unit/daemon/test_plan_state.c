@@ -103,17 +103,17 @@ Test(plan_state, waits)
         plan_advance(&plan);
         cr_assert_eq(plan.state, waiting[i]);
     }
-    struct plan resting = {.state = PLAN_READY, .move = {.state = MOVE_RESTING}};
+    struct plan resting = {.state = PLAN_READY, .move = {.state = ROUTE_RESTING}};
     plan_advance(&resting);
-    cr_assert_eq(resting.move.state, MOVE_RESTING);
+    cr_assert_eq(resting.move.state, ROUTE_RESTING);
     struct plan plan = {.state = PLAN_READY,
-                        .move = {.state = MOVE_PAUSING},
+                        .move = {.state = ROUTE_PAUSING},
                         .pending = 1,
                         .error = -ESTALE,
                         .release_asked = true};
     plan_advance(&plan);
     cr_assert_eq(plan.state, PLAN_READY, "what is pending is not interrupted");
-    cr_assert_eq(plan.move.state, MOVE_PAUSING);
+    cr_assert_eq(plan.move.state, ROUTE_PAUSING);
 }
 
 /* ---- moves ---- */
@@ -121,17 +121,17 @@ Test(plan_state, waits)
 /* A row of letters per state, in their order: the legal next states. */
 Test(plan_state, every_pair_of_a_move)
 {
-    static const char *const becomes[MOVE_STATES] = {
-        [MOVE_SETTLED] = ".RP....B..",   [MOVE_RESTING] = "S.PF......",
-        [MOVE_PAUSING] = "...F......",   [MOVE_FLUSHING] = "....S.....",
-        [MOVE_STRIPPING] = ".....R...U", [MOVE_REGISTERING] = "....S.P...",
-        [MOVE_PREPARING] = "S...S.....", [MOVE_BINDING] = "....SR..MU",
-        [MOVE_MAPPING] = "S........U",   [MOVE_UNBINDING] = "S.........",
+    static const char *const becomes[ROUTE_STATES] = {
+        [ROUTE_SETTLED] = ".RP....B..",   [ROUTE_RESTING] = "S.PF......",
+        [ROUTE_PAUSING] = "...F......",   [ROUTE_FLUSHING] = "....S.....",
+        [ROUTE_STRIPPING] = ".....R...U", [ROUTE_REGISTERING] = "....S.P...",
+        [ROUTE_PREPARING] = "S...S.....", [ROUTE_BINDING] = "....SR..MU",
+        [ROUTE_MAPPING] = "S........U",   [ROUTE_UNBINDING] = "S.........",
     };
-    for (int from = 0; from <= MOVE_STATES; from++)
-        for (int to = 0; to <= MOVE_STATES; to++)
+    for (int from = 0; from <= ROUTE_STATES; from++)
+        for (int to = 0; to <= ROUTE_STATES; to++)
             cr_assert_eq(plan_move_legal(from, to),
-                         from < MOVE_STATES && to < MOVE_STATES && becomes[from][to] != '.',
+                         from < ROUTE_STATES && to < ROUTE_STATES && becomes[from][to] != '.',
                          "%d to %d", from, to);
 }
 
@@ -140,17 +140,17 @@ Test(plan_state, an_attempt_that_fails)
 {
     static const struct {
         unsigned seats, next; /* had, and to be had */
-        enum move_state state;
+        enum route_state state;
         unsigned left;
     } cases[] = {
-        {SEAT_BIT(SEAT_CLIENT), BOTH_SEATS, MOVE_BINDING, SEAT_BIT(SEAT_CLIENT)},
-        {SEAT_BIT(SEAT_CLIENT), BOTH_SEATS, MOVE_REGISTERING, SEAT_BIT(SEAT_CLIENT)},
-        {SEAT_BIT(SEAT_CLIENT), BOTH_SEATS, MOVE_PREPARING, SEAT_BIT(SEAT_CLIENT)},
-        {SEAT_BIT(SEAT_DAEMON), BOTH_SEATS, MOVE_BINDING, SEAT_BIT(SEAT_DAEMON)},
-        {SEAT_BIT(SEAT_DAEMON), BOTH_SEATS, MOVE_MAPPING, SEAT_BIT(SEAT_DAEMON)},
-        {BOTH_SEATS, BOTH_SEATS, MOVE_REGISTERING, SEAT_BIT(SEAT_CLIENT)}, /* its rail was lost */
-        {SEAT_BIT(SEAT_DAEMON), SEAT_BIT(SEAT_DAEMON), MOVE_REGISTERING, 0},
-        {0, 0, MOVE_PREPARING, 0},
+        {SEAT_BIT(SEAT_CLIENT), BOTH_SEATS, ROUTE_BINDING, SEAT_BIT(SEAT_CLIENT)},
+        {SEAT_BIT(SEAT_CLIENT), BOTH_SEATS, ROUTE_REGISTERING, SEAT_BIT(SEAT_CLIENT)},
+        {SEAT_BIT(SEAT_CLIENT), BOTH_SEATS, ROUTE_PREPARING, SEAT_BIT(SEAT_CLIENT)},
+        {SEAT_BIT(SEAT_DAEMON), BOTH_SEATS, ROUTE_BINDING, SEAT_BIT(SEAT_DAEMON)},
+        {SEAT_BIT(SEAT_DAEMON), BOTH_SEATS, ROUTE_MAPPING, SEAT_BIT(SEAT_DAEMON)},
+        {BOTH_SEATS, BOTH_SEATS, ROUTE_REGISTERING, SEAT_BIT(SEAT_CLIENT)}, /* its rail was lost */
+        {SEAT_BIT(SEAT_DAEMON), SEAT_BIT(SEAT_DAEMON), ROUTE_REGISTERING, 0},
+        {0, 0, ROUTE_PREPARING, 0},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct plan plan = {.seats = cases[i].seats,
