@@ -13,8 +13,7 @@
 
 enum {
     FIRST_STARTS = 8, /* to touch all pages and buffers */
-    STRETCH = TUNE_STRETCH_MAX,
-    TRIALS_MAX = 8, /* of a plan: rails that keep coming and going are not worth more */
+    TRIALS_MAX = 8,   /* of a plan: rails that keep coming and going are not worth more */
 };
 
 #define TURN_NS UINT64_C(1000000000)
@@ -64,7 +63,7 @@ static void show(const struct tca_plan *plan, uint32_t number)
     for (unsigned i = 0; i < kind->count; i++)
         modes[i] = TRIAL_RAIL | kind->rails[i] * 65536u;
     trial_lines_show(plan, number,
-                     &(struct trial_shown){.tune = &plan->rail_trial->tune,
+                     &(struct trial_shown){.tune = &plan->rail_trial->choose.tune,
                                            .first = kind->first,
                                            .count = kind->count,
                                            .choice = kind->choice,
@@ -173,33 +172,15 @@ static void set_tries(struct tca_plan *plan, bool on)
         trials_give_turn(plan);
 }
 
-static void go_to_candidate(struct tca_plan *plan)
-{
-    struct rail_trial *trial = plan->rail_trial;
-    ask(plan, &trial->kinds[trial->at], tune_candidate(&trial->tune), false);
-    trial->state = MOVES;
-}
+static void begin_kind(struct tca_plan *plan);
 
-/* Begins the trial of the next kind that needs one. */
-static void begin_kind(struct tca_plan *plan)
-{
-    struct rail_trial *trial = plan->rail_trial;
-    while (trial->at < trial->kind_count && trial->kinds[trial->at].known)
-        trial->at++;
-    trial->state = RUNS;
-    if (trial->at == trial->kind_count)
-        return;
-    const struct rail_kind *kind = &trial->kinds[trial->at];
-    tune_init(&trial->tune, kind->count, kind->choice, STRETCH,
-              clock_now_ns() ^ plan->session->id << 32);
-    go_to_candidate(plan);
-}
-
-static void end_kind(struct tca_plan *plan, bool found)
+static void end_kind(struct tca_plan *plan)
 {
     struct rail_trial *trial = plan->rail_trial;
     struct rail_kind *kind = &trial->kinds[trial->at];
+    const bool found = trial->choose.found;
     kind->known = true;
+    kind->choice = trial->choose.route;
     ask(plan, kind, kind->choice, found);
     if (found) {
         rail_trial_note(plan, kind);
@@ -208,12 +189,44 @@ static void end_kind(struct tca_plan *plan, bool found)
     begin_kind(plan);
 }
 
+static void carry_out(struct tca_plan *plan, enum route_order order)
+{
+    struct rail_trial *trial = plan->rail_trial;
+    struct rail_kind *kind = &trial->kinds[trial->at];
+    switch (order) {
+    case ROUTE_GO_ON:
+        break;
+    case ROUTE_DRAIN:
+        tell(plan, kind);
+        break;
+    case ROUTE_TAKE:
+        ask(plan, kind, trial->choose.route, false);
+        break;
+    case ROUTE_END:
+        end_kind(plan);
+        break;
+    }
+}
+
+/* Begins the trial of the next kind that needs one. */
+static void begin_kind(struct tca_plan *plan)
+{
+    struct rail_trial *trial = plan->rail_trial;
+    while (trial->at < trial->kind_count && trial->kinds[trial->at].known)
+        trial->at++;
+    if (trial->at == trial->kind_count)
+        return;
+    const struct rail_kind *kind = &trial->kinds[trial->at];
+    carry_out(plan, route_choose_begin(&trial->choose, kind->count, kind->choice,
+                                       clock_now_ns() ^ plan->session->id << 32));
+}
+
 void trial_rails_start(struct tca_plan *plan)
 {
     struct rail_trial *trial = plan->rail_trial;
     if (send_again(plan))
         return;
-    if (trial->state == RUNS && trial->at == trial->kind_count) {
+    if (trial->at == trial->kind_count) {
         set_tries(plan, false);
         return;
     }
@@ -222,20 +235,14 @@ void trial_rails_start(struct tca_plan *plan)
         return;
     }
     const uint64_t now_ns = clock_now_ns();
-    if (!trials_take_turn(plan, now_ns) || trial->state != RUNS)
+    if (!trials_take_turn(plan, now_ns))
         return;
     if (trial->starts == FIRST_STARTS) {
         trial->starts++;
         begin_kind(plan);
         return;
     }
-    if (!tune_over(&trial->tune)) {
-        tune_start(&trial->tune, now_ns);
-        return;
-    }
-    trial->ended_ns = now_ns;
-    trial->state = DRAINS;
-    tell(plan, &trial->kinds[trial->at]);
+    carry_out(plan, route_choose_start(&trial->choose, now_ns));
 }
 
 /* ---- beginning and ending ---- */
@@ -248,7 +255,7 @@ static void begin(struct tca_plan *plan)
     bool any = false;
     find_kinds(plan);
     trial->at = trial->starts = 0;
-    trial->state = RUNS;
+    trial->choose = (struct route_choose){.state = ROUTE_OVER};
     for (uint32_t i = 0; i < trial->kind_count; i++) {
         struct rail_kind *kind = &trial->kinds[i];
         kind->known = rail_trial_is_known(plan, kind) || frozen;
@@ -279,24 +286,12 @@ void trial_rails_begin(struct tca_plan *plan, const Tca__PlanCommitted *committe
 static void answered(struct tca_plan *plan, uint64_t flush_ns)
 {
     struct rail_trial *trial = plan->rail_trial;
-    struct rail_kind *kind = &trial->kinds[trial->at];
-    if (trial->state == MOVES && trial->bound[kind->first] == kind->asked) {
-        trial->state = RUNS;
-        return;
-    }
-    if (trial->state == MOVES) { /* it does not lead there after all */
-        end_kind(plan, false);
-        return;
-    }
-    tune_end(&trial->tune, trial->ended_ns, flush_ns);
-    if (tune_settled(&trial->tune)) {
-        kind->choice = tune_candidate(&trial->tune);
-        end_kind(plan, true);
-    } else if (kind->asked == kind->rails[tune_candidate(&trial->tune)]) {
-        trial->state = RUNS;
-    } else {
-        go_to_candidate(plan);
-    }
+    const struct rail_kind *kind = &trial->kinds[trial->at];
+    if (trial->choose.state == ROUTE_MOVES)
+        carry_out(plan,
+                  route_choose_moved(&trial->choose, trial->bound[kind->first] == kind->asked));
+    else
+        carry_out(plan, route_choose_arrived(&trial->choose, flush_ns));
 }
 
 static bool is_sound(const struct tca_plan *plan, const Tca__Event *event)
@@ -322,7 +317,7 @@ void trial_rails_moved(struct tca_plan *plan, const Tca__Event *event)
     }
     if (changed)
         begin(plan);
-    else if (trial->state != RUNS && event->turn == trial->turn)
+    else if (trial->at < trial->kind_count && event->turn == trial->turn)
         answered(plan, event->flush_ns);
 }
 

@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 #include "client/plan/plan.h"
+#include "client/plan/route_choose.h"
 #include "client/plan/trial_lines.h"
 #include "client/plan/trial_rails.h"
-#include "client/plan/tune.h"
 
 /* Chains that try together. */
 struct rail_kind {
@@ -24,17 +24,11 @@ struct rail_kind {
 
 struct rail_trial {
     enum plan_pace pace; /* without trials */
-    enum {
-        RUNS,   /* starts are counted */
-        DRAINS, /* the block is over: waits until its data has arrived */
-        MOVES,  /* waits until the chains are on the next block's rail */
-    } state;
-    uint32_t turn;   /* of the last request to tcad */
-    uint32_t trials; /* begun so far */
+    uint32_t turn;       /* of the last request to tcad */
+    uint32_t trials;     /* begun so far */
     uint32_t starts;
-    uint64_t ended_ns;       /* DRAINS: the block */
     uint32_t at, kind_count; /* the kind that tries now */
-    struct tune tune;
+    struct route_choose choose;
     struct rail_kind kinds[TRIAL_KINDS_MAX]; /* chains of further kinds stay where they are */
     /* by chain */
     uint64_t keys[PLAN_CHAINS_MAX][2]; /* in wisdom, if made: */

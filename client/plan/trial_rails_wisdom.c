@@ -92,7 +92,7 @@ void rail_trial_note(const struct tca_plan *plan, const struct rail_kind *kind)
     const struct tca *session = plan->session;
     struct wisdom_entry entry = {
         .key = {trial->keys[kind->first][0], trial->keys[kind->first][1]},
-        .ns = tune_quartile_ns(&trial->tune, kind->choice),
+        .ns = tune_quartile_ns(&trial->choose.tune, kind->choice),
         .rails = hash_rails(session, trial->rails[kind->first]),
         .way = WAY_NONE,
     };

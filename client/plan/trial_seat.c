@@ -14,12 +14,10 @@
 #include "client/plan/trial_lines.h"
 #include "client/plan/trial_rails.h"
 #include "client/plan/trial_seat_internal.h"
-#include "client/plan/tune.h"
 #include "proto/handle.h"
 
 enum {
     FIRST_STARTS = 32, /* a plan that is started less often is not worth a second binding */
-    LATE_MAX = 16,     /* consecutive holds: sockets may hold some megabytes */
 };
 
 /* ---- beginning of a commit ---- */
@@ -92,7 +90,7 @@ static void note(struct tca_plan *plan)
     const unsigned choice = candidate_of(trial->next);
     const uint64_t *key = key_of(plan);
     struct wisdom_entry entry = {.key = {key[0], key[1]},
-                                 .ns = tune_quartile_ns(&trial->tune, choice),
+                                 .ns = tune_quartile_ns(&trial->choose.tune, choice),
                                  .seat = (uint8_t)trial->next,
                                  .way = WAY_NONE};
     trial_describe_puts(plan, 0, plan->step_count, &entry);
@@ -109,7 +107,7 @@ static void show(const struct tca_plan *plan)
         [TCAD] = TRIAL_RAIL | trial->rails[TCAD] * 65536u,
     };
     trial_lines_show(plan, 0,
-                     &(struct trial_shown){.tune = &trial->tune,
+                     &(struct trial_shown){.tune = &trial->choose.tune,
                                            .first = 0,
                                            .count = CANDIDATES,
                                            .choice = candidate_of(trial->next),
@@ -162,25 +160,22 @@ static void take_seat(struct tca_plan *plan, enum seat seat)
     plan->first_rail = trial->rails[candidate_of(seat)];
 }
 
-static void end(struct tca_plan *plan, bool found)
+static void end(struct tca_plan *plan)
 {
     struct seat_trial *trial = plan->seat_trial;
     trial->state = SEAT_OVER;
-    if (found) {
+    if (trial->choose.found) {
         note(plan);
         show(plan);
     }
-    seat_trial_ask(plan, trial->next, found);
+    seat_trial_ask(plan, trial->next, trial->choose.found);
 }
 
 static void begin_trial(struct tca_plan *plan)
 {
     struct seat_trial *trial = plan->seat_trial;
     trial->state = SEAT_RUNS;
-    tune_init(&trial->tune, CANDIDATES, HERE, TUNE_STRETCH_MAX,
-              clock_now_ns() ^ plan->session->id << 32);
-    trial->tune.order[0] = HERE; /* the first block is where the plan is */
-    trial->tune.order[1] = TCAD;
+    route_choose_begin_here(&trial->choose, HERE, clock_now_ns() ^ plan->session->id << 32);
 }
 
 void trial_seat_start(struct tca_plan *plan)
@@ -202,11 +197,8 @@ void trial_seat_start(struct tca_plan *plan)
     case SEAT_ENDS: /* the last start has failed */
         if (trial->rises || !trials_take_turn(plan, now_ns))
             return;
-        trial->state = tune_over(&trial->tune) ? SEAT_ENDS : SEAT_RUNS;
-        if (trial->state == SEAT_RUNS)
-            tune_start(&trial->tune, now_ns);
-        else if (trial->late == 0)
-            trial->ended_ns = now_ns;
+        if (route_choose_start(&trial->choose, now_ns) == ROUTE_DRAIN)
+            trial->state = SEAT_ENDS;
         return;
     case SEAT_OVER:
         if (!trial->unsent)
@@ -233,13 +225,16 @@ bool trial_seat_holds(struct tca_plan *plan)
     return true;
 }
 
-static void next_block(struct tca_plan *plan)
+/* Both seats are bound: the next start takes the one that it is to take. */
+static void carry_out(struct tca_plan *plan, enum route_order order)
 {
     struct seat_trial *trial = plan->seat_trial;
-    trial->next = tune_candidate(&trial->tune) == TCAD ? SEAT_DAEMON : SEAT_CLIENT;
+    trial->next = trial->choose.route == TCAD ? SEAT_DAEMON : SEAT_CLIENT;
     trial->state = SEAT_RUNS;
-    if (tune_settled(&trial->tune))
-        end(plan, true);
+    if (order == ROUTE_TAKE)
+        route_choose_moved(&trial->choose, true);
+    else if (order == ROUTE_END)
+        end(plan);
 }
 
 bool trial_seat_arrived(struct tca_plan *plan)
@@ -251,14 +246,14 @@ bool trial_seat_arrived(struct tca_plan *plan)
         seat_trial_tell(plan);
     if (trial->seat == SEAT_DAEMON ? !trial->arrived : !pairs_flushed(plan))
         return false;
-    trial->late = 0;
     if (trial->rises) {
+        trial->late = 0;
         trial_rise_arrived(plan);
         return true;
     }
-    tune_end(&trial->tune, trial->ended_ns,
-             trial->seat == SEAT_DAEMON ? trial->flush_ns : clock_now_ns() - trial->held_ns);
-    next_block(plan);
+    carry_out(plan, route_choose_arrived(&trial->choose, trial->seat == SEAT_DAEMON
+                                                             ? trial->flush_ns
+                                                             : clock_now_ns() - trial->held_ns));
     return true;
 }
 
@@ -268,12 +263,10 @@ void trial_seat_late(struct tca_plan *plan)
     if (trial->state != SEAT_HOLDS)
         return;
     trial->state = SEAT_ENDS;
-    if (++trial->late < LATE_MAX)
-        return;
-    if (trial->rises) /* it stays where it is until tcad has waited for a while */
-        trial->state = SEAT_FELL;
-    else
-        end(plan, false);
+    if (trial->rises && ++trial->late == ROUTE_LATE_MAX)
+        trial->state = SEAT_FELL; /* it stays where it is until tcad has waited for a while */
+    else if (!trial->rises && route_choose_late(&trial->choose) == ROUTE_END)
+        end(plan);
 }
 
 /* ---- beginning and ending ---- */

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "client/plan/plan.h"
+#include "client/plan/route_choose.h"
 #include "client/plan/trial_seat.h"
-#include "client/plan/tune.h"
 
 /* Candidates of the trial. */
 enum {
@@ -38,12 +38,12 @@ struct seat_trial {
     enum seat asked;
     bool found, below, unsent;
     uint32_t turn;
-    uint32_t starts, late;
-    uint64_t ended_ns, held_ns; /* the block; SEAT_HOLDS since */
+    uint32_t starts, late;      /* late: of a rise */
+    uint64_t held_ns;           /* SEAT_HOLDS since */
     uint32_t rails[CANDIDATES]; /* tcad's is known once it has bound the chains */
     bool keyed;                 /* the key was made */
     uint64_t key[2];
-    struct tune tune;
+    struct route_choose choose; /* among HERE and TCAD */
 };
 
 /* Turns PLAN_TRIES on or off: with it, each start calls trial_seat_start(). */
