@@ -8,6 +8,9 @@
  * generation that is higher than any so far is of a landing that is to come, and what is put there
  * waits for that; one that is not, and has no landing, is of one that is gone (-ESTALE).
  *
+ * What a process may not do is not in its table of operations (driver->ops): it probes, opens and
+ * addresses nothing, connects no peers, and numbers no landings.
+ *
  * A process loads a driver when it needs it: the library libtca-NAME exports its table as
  * tca_NAME_seat. All functions are for the thread that polls the instance. A child that is forked
  * inherits the instance, and may only release what it has.

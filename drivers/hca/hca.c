@@ -1,6 +1,14 @@
-#include "drivers/hca/hca.h"
+/* The driver in a daemon. */
+#include <errno.h>
 
+#include "drivers/hca/hca.h"
 #include "drivers/table.h"
+
+static int flush(struct driver *driver, struct driver_peer *peer, struct driver_op *op)
+{
+    const struct hca_peer *to = (const struct hca_peer *)peer;
+    return to->answered || to->error < 0 ? hca_peer_flush(driver, peer, op) : -ENOTCONN;
+}
 
 static const struct driver_pair_ops pairs = {.device = hca_describe_device};
 
@@ -28,9 +36,17 @@ const struct driver_ops hca_driver_ops = {
     .put_part = hca_put_part,
     .put_post = hca_put_post,
     .put_stop = window_put_stop,
-    .peer_flush = hca_peer_flush,
+    .peer_flush = flush,
     .progress = hca_progress,
     .event_fd = hca_event_fd,
     .arm = hca_arm,
     .pairs = &pairs,
+};
+
+const struct hca_role hca_daemon = {
+    .ops = &hca_driver_ops,
+    .take = {[HCA_PIECE] = hca_take_piece,
+             [HCA_ASK] = hca_take_nothing,
+             [HCA_COUNT] = hca_take_nothing,
+             [HCA_RECALL] = hca_recalled},
 };

@@ -39,10 +39,14 @@
 
 #include "drivers/hca/hca_types.h"
 
+/* hca.c */
+extern const struct hca_role hca_daemon;
+
 /* hca_open.c */
 /* An instance for this port, which it takes over. cq_entries: at most so many. */
-int hca_new(const struct rnic_port *port, const struct driver_config *config, int cq_entries,
-            const struct driver_events *events, struct hca_driver **ret_hca);
+int hca_new(const struct hca_role *role, const struct rnic_port *port,
+            const struct driver_config *config, int cq_entries, const struct driver_events *events,
+            struct hca_driver **ret_hca);
 int hca_probe(const struct driver_config *config, struct driver_caps *ret_caps);
 int hca_open(const struct driver_config *config, const struct driver_events *events,
              struct driver **ret_driver);
@@ -89,8 +93,8 @@ void hca_region_free(struct hca_driver *hca, struct hca_region *region);
 void hca_recall_counted(struct hca_peer *peer);
 /* Returns the number of steps. */
 int hca_recall_run(struct hca_driver *hca);
-/* The peer recalls regions: payload of its message. */
-int hca_recalled(struct hca_peer *peer, void *payload, uint32_t bytes);
+/* The peer recalls regions: its message. */
+int hca_recalled(struct hca_peer *peer, const struct hca_head *head, void *payload);
 bool hca_is_recalled(const struct hca_peer *peer, uint64_t region);
 
 /* hca_alive.c: whether a peer that somebody waits for is still there. */
@@ -142,12 +146,6 @@ void hca_peer_lose(struct hca_peer *peer, int error);
 /* Whether it has nothing to do until the device reports something. */
 bool hca_peer_rests(const struct hca_peer *peer);
 
-/* hca_seat.c */
-int hca_seat_open(const void *device, size_t device_bytes, const struct driver_events *events,
-                  struct driver **ret_driver);
-void hca_seat_forget(struct hca_driver *hca); /* it closes */
-int hca_seat_answer(struct hca_peer *peer, const void *offer, size_t offer_bytes);
-
 /* hca_find.c: landings of processes. */
 /* A put was prepared. */
 void hca_find_landing(struct hca_put *put);
@@ -155,12 +153,17 @@ void hca_find_landing(struct hca_put *put);
 void hca_finds_run(struct hca_peer *peer);
 bool hca_finds_rest(const struct hca_peer *peer);
 /* Messages: -EPROTO. */
-int hca_asked(struct hca_peer *peer, const void *payload, uint32_t bytes);
-int hca_found(struct hca_peer *peer, const void *payload, uint32_t bytes);
+int hca_asked(struct hca_peer *peer, const struct hca_head *head, void *payload);
+int hca_found(struct hca_peer *peer, const struct hca_head *head, void *payload);
 /* A piece has come for a landing that is gone. */
 void hca_tell_gone(struct hca_peer *peer, uint32_t landing, uint32_t generation);
 
 /* hca_put.c */
+/* The landing that is put to. -EINVAL, -EMSGSIZE, -ESTALE. */
+int hca_blob_read(const struct driver_put_args *args, struct hca_blob *ret_blob);
+/* A put that is in none of its peer's lists. */
+int hca_put_make(const struct driver_put_args *args, const struct hca_blob *blob,
+                 struct hca_put **ret_put, struct driver_put_info *ret_info);
 /* Which path its next start takes, from what is known. */
 void hca_put_choose(struct hca_put *put);
 int hca_put_prepare(struct driver *driver, const struct driver_put_args *args,
@@ -202,6 +205,9 @@ int hca_send_owed(struct hca_peer *peer);
 
 /* hca_receive.c: -EPROTO: no peer that keeps to the rules sends this. */
 int hca_receive(struct hca_peer *peer, const struct ibv_wc *completion);
+/* struct hca_role.take */
+int hca_take_piece(struct hca_peer *peer, const struct hca_head *head, void *payload);
+int hca_take_nothing(struct hca_peer *peer, const struct hca_head *head, void *payload);
 int hca_receive_post(struct hca_peer *peer, uint32_t buffer);
 
 /* hca_progress.c */

@@ -23,9 +23,8 @@ static uint64_t counted_both_ways(const struct hca_peer *peer)
 bool hca_again_possible(const struct hca_peer *peer)
 {
     const struct hca_driver *hca = peer->hca;
-    return hca->seat && hca->driver.events.peer_broken && !hca->inherited && hca->broken == 0 &&
-           !peer->told && !peer->garbled &&
-           !(peer->renewed && counted_both_ways(peer) == peer->mark);
+    return hca->driver.events.peer_broken && !hca->inherited && hca->broken == 0 && !peer->told &&
+           !peer->garbled && !(peer->renewed && counted_both_ways(peer) == peer->mark);
 }
 
 /* ---- pausing ---- */

@@ -229,8 +229,6 @@ int hca_peer_answer(struct driver *driver, struct driver_peer *driver_peer, cons
 {
     struct hca_peer *peer = (struct hca_peer *)driver_peer;
     struct hca_offer offer;
-    if (peer->hca->seat)
-        return hca_seat_answer(peer, bytes, count);
     if (count != sizeof offer)
         return -EPROTO;
     memcpy(&offer, bytes, sizeof offer);

@@ -86,11 +86,12 @@ static void take_dropped(struct hca_peer *peer, const struct hca_found *found)
         put->base.error = -ESTALE;
 }
 
-int hca_found(struct hca_peer *peer, const void *payload, uint32_t bytes)
+int hca_found(struct hca_peer *peer, const struct hca_head *head, void *payload)
 {
     const uint8_t *at = payload;
+    uint32_t bytes = head->length_bytes;
     struct hca_found found;
-    if (!peer->hca->seat || bytes % sizeof found != 0)
+    if (bytes % sizeof found != 0)
         return -EPROTO;
     for (; bytes > 0; bytes -= (uint32_t)sizeof found, at += sizeof found) {
         memcpy(&found, at, sizeof found);
@@ -106,12 +107,12 @@ int hca_found(struct hca_peer *peer, const void *payload, uint32_t bytes)
 
 /* ---- the receiver ---- */
 
-int hca_asked(struct hca_peer *peer, const void *payload, uint32_t bytes)
+int hca_asked(struct hca_peer *peer, const struct hca_head *head, void *payload)
 {
+    const uint32_t bytes = head->length_bytes;
     const unsigned count = (unsigned)(bytes / sizeof(struct hca_find));
     struct hca_find *finds = &peer->finds[peer->find_count];
-    if (!peer->hca->seat || bytes % sizeof finds[0] != 0 ||
-        count > HCA_FINDS_MAX - peer->find_count)
+    if (bytes % sizeof finds[0] != 0 || count > HCA_FINDS_MAX - peer->find_count)
         return -EPROTO;
     memcpy(finds, payload, bytes);
     for (unsigned i = 0; i < count; i++)

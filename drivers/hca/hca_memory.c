@@ -88,21 +88,10 @@ void hca_landing_unmake(struct hca_driver *hca, struct hca_landing *landing)
     free(landing);
 }
 
-static struct hca_peer *peer_of(const struct hca_driver *hca, uint64_t grant)
-{
-    struct hca_peer *peer = hca->peers;
-    while (peer && peer->grant != grant)
-        peer = peer->next;
-    return peer;
-}
-
 int hca_landing_make(struct hca_driver *hca, const struct driver_landing_args *args,
                      struct hca_landing **ret_landing)
 {
     struct hca_region *region = (struct hca_region *)args->region;
-    struct hca_peer *from = args->grant ? peer_of(hca, args->grant) : NULL;
-    if (args->grant && hca->seat && !from)
-        return -ENOTCONN;
     if (region && !layout_fits(args->layout, args->offset_bytes, region->length_bytes))
         return -ERANGE;
     struct hca_landing *landing = calloc(1, sizeof *landing);
@@ -111,7 +100,6 @@ int hca_landing_make(struct hca_driver *hca, const struct driver_landing_args *a
     landing->notify = args->notify;
     landing->token = args->token;
     landing->region = region;
-    landing->from = from;
     landing->offset_bytes = args->offset_bytes;
     landing->part_offset_bytes = args->part_offset_bytes;
     landing->part_bytes = args->part_bytes;
@@ -150,7 +138,7 @@ int hca_landing_new(struct driver *driver, const struct driver_landing_args *arg
     int r = hca_landing_make(hca, args, &landing);
     if (r < 0)
         return r;
-    r = hca->seat ? 0 : hca_landing_register(hca, landing, hca->domain);
+    r = hca_landing_register(hca, landing, hca->domain);
     if (r == 0)
         r = landings_add(&hca->landings, landing, &landing->index, &landing->generation);
     if (r < 0) {
@@ -185,9 +173,6 @@ void hca_landing_free(struct driver *driver, struct driver_landing *driver_landi
 {
     struct hca_landing *landing = (struct hca_landing *)driver_landing;
     struct hca_driver *hca = hca_of(driver);
-    if (landing->numbered)
-        landings_displace(&hca->landings, landing->index);
-    else
-        landings_remove(&hca->landings, landing->index);
+    landings_remove(&hca->landings, landing->index);
     hca_landing_unmake(hca, landing);
 }

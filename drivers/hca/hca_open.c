@@ -103,15 +103,17 @@ static uint32_t segment_bytes_of(const struct driver_config *config)
     return lesser(bytes < least ? least : bytes, HCA_SEGMENT_MAX) & ~UINT32_C(63);
 }
 
-int hca_new(const struct rnic_port *port, const struct driver_config *config, int cq_entries,
-            const struct driver_events *events, struct hca_driver **ret_hca)
+int hca_new(const struct hca_role *role, const struct rnic_port *port,
+            const struct driver_config *config, int cq_entries, const struct driver_events *events,
+            struct hca_driver **ret_hca)
 {
     struct hca_driver *hca = calloc(1, sizeof *hca);
     if (!hca) {
         ibv_close_device(port->context);
         return -ENOMEM;
     }
-    hca->driver = (struct driver){.ops = &hca_driver_ops, .events = *events};
+    hca->driver = (struct driver){.ops = role->ops, .events = *events};
+    hca->role = role;
     hca->context = port->context;
     hca->port = port->number;
     hca->gid_index = port->gid_index;
@@ -140,7 +142,7 @@ int hca_open(const struct driver_config *config, const struct driver_events *eve
     struct hca_driver *hca;
     int r = open_port(config, &port);
     if (r == 0)
-        r = hca_new(&port, config, HCA_CQ_MAX, events, &hca);
+        r = hca_new(&hca_daemon, &port, config, HCA_CQ_MAX, events, &hca);
     if (r < 0)
         return r;
     r = hca_domain_new(hca, &hca->domain);
@@ -157,8 +159,6 @@ int hca_open(const struct driver_config *config, const struct driver_events *eve
 void hca_close(struct driver *driver)
 {
     struct hca_driver *hca = hca_of(driver);
-    if (hca->seat)
-        hca_seat_forget(hca);
     while (hca->dead) {
         struct hca_peer *peer = hca->dead;
         hca->dead = peer->next_dead;

@@ -6,7 +6,7 @@
 #include "drivers/hca/hca.h"
 #include "proto/list.h"
 
-static int read_blob(const struct driver_put_args *args, struct hca_blob *ret_blob)
+int hca_blob_read(const struct driver_put_args *args, struct hca_blob *ret_blob)
 {
     const struct hca_peer *peer = (const struct hca_peer *)args->peer;
     struct hca_blob blob;
@@ -15,8 +15,6 @@ static int read_blob(const struct driver_put_args *args, struct hca_blob *ret_bl
     memcpy(&blob, args->landing, sizeof blob);
     if (blob.magic != HCA_BLOB_MAGIC)
         return -EINVAL;
-    if (!peer->hca->seat && !hca_same(blob.id, peer->address.id))
-        return -ESTALE;
     if (!args->parts && blob.size_bytes != (args->region ? args->layout->size_bytes : 0))
         return -EMSGSIZE;
     if (hca_is_recalled(peer, blob.region))
@@ -81,25 +79,18 @@ void hca_put_part(struct driver *driver, struct driver_put *put, const struct dr
     set_part((struct hca_put *)put, part);
 }
 
-int hca_put_prepare(struct driver *driver, const struct driver_put_args *args,
-                    struct driver_put **ret_put, struct driver_put_info *ret_info)
+int hca_put_make(const struct driver_put_args *args, const struct hca_blob *blob,
+                 struct hca_put **ret_put, struct driver_put_info *ret_info)
 {
     struct hca_region *region = (struct hca_region *)args->region;
-    const struct hca_peer *peer = (const struct hca_peer *)args->peer;
-    struct hca_blob blob;
-    if (peer->error < 0 || (!peer->answered && !peer->hca->seat))
-        return peer->error < 0 ? peer->error : -ENOTCONN;
-    int r = read_blob(args, &blob);
-    if (r < 0)
-        return r;
     if (region && !layout_fits(args->layout, args->offset_bytes, region->length_bytes))
         return -ERANGE;
     struct hca_put *put = calloc(1, sizeof *put);
     if (!put)
         return -ENOMEM;
-    if (region)
-        r = packed_source_init(&put->source, region->base + args->offset_bytes, args->layout,
-                               args->program);
+    int r = region ? packed_source_init(&put->source, region->base + args->offset_bytes,
+                                        args->layout, args->program)
+                   : 0;
     if (r < 0) {
         free(put);
         return r;
@@ -107,25 +98,42 @@ int hca_put_prepare(struct driver *driver, const struct driver_put_args *args,
     put->peer = (struct hca_peer *)args->peer;
     if (region)
         register_source(put, region);
-    put->landing = blob.landing;
-    put->generation = blob.generation;
-    put->region = blob.region;
+    put->landing = blob->landing;
+    put->generation = blob->generation;
+    put->region = blob->region;
     put->writable = put->part && (!put->source.program || put->source.blocks) &&
-                    choose_target(put, args->target_layout, &blob);
+                    choose_target(put, args->target_layout, blob);
     set_part(put, &(struct driver_part){.bytes = put->source.size_bytes});
     put->base.flow = (struct flow_put){.peer = put->peer, .flow = args->flow};
     put->base.cost = 1;
-    if (peer->hca->seat)
-        hca_find_landing(put);
-    else if (put->writable)
-        LIST_ADD(&put->peer->writes, put, next, link);
     const uint64_t requests = count_requests(put);
-    *ret_put = (struct driver_put *)put;
+    *ret_put = put;
     *ret_info = (struct driver_put_info){
         .descriptors = requests < UINT32_MAX ? (uint32_t)requests : UINT32_MAX,
         .gathered = !put->writes && put->source.program != NULL,
         .memory_bytes = packed_memory_bytes(&put->source),
     };
+    return 0;
+}
+
+int hca_put_prepare(struct driver *driver, const struct driver_put_args *args,
+                    struct driver_put **ret_put, struct driver_put_info *ret_info)
+{
+    struct hca_peer *peer = (struct hca_peer *)args->peer;
+    struct hca_blob blob;
+    struct hca_put *put;
+    if (peer->error < 0 || !peer->answered)
+        return peer->error < 0 ? peer->error : -ENOTCONN;
+    int r = hca_blob_read(args, &blob);
+    if (r == 0 && !hca_same(blob.id, peer->address.id))
+        r = -ESTALE;
+    if (r == 0)
+        r = hca_put_make(args, &blob, &put, ret_info);
+    if (r < 0)
+        return r;
+    if (put->writable)
+        LIST_ADD(&peer->writes, put, next, link);
+    *ret_put = (struct driver_put *)put;
     return 0;
 }
 static_assert(sizeof(struct hca_put) <= DRIVER_PUT_BYTES, "a put is charged as this");

@@ -103,8 +103,9 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-int hca_recalled(struct hca_peer *peer, void *payload, uint32_t bytes)
+int hca_recalled(struct hca_peer *peer, const struct hca_head *head, void *payload)
 {
+    const uint32_t bytes = head->length_bytes;
     uint64_t *numbers = payload; /* a receive buffer: aligned */
     const size_t count = bytes / sizeof numbers[0];
     if (bytes % sizeof numbers[0] != 0)

@@ -26,7 +26,7 @@ static void notify(const struct hca_driver *hca, const struct hca_landing *landi
 
 static bool may_use(const struct hca_peer *peer, const struct hca_landing *landing)
 {
-    return !peer->hca->seat || landing->from == peer;
+    return !landing->from || landing->from == peer;
 }
 
 /* The landing may be gone: then nobody is told. */
@@ -45,14 +45,14 @@ static int take_immediate(const struct hca_peer *peer, uint32_t immediate)
     return 0;
 }
 
-static int take_piece(struct hca_peer *peer, const struct hca_head *head, const uint8_t *payload)
+int hca_take_piece(struct hca_peer *peer, const struct hca_head *head, void *payload)
 {
     const struct hca_driver *hca = peer->hca;
     const struct hca_landing *landing =
         landings_find(&hca->landings, head->landing, head->generation);
     if (!landing) { /* freed meanwhile */
-        if (hca->seat)
-            hca_tell_gone(peer, head->landing, head->generation);
+        if (hca->role->landing_gone)
+            hca->role->landing_gone(peer, head->landing, head->generation);
         return 0;
     }
     if (!may_use(peer, landing))
@@ -67,6 +67,11 @@ static int take_piece(struct hca_peer *peer, const struct hca_head *head, const 
     return 0;
 }
 
+int hca_take_nothing(struct hca_peer *peer, const struct hca_head *head, void *payload)
+{
+    return 0;
+}
+
 static int take_message(struct hca_peer *peer, uint8_t *buffer, uint32_t bytes)
 {
     struct hca_head head;
@@ -76,17 +81,9 @@ static int take_message(struct hca_peer *peer, uint8_t *buffer, uint32_t bytes)
     if (head.length_bytes != bytes - sizeof head ||
         head.counted > (peer->paused ? peer->again : peer->window.made))
         return -EPROTO;
-    int r = 0;
-    if (head.kind == HCA_PIECE)
-        r = take_piece(peer, &head, buffer + sizeof head);
-    else if (head.kind == HCA_RECALL)
-        r = hca_recalled(peer, buffer + sizeof head, head.length_bytes);
-    else if (head.kind == HCA_FIND)
-        r = hca_asked(peer, buffer + sizeof head, head.length_bytes);
-    else if (head.kind == HCA_FOUND)
-        r = hca_found(peer, buffer + sizeof head, head.length_bytes);
-    else if (head.kind != HCA_ASK && head.kind != HCA_COUNT)
-        r = -EPROTO;
+    int (*const take)(struct hca_peer *, const struct hca_head *, void *) =
+        head.kind < HCA_KINDS ? peer->hca->role->take[head.kind] : NULL;
+    int r = take ? take(peer, &head, buffer + sizeof head) : -EPROTO;
     if (r < 0)
         return r;
     if (head.kind != HCA_COUNT)

@@ -51,17 +51,21 @@ static void remember(struct hca_driver *hca)
     pthread_mutex_unlock(&seats_lock);
 }
 
-void hca_seat_forget(struct hca_driver *hca)
+static void seat_close(struct driver *driver)
 {
+    struct hca_driver *hca = hca_of(driver);
     pthread_mutex_lock(&seats_lock);
     struct hca_driver **link = &seats;
     while (*link != hca)
         link = &(*link)->next_seat;
     *link = hca->next_seat;
     pthread_mutex_unlock(&seats_lock);
+    hca_close(driver);
 }
 
 /* ---- life ---- */
+
+static const struct hca_role process;
 
 static int open_port(const void *bytes, size_t count, struct rnic_port *ret_port)
 {
@@ -85,18 +89,17 @@ static int probe(const void *bytes, size_t count)
     return r;
 }
 
-int hca_seat_open(const void *bytes, size_t count, const struct driver_events *events,
-                  struct driver **ret_driver)
+static int seat_open(const void *bytes, size_t count, const struct driver_events *events,
+                     struct driver **ret_driver)
 {
     const struct driver_config config = {.segment_bytes = 0};
     struct rnic_port port;
     struct hca_driver *hca;
     int r = open_port(bytes, count, &port);
     if (r == 0)
-        r = hca_new(&port, &config, CQ_ENTRIES, events, &hca);
+        r = hca_new(&process, &port, &config, CQ_ENTRIES, events, &hca);
     if (r < 0)
         return r;
-    hca->seat = true;
     remember(hca);
     *ret_driver = &hca->driver;
     return 0;
@@ -141,8 +144,10 @@ static int offer(struct driver *driver, struct driver_peer *driver_peer, bool di
     return sizeof made;
 }
 
-int hca_seat_answer(struct hca_peer *peer, const void *bytes, size_t count)
+static int answer(struct driver *driver, struct driver_peer *driver_peer, const void *bytes,
+                  size_t count)
 {
+    struct hca_peer *peer = (struct hca_peer *)driver_peer;
     struct hca_seat_offer other;
     if (peer->error < 0)
         return peer->error;
@@ -195,14 +200,23 @@ static bool delivered(struct driver *driver, struct driver_peer *driver_peer)
     return false;
 }
 
-/* ---- landings ---- */
+/* ---- landings and puts ---- */
+
+static struct hca_peer *peer_of(const struct hca_driver *hca, uint64_t grant)
+{
+    struct hca_peer *peer = hca->peers;
+    while (peer && peer->grant != grant)
+        peer = peer->next;
+    return peer;
+}
 
 static int landing_new(struct driver *driver, const struct driver_landing_args *args,
                        uint32_t index, uint32_t generation, struct driver_landing **ret_landing)
 {
     struct hca_driver *hca = hca_of(driver);
+    struct hca_peer *from = peer_of(hca, args->grant);
     struct hca_landing *landing;
-    int r = hca_landing_make(hca, args, &landing);
+    int r = from ? hca_landing_make(hca, args, &landing) : -ENOTCONN;
     if (r < 0)
         return r;
     r = landings_place(&hca->landings, landing, index, generation);
@@ -210,13 +224,37 @@ static int landing_new(struct driver *driver, const struct driver_landing_args *
         hca_landing_unmake(hca, landing);
         return r;
     }
-    landing->numbered = true;
+    landing->from = from;
     landing->index = index;
     landing->generation = generation;
     hca->landing_last = generation;
-    landing->from->may_answer = true;
-    hca_peer_activate(landing->from);
+    from->may_answer = true;
+    hca_peer_activate(from);
     *ret_landing = (struct driver_landing *)landing;
+    return 0;
+}
+
+static void landing_free(struct driver *driver, struct driver_landing *driver_landing)
+{
+    struct hca_landing *landing = (struct hca_landing *)driver_landing;
+    landings_displace(&hca_of(driver)->landings, landing->index);
+    hca_landing_unmake(hca_of(driver), landing);
+}
+
+/* Key and address of the landing are found out. */
+static int put_prepare(struct driver *driver, const struct driver_put_args *args,
+                       struct driver_put **ret_put, struct driver_put_info *ret_info)
+{
+    const struct hca_peer *peer = (const struct hca_peer *)args->peer;
+    struct hca_blob blob;
+    struct hca_put *put;
+    int r = peer->error < 0 ? peer->error : hca_blob_read(args, &blob);
+    if (r == 0)
+        r = hca_put_make(args, &blob, &put, ret_info);
+    if (r < 0)
+        return r;
+    hca_find_landing(put);
+    *ret_put = (struct driver_put *)put;
     return 0;
 }
 
@@ -231,10 +269,45 @@ static size_t blob(uint32_t index, uint32_t generation, uint64_t size_bytes,
     return sizeof made;
 }
 
+static const struct driver_ops seat_ops = {
+    .name = "hca",
+    .id = DRIVER_HCA,
+    .close = seat_close,
+    .region_add = hca_region_add,
+    .region_remove = hca_region_remove,
+    .peer_answer = answer,
+    .peer_disconnect = hca_peer_disconnect,
+    .peer_fail = hca_peer_fail,
+    .landing_compile = packed_landing_compile,
+    .landing_free = landing_free,
+    .landing_bytes = hca_landing_bytes,
+    .put_compile = packed_put_compile,
+    .put_prepare = put_prepare,
+    .put_release = hca_put_release,
+    .put_part = hca_put_part,
+    .put_post = hca_put_post,
+    .put_stop = window_put_stop,
+    .peer_flush = hca_peer_flush,
+    .progress = hca_progress,
+    .event_fd = hca_event_fd,
+    .arm = hca_arm,
+};
+
+static const struct hca_role process = {
+    .ops = &seat_ops,
+    .take = {[HCA_PIECE] = hca_take_piece,
+             [HCA_ASK] = hca_take_nothing,
+             [HCA_COUNT] = hca_take_nothing,
+             [HCA_RECALL] = hca_recalled,
+             [HCA_FIND] = hca_asked,
+             [HCA_FOUND] = hca_found},
+    .landing_gone = hca_tell_gone,
+};
+
 const struct driver_seat tca_hca_seat = {
     .version = PROTO_VERSION,
     .probe = probe,
-    .open = hca_seat_open,
+    .open = seat_open,
     .peer_new = peer_new,
     .offer = offer,
     .abandon = abandon,

@@ -77,9 +77,9 @@ struct hca_landing {
         *part; /* the part has the key that peers use; it may be the region. NULL: nobody has asked */
     uint64_t offset_bytes, part_offset_bytes, part_bytes;
     struct packed target;  /* size 0: a notification without data */
-    struct hca_peer *from; /* between processes: the only one that may put here */
+    struct hca_peer *from; /* the only one that may put here; NULL: any */
     uint32_t index, generation;
-    bool notify, numbered; /* numbered: by hca_seat_landing() */
+    bool notify;
     uint64_t token;
 };
 
@@ -181,10 +181,24 @@ struct hca_peer {
     struct hca_peer *next_dead;
 };
 
+/*
+ * What an instance may do, and what its peers may say: of a daemon, whose peers are daemons (hca.c), or of
+ * a process, whose peers are processes that it does not trust (hca_seat.c). What is not for it is not
+ * in its tables.
+ */
+struct hca_role {
+    const struct driver_ops *ops;
+    /* By enum hca_kind: takes a message, whose payload is aligned. -EPROTO: no peer that keeps to the
+     * rules sends this. NULL: likewise. */
+    int (*take[HCA_KINDS])(struct hca_peer *peer, const struct hca_head *head, void *payload);
+    /* NULL, or a message has come for a landing that is gone. */
+    void (*landing_gone)(struct hca_peer *peer, uint32_t landing, uint32_t generation);
+};
+
 struct hca_driver {
     struct driver driver; /* first */
-    bool seat;            /* in a process: drivers/seat.h */
-    bool inherited;       /* by a forked child, which must not touch the device */
+    const struct hca_role *role;
+    bool inherited; /* by a forked child, which must not touch the device */
     struct ibv_context *context;
     struct hca_domain *domain; /* in a process: NULL */
     struct ibv_comp_channel *channel;

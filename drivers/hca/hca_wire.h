@@ -99,6 +99,7 @@ enum hca_kind {
     HCA_RECALL = 4, /* numbers (uint64_t) of freed regions: writes to them must stop */
     HCA_FIND = 5,   /* hca_find: which landings of the other process are to be described */
     HCA_FOUND = 6,  /* hca_found: described, or gone */
+    HCA_KINDS
 };
 
 /* Between processes: the landing with this number. */

@@ -151,16 +151,23 @@ static void recall(const struct pair *pair)
 {
     uint64_t number = ((const struct hca_put *)pair->puts[WRITE])->region;
     cr_assert(number > 0 && number == ((const struct hca_put *)pair->puts[BLOCKS])->region);
-    cr_assert(hca_recalled(peer_of(pair->peer), &number, sizeof number) == 0);
+    const struct hca_head head = {.kind = HCA_RECALL, .length_bytes = sizeof number};
+    cr_assert(hca_recalled(peer_of(pair->peer), &head, &number) == 0);
+}
+
+static int say_dropped(struct hca_peer *peer, const struct hca_put *put)
+{
+    struct hca_found found = {
+        .landing = put->landing, .generation = put->generation, .state = HCA_DROPPED};
+    const struct hca_head head = {.kind = HCA_FOUND, .length_bytes = sizeof found};
+    return hca_found(peer, &head, &found);
 }
 
 static void drop(const struct pair *pair)
 {
     for (unsigned kind = WRITE; kind <= BLOCKS; kind++) {
         const struct hca_put *put = (const struct hca_put *)pair->puts[kind];
-        const struct hca_found found = {
-            .landing = put->landing, .generation = put->generation, .state = HCA_DROPPED};
-        cr_assert(hca_found(peer_of(pair->peer), &found, sizeof found) == 0);
+        cr_assert(say_dropped(peer_of(pair->peer), put) == 0);
     }
 }
 
@@ -216,9 +223,7 @@ Test(hca_rewrite, gone_half_way)
     comb_start(&comb, 2);
     const struct hca_put *put = (struct hca_put *)comb.put;
     cr_assert(!put->base.made && peer->posted > peer->reported);
-    const struct hca_found found = {
-        .landing = put->landing, .generation = put->generation, .state = HCA_DROPPED};
-    cr_assert(hca_found(peer, &found, sizeof found) == 0);
+    cr_assert(say_dropped(peer, put) == 0);
     hca_puts_pump(peer, HCA_WINDOW);
     cr_assert(comb.op.done == 0, "it has completed while its source is read");
     stop(pair.peer);

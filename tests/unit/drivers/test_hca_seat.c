@@ -165,3 +165,12 @@ Test(hca_seat, forks)
     run(&pair, 2);
     pair_close(&pair);
 }
+
+/* What a process may not do is not in its table. */
+Test(hca_seat, has_no_other_operations)
+{
+    const struct driver_ops *ops = sender.driver->ops, *all = driver_find("hca");
+    cr_assert(all->open && all->address && all->peer_connect && all->landing_new);
+    cr_assert(!ops->probe && !ops->open && !ops->address && !ops->peer_connect);
+    cr_assert(!ops->landing_new && !ops->region_part && !ops->pairs);
+}
