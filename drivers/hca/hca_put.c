@@ -4,23 +4,17 @@
 #include <string.h>
 
 #include "drivers/hca/hca.h"
+#include "drivers/puts.h"
 #include "proto/list.h"
 
 int hca_blob_read(const struct driver_put_args *args, struct hca_blob *ret_blob)
 {
-    const struct hca_peer *peer = (const struct hca_peer *)args->peer;
-    struct hca_blob blob;
-    if (args->landing_bytes != sizeof blob)
-        return -EINVAL;
-    memcpy(&blob, args->landing, sizeof blob);
-    if (blob.magic != HCA_BLOB_MAGIC)
-        return -EINVAL;
-    if (!args->parts && blob.size_bytes != (args->region ? args->layout->size_bytes : 0))
-        return -EMSGSIZE;
-    if (hca_is_recalled(peer, blob.region))
-        return -ESTALE;
-    *ret_blob = blob;
-    return 0;
+    int r = puts_read_blob(args, HCA_BLOB_MAGIC, ret_blob, sizeof(*ret_blob));
+    if (r == 0)
+        r = puts_check_size(args, ret_blob->size_bytes);
+    if (r == 0 && hca_is_recalled((const struct hca_peer *)args->peer, ret_blob->region))
+        r = -ESTALE;
+    return r;
 }
 
 /* Whether the target can be written where it lies. */
@@ -83,14 +77,10 @@ int hca_put_make(const struct driver_put_args *args, const struct hca_blob *blob
                  struct hca_put **ret_put, struct driver_put_info *ret_info)
 {
     struct hca_region *region = (struct hca_region *)args->region;
-    if (region && !layout_fits(args->layout, args->offset_bytes, region->length_bytes))
-        return -ERANGE;
-    struct hca_put *put = calloc(1, sizeof *put);
-    if (!put)
-        return -ENOMEM;
-    int r = region ? packed_source_init(&put->source, region->base + args->offset_bytes,
-                                        args->layout, args->program)
-                   : 0;
+    struct hca_put *put = calloc(1, sizeof(*put));
+    int r = put ? puts_init(args, region ? region->base : NULL, region ? region->length_bytes : 0,
+                            &put->base, &put->source)
+                : -ENOMEM;
     if (r < 0) {
         free(put);
         return r;
@@ -104,15 +94,8 @@ int hca_put_make(const struct driver_put_args *args, const struct hca_blob *blob
     put->writable = put->part && (!put->source.program || put->source.blocks) &&
                     choose_target(put, args->target_layout, blob);
     set_part(put, &(struct driver_part){.bytes = put->source.size_bytes});
-    put->base.flow = (struct flow_put){.peer = put->peer, .flow = args->flow};
-    put->base.cost = 1;
-    const uint64_t requests = count_requests(put);
+    puts_describe(&put->source, count_requests(put), !put->writes && put->source.program, ret_info);
     *ret_put = put;
-    *ret_info = (struct driver_put_info){
-        .descriptors = requests < UINT32_MAX ? (uint32_t)requests : UINT32_MAX,
-        .gathered = !put->writes && put->source.program != NULL,
-        .memory_bytes = packed_memory_bytes(&put->source),
-    };
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "drivers/ofi/ofi.h"
+#include "drivers/puts.h"
 #include "proto/list.h"
 
 static_assert(sizeof(struct ofi_put) <= DRIVER_PUT_BYTES, "a put is charged as this");
@@ -11,18 +12,10 @@ static_assert(sizeof(struct ofi_put) <= DRIVER_PUT_BYTES, "a put is charged as t
 static int read_blob(const struct driver_put_args *args, struct ofi_blob *ret_blob)
 {
     const struct ofi_peer *peer = (const struct ofi_peer *)args->peer;
-    struct ofi_blob blob;
-    if (args->landing_bytes != sizeof blob)
-        return -EINVAL;
-    memcpy(&blob, args->landing, sizeof blob);
-    if (blob.magic != OFI_BLOB_MAGIC)
-        return -EINVAL;
-    if (memcmp(&blob.cookie, &peer->address.cookie, sizeof blob.cookie) != 0)
-        return -ESTALE;
-    if (!args->parts && blob.size_bytes != (args->region ? args->layout->size_bytes : 0))
-        return -EMSGSIZE;
-    *ret_blob = blob;
-    return 0;
+    int r = puts_read_blob(args, OFI_BLOB_MAGIC, ret_blob, sizeof(*ret_blob));
+    if (r == 0 && memcmp(&ret_blob->cookie, &peer->address.cookie, sizeof(ret_blob->cookie)) != 0)
+        r = -ESTALE;
+    return r < 0 ? r : puts_check_size(args, ret_blob->size_bytes);
 }
 
 /* The segment that notifies is not counted, unless it is the only descriptor. */
@@ -90,21 +83,15 @@ int ofi_put_prepare(struct driver *driver, const struct driver_put_args *args,
     int r = read_blob(args, &blob);
     if (r < 0)
         return r;
-    if (region && !layout_fits(args->layout, args->offset_bytes, region->memory.length_bytes))
-        return -ERANGE;
-
-    struct ofi_put *put = calloc(1, sizeof *put);
-    if (!put)
-        return -ENOMEM;
-    if (region)
-        r = packed_source_init(&put->source, region->memory.base + args->offset_bytes, args->layout,
-                               args->program);
+    struct ofi_put *put = calloc(1, sizeof(*put));
+    r = put ? puts_init(args, region ? region->memory.base : NULL,
+                        region ? region->memory.length_bytes : 0, &put->base, &put->source)
+            : -ENOMEM;
     if (r < 0) {
         free(put);
         return r;
     }
     const bool packs = put->source.program, direct = blob.flags & OFI_BLOB_CONTIGUOUS;
-    put->base.flow = (struct flow_put){.peer = peer, .flow = args->flow};
     put->base.cost = packs ? OFI_PACK_COST : 1;
     put->peer = peer;
     put->descriptor = region ? fi_mr_desc(region->memory.mr) : NULL;
@@ -117,12 +104,9 @@ int ofi_put_prepare(struct driver *driver, const struct driver_put_args *args,
         enlist(ofi_of(driver), put);
     }
     set_part(put, &(struct driver_part){.bytes = put->source.size_bytes});
+    puts_describe(&put->source, descriptors(ofi_of(driver), put),
+                  packs || (put->source.size_bytes > 0 && !direct), ret_info);
     *ret_put = (struct driver_put *)put;
-    *ret_info = (struct driver_put_info){
-        .descriptors = descriptors(ofi_of(driver), put),
-        .gathered = packs || (put->source.size_bytes > 0 && !direct),
-        .memory_bytes = packed_memory_bytes(&put->source),
-    };
     return 0;
 }
 

@@ -3,23 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "drivers/puts.h"
 #include "drivers/tcp/tcp.h"
 
 static int read_blob(const struct driver_put_args *args, struct tcp_blob *ret_blob)
 {
     const struct tcp_peer *peer = (const struct tcp_peer *)args->peer;
-    struct tcp_blob blob;
-    if (args->landing_bytes != sizeof blob)
-        return -EINVAL;
-    memcpy(&blob, args->landing, sizeof blob);
-    if (blob.magic != TCP_BLOB_MAGIC)
-        return -EINVAL;
-    if (!tcp_same(blob.id, peer->address.id))
-        return -ESTALE;
-    if (!args->parts && blob.size_bytes != (args->region ? args->layout->size_bytes : 0))
-        return -EMSGSIZE;
-    *ret_blob = blob;
-    return 0;
+    int r = puts_read_blob(args, TCP_BLOB_MAGIC, ret_blob, sizeof(*ret_blob));
+    if (r == 0 && !tcp_same(ret_blob->id, peer->address.id))
+        r = -ESTALE;
+    return r < 0 ? r : puts_check_size(args, ret_blob->size_bytes);
 }
 
 static void set_part(struct tcp_put *put, const struct driver_part *part)
@@ -41,14 +34,10 @@ int tcp_put_prepare(struct driver *driver, const struct driver_put_args *args,
     int r = read_blob(args, &blob);
     if (r < 0)
         return r;
-    if (region && !layout_fits(args->layout, args->offset_bytes, region->length_bytes))
-        return -ERANGE;
-    struct tcp_put *put = calloc(1, sizeof *put);
-    if (!put)
-        return -ENOMEM;
-    if (region)
-        r = packed_source_init(&put->source, region->base + args->offset_bytes, args->layout,
-                               args->program);
+    struct tcp_put *put = calloc(1, sizeof(*put));
+    r = put ? puts_init(args, region ? region->base : NULL, region ? region->length_bytes : 0,
+                        &put->base, &put->source)
+            : -ENOMEM;
     if (r < 0) {
         free(put);
         return r;
@@ -57,16 +46,11 @@ int tcp_put_prepare(struct driver *driver, const struct driver_put_args *args,
     put->landing = blob.landing;
     put->generation = blob.generation;
     set_part(put, &(struct driver_part){.bytes = put->source.size_bytes});
-    put->base.flow = (struct flow_put){.peer = put->peer, .flow = args->flow};
-    put->base.cost = 1;
+    puts_describe(&put->source,
+                  put->source.size_bytes == 0 ? 1
+                                              : (put->source.size_bytes - 1) / TCP_PIECE_BYTES + 1,
+                  put->source.program, ret_info);
     *ret_put = (struct driver_put *)put;
-    const uint64_t pieces =
-        put->source.size_bytes == 0 ? 1 : (put->source.size_bytes - 1) / TCP_PIECE_BYTES + 1;
-    *ret_info = (struct driver_put_info){
-        .descriptors = pieces < UINT32_MAX ? (uint32_t)pieces : UINT32_MAX,
-        .gathered = put->source.program != NULL,
-        .memory_bytes = packed_memory_bytes(&put->source),
-    };
     return 0;
 }
 
