@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "client/core/session.h"
-#include "client/memory/bounce.h"
 #include "client/memory/lane.h"
 #include "client/memory/mapping.h"
 #include "client/plan/pair.h"
@@ -112,14 +111,6 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
         break;
     case TCA__EVENT__KIND__MAPPINGS:
         mapping_adopt_early(session, event, frame);
-        break;
-    case TCA__EVENT__KIND__BOUNCE:
-        if (event->bounce)
-            bounce_add(session, event->bounce, frame);
-        break;
-    case TCA__EVENT__KIND__UNBOUNCE:
-        for (size_t i = 0; i < count; i++)
-            bounce_remove(session, event->ids[i]);
         break;
     case TCA__EVENT__KIND__PAIR:
     case TCA__EVENT__KIND__PAIR_GONE:

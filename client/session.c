@@ -17,7 +17,7 @@
 #include "client/core/slots.h"
 #include "client/core/timeout.h"
 #include "client/core/wait.h"
-#include "client/memory/bounce.h"
+#include "client/forks.h"
 #include "client/memory/lane.h"
 #include "client/plan/pair.h"
 #include "client/plan/plan.h"
@@ -336,6 +336,7 @@ int tca_open(const struct tca_open_args *args, struct tca **ret_session)
     memset(session, 0, sizeof(*session));
     session->engine_fd = session->control.fd = -1;
     session->forget_region = pairs_forget_region;
+    forks_handle();
     int r = open_all(session, args ? args : &nothing);
     if (r < 0) {
         tca_close(session);
@@ -373,7 +374,6 @@ struct tca *tca_close(struct tca *session)
         plan_destroy(session->plans);
     trials_keep(session);
     slots_end(session);
-    bounces_clear(session);
     pairs_clear(session);
     process_clear(session);
     lanes_clear(session);

@@ -34,8 +34,9 @@ struct driver_put;
 struct driver_memory {
     void *base;
     uint64_t length_bytes;
-    int fd;      /* the memfd or dmabuf, owned by the caller, or -1 */
-    bool dmabuf; /* a device may register it instead of its mapping. The mapping can be
+    int fd;                /* the memfd or dmabuf, owned by the caller, or -1 */
+    uint64_t offset_bytes; /* of the memory in fd: whole pages */
+    bool dmabuf;           /* a device may register it instead of its mapping. The mapping can be
                     write-combined. fd stays open until region_remove() */
     /* NULL, or called once, in any thread, when the driver has released the region: during or after
      * region_remove(), at the latest at the end of close(). Until then, the driver can keep the

@@ -37,8 +37,9 @@ enum {
 
 /* Region flags. */
 enum {
-    REGION_ATTACHED = 1 << 0, /* memory that the process allocated itself */
-    REGION_DMABUF = 1 << 1,   /* memory of a dmabuf, whose descriptor comes with the request */
+    REGION_IN_PLACE =
+        1 << 0, /* memory of the process's own memfd, whose descriptor comes with the request */
+    REGION_DMABUF = 1 << 1, /* memory of a dmabuf, whose descriptor comes with the request */
 };
 
 /* How the process must allocate the pages of daemon-allocated memory. */

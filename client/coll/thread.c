@@ -102,6 +102,8 @@ static int create(struct coll_thread *thread)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(&thread->id, NULL, run, thread);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error == 0)
+        pthread_setname_np(thread->id, "tca-coll");
     return -error;
 }
 

@@ -291,6 +291,16 @@ static uint32_t next_tag(struct control *control)
     return control->tag;
 }
 
+int control_usable(const struct control *control)
+{
+    if (getpid() != control->pid)
+        return error_set(
+            -EINVAL,
+            "the session belongs to process %d, which forked this one: open another session",
+            (int)control->pid);
+    return control->lost ? set_lost_error(control) : 0;
+}
+
 int control_request(struct control *control, const Tca__Message *request,
                     Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply)
 {
@@ -301,15 +311,11 @@ int control_request_fd(struct control *control, const Tca__Message *request, int
                        Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply)
 {
     struct reply reply;
-    if (getpid() != control->pid)
-        return error_set(
-            -EINVAL,
-            "the session belongs to process %d, which forked this one: open another session",
-            (int)control->pid);
-    if (control->lost)
-        return set_lost_error(control);
+    int r = control_usable(control);
+    if (r < 0)
+        return r;
     uint32_t tag = next_tag(control);
-    int r = send_request(control, tag, request, fd, end_ns);
+    r = send_request(control, tag, request, fd, end_ns);
     if (r == 0)
         r = receive_reply(control, tag, request, end_ns, &reply);
     if (r < 0)

@@ -74,6 +74,9 @@ void control_close(struct control *control);
 /* The initializer of a request. */
 #define REQUEST(CASE, member, pointer) MESSAGE_OF(CASE, member, pointer)
 
+/* 0; -EINVAL: this process was forked by the session's; or the error with which it was lost. */
+int control_usable(const struct control *control);
+
 /* Sends a request and waits for its reply until end_ns. A reply other than `expected` is -EPROTO; a
  * Failure returns its status and sets its text. ret_reply may be NULL. */
 int control_request(struct control *control, const Tca__Message *request,

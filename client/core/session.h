@@ -42,7 +42,6 @@ struct tca {
     uint32_t holds;  /* plans with plan->hold_end_ns */
     uint32_t engine_takes; /* plans whose waits may run in the daemon's seat, where the engine takes
                               notifications too */
-    struct bounces *bounces;            /* staging of attached regions; NULL: not used */
     struct lane_in **lanes_in;          /* by rank: lanes to this session; NULL: none */
     struct lane_in *lanes;              /* all of these */
     int engine_fd;                      /* eventfd of the engine that serves this session */

@@ -17,16 +17,15 @@ enum { NAP_MS = 1, EVENTS = 4 };
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct standby *all;
-static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
 
-static void before_fork(void)
+void standby_before_fork(void)
 {
     pthread_mutex_lock(&all_lock);
     for (struct standby *standby = all; standby; standby = standby->next)
         pthread_mutex_lock(&standby->lock);
 }
 
-static void after_fork(void)
+void standby_after_fork(void)
 {
     for (struct standby *standby = all; standby; standby = standby->next)
         pthread_mutex_unlock(&standby->lock);
@@ -34,18 +33,13 @@ static void after_fork(void)
 }
 
 /* The parent's thread cannot be joined here, and must not be woken. */
-static void in_child(void)
+void standby_in_child(void)
 {
     for (struct standby *standby = all; standby; standby = standby->next) {
         standby->rest = STANDBY_AWAKE;
         standby->stop = true;
     }
-    after_fork();
-}
-
-static void mind_forks(void)
-{
-    pthread_atfork(before_fork, after_fork, in_child);
+    standby_after_fork();
 }
 
 static void enlist(struct standby *standby)
@@ -229,7 +223,6 @@ int standby_new(const struct standby_ops *ops, void *context, struct notify_segm
                                 .context = context,
                                 .segment = segment,
                                 .program = gettid()};
-    pthread_once(&forks_once, mind_forks);
     pthread_mutex_lock(&standby->lock);
     int r = begin(standby);
     if (r < 0) {

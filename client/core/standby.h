@@ -101,3 +101,8 @@ static inline void standby_leave(struct standby *standby)
  *     }
  */
 void standby_wait(struct standby *standby);
+
+/* Around fork() (client/forks.c). */
+void standby_before_fork(void);
+void standby_after_fork(void);
+void standby_in_child(void);

@@ -48,8 +48,7 @@ extern "C" {
  *
  * Memory may be anywhere. Data longer than TCA_MSG_EAGER_BYTES, and data of persistent messages, is
  * copied once more on each side where the memory is not in a region of the session. So is data with
- * a layout at the sender of a one-shot message, and at a receiver whose memory is attached or whose
- * layout has more than about a hundred irregular blocks.
+ * a layout at the sender of a one-shot message, and at a receiver whose layout has more than about a hundred irregular blocks.
  *
  * Messages of different lengths: a receive may be longer than its message; tca_msg_bytes() returns
  * the length. If it is shorter, nothing is received: the receive fails with -EMSGSIZE, and the send

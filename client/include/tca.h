@@ -36,13 +36,12 @@
  *   -EPROTO           ranks, or library and tcad, disagree
  *   -EPROTONOSUPPORT  tcad uses another protocol version
  *   -EOPNOTSUPP       the memory or the seat cannot be used for this
- *   -EFAULT           attached memory is not mapped, or no longer
+ *   -EFAULT           memory to be attached is not mapped; pages of a region are missing
  *   -ENODATA          no receipt yet: no start has completed
  *   -EMSGSIZE         more bytes than a call or the receiver accepts
  *   -ENAMETOOLONG     a name or the path of a socket is too long
- *   -EPERM            the socket or file belongs to another user; memory that another process has
- *                     attached cannot be written from here
- *   -EFBIG            tcad may not make files of this size (LimitFSIZE=)
+ *   -EPERM            the socket or file belongs to another user
+ *   -EFBIG            tcad (LimitFSIZE=) or this process (ulimit -f) may not make files of this size
  *   -ENETUNREACH      the rail that was requested never leads to this node
  *   -EADDRINUSE       this process has something else at the address of memory that its group shares
  *   -EADDRNOTAVAIL    no address left on the board's bus: free regions, or wait for those just freed
@@ -187,27 +186,32 @@ TCA_API int tca_barrier(struct tca *session, int64_t timeout_ns);
  * next ones. Counts against the user's quota. bytes > 0, rounded up to whole pages. */
 TCA_API int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_region **ret_region);
 
-/* Makes a region of existing memory of this process (heap, stack, globals, a mapped file). The
- * memory is not moved or zeroed. All of it must be mapped (-EFAULT), and must stay so until the region
- * is freed. It can be source and target of any put, in every seat and to and from every node, without
- * privileges, but it is slower than daemon-allocated memory.
+/* Makes a region of memory that this process has already: heap, stack, static data, mappings. The
+ * whole pages that contain it become shared memory, in place: they keep their addresses and contents,
+ * and everything that is next to it in them keeps working. From then on it is a region like any
+ * other, in every seat, on every rail, and for tca_reach(). It counts against the user's quota.
  *
- * Puts by processes of this node in the client's seat: where the kernel lets processes of one user
- * write into each other (process_vm_writev: Yama's ptrace_scope 0, or CAP_SYS_PTRACE), the data
- * arrives at once; otherwise, and from another PID namespace (container), it arrives while this
- * process waits for notifications from them: from one of its group, in a plan that notifies only this
- * process after the put. In another PID namespace, other plans take the daemon's seat, or fail with
- * -ENETDOWN if the client's was requested; where only Yama forbids it, their starts fail with -EPERM.
+ * All of it must be mapped (-EFAULT), and remain so until the region is freed: free the region before
+ * the memory, and before realloc(). Ranges may overlap. The memory is copied once, here and by
+ * tca_region_free() (some GB/s), and pages not touched before are allocated: attach once, not for each
+ * transfer. It is in huge pages where it can be.
  *
- * Puts in the daemon's seat or by other nodes: tcad cannot access this memory. At the first commit
- * of such a plan it allocates a staging buffer of the same size, which counts against the user's
- * quota (-EDQUOT at the commit), and the library starts a thread in this process, which copies
- * between the two before a put and after data has arrived. The thread sleeps when there is nothing
- * to copy and blocks all signals. This process learns of other processes' plans when it calls the
- * library (tca_event_fd() becomes readable). While hundreds of such plans are unprocessed, further
- * commits wait, and fail with -EBUSY if this process does not call the library for a second. A
- * notification is delivered only when the data is in this memory, whichever rank is notified; a start
- * of this process itself that puts into it is complete only then. */
+ * -EOPNOTSUPP, with the reason: memory that cannot be shared in place. That is other
+ * threads' stacks, mappings that are shared already (files, other processes, another region), code,
+ * reserved huge pages, memory of devices (see tca_region_import()). Put such data from memory of tca_alloc().
+ *
+ * Threads that store to these pages meanwhile wait for microseconds and lose nothing, except where
+ * the pages contain initialized data of the program or a library: no other thread may store there
+ * during this call and tca_region_free(). -EBUSY: there are other threads, and the kernel does not permit
+ * userfaultfd(2), which holds them (a seccomp profile of a container). Only for processes with
+ * CAP_SYS_PTRACE (or vm.unprivileged_userfaultfd) does it also hold system calls: one of another
+ * thread that stores to these pages at that moment, such as read(), fails with EFAULT otherwise.
+ *
+ * A child of fork() gets a private copy, for which fork() waits: posix_spawn(), system() and popen()
+ * cost nothing. A child of _Fork(), vfork() or clone() shares the memory. Nothing may be registered with a device (by
+ * MPI, for example) and in use while it becomes shared.
+ *
+ * -EFBIG: RLIMIT_FSIZE is not unlimited. -EDQUOT, -ENOMEM, -EMFILE. */
 TCA_API int tca_region_attach(struct tca *session, void *address, uint64_t bytes,
                               struct tca_region **ret_region);
 
@@ -251,9 +255,8 @@ TCA_API int tca_region_import(struct tca *session, int dmabuf, uint64_t offset_b
  * running start fails only if it has yet to put into it; otherwise it completes as usual. Data in
  * flight to it is discarded.
  *
- * Nobody stores to attached memory once this call has returned 0: it waits for processes of this
- * node that are in the middle of a put. -ETIMEDOUT, and the region is as before: one of them has
- * been stopped there. */
+ * Memory that was attached is private again when this call has returned 0: nobody else stores to it,
+ * or sees what the program stores. */
 TCA_API int tca_region_free(struct tca_region *region);
 
 TCA_API void *tca_region_address(const struct tca_region *region);
@@ -302,13 +305,12 @@ TCA_API int tca_handle_of(struct tca *session, const void *address, uint64_t byt
 
 /* Returns the address of the handle's memory in this process, for programs that read, or write, a
  * neighbour's memory in place instead of copying it (shmem_ptr). The memory must belong to a
- * process of the same user on this node, and come from tca_region_alloc() or tca_alloc(), unless it
- * is this process's own. The address is the same as in the owner, but another one if this process has
- * something else there. Asks the daemon and maps the memory: call it once for each handle, before
+ * process of the same user on this node. The address is the same as in the owner, but another one if
+ * this process has something else there, or the owner had the memory before (tca_region_attach()). Asks the daemon and maps the memory: call it once for each handle, before
  * the work begins.
  *
  * The address remains valid until tca_close() of this session, also if the owner frees the region
- * or ends: then the memory keeps its last contents, and stays allocated until no process maps it.
+ * or ends: then the memory keeps its last contents (or zeros, if it was attached), and stays allocated until no process maps it.
  * An address of this process's own region is valid until tca_region_free(). Do not access more than
  * the handle's bytes.
  *
@@ -317,7 +319,7 @@ TCA_API int tca_handle_of(struct tca *session, const void *address, uint64_t byt
  * client/examples/in-place.c is a complete program.
  *
  * NULL, with the reason in tca_error_text(): the memory is on another node (use a put;
- * tca_handle_node() tells where it is) or attached, the handle is stale or invalid, permission is
+ * tca_handle_node() tells where it is), the handle is stale or invalid, permission is
  * denied, no memory or addresses are left, or the session is lost. */
 TCA_API void *tca_reach(struct tca *session, const struct tca_handle *handle);
 
@@ -511,7 +513,7 @@ enum tca_rail {
 enum tca_seat {
     /* Each chain gets the seat that suits it. Within a node, predicted cost decides. To another
      * node: the client's seat for a chain that leads to one process and has no waits, flushes,
-     * ordered puts, reductions or attached memory, if one rail leads there, and that is of the
+     * ordered puts or reductions, if one rail leads there, and that is of the
      * driver tcp, or of hca and both processes have access to the RDMA device; if its data is long,
      * the plan tries during its first starts whether the daemon's is faster (tca(7)); otherwise,
      * and when no more connections can be made (tcad.conf(5), pairs_per_session), the daemon's. */
@@ -529,8 +531,8 @@ enum tca_seat {
      * blocks all signals, and sleeps when there is nothing to do. It does not run chains: what
      * follows a wait, a flush or an ordered put in a chain starts in the program's next call.
      *
-     * To another node, each chain puts to and notifies one process; attached memory and reductions
-     * need tcad (-EOPNOTSUPP). Starts of plans in different seats are not ordered. */
+     * To another node, each chain puts to and notifies one process; reductions need tcad
+     * (-EOPNOTSUPP). Starts of plans in different seats are not ordered. */
     TCA_SEAT_CLIENT = 1,
     TCA_SEAT_DAEMON = 2, /* the daemon transfers the data while this process computes */
 };
@@ -681,7 +683,7 @@ struct tca_put {
      * another length within what is committed here, without a new commit. The layouts then describe
      * all that a start may read and write; the checks and the order of steps apply to all of it. If
      * one side is contiguous, the sizes may differ, and element types are not compared. Not for
-     * reductions and attached memory. All plans of a session have at most 1024 such puts. */
+     * reductions. All plans of a session have at most 1024 such puts. */
     uint32_t parts;
 };
 
@@ -702,10 +704,7 @@ TCA_API int tca_plan_notify(struct tca_plan *plan, uint32_t rank, uint32_t slot)
 /* Appends a flush: the chain continues when the data of all its puts so far is visible at the targets.
  * Costs a request to each target node; nothing where no step precedes it.
  *
- * In a chain with flushes or ordered puts, receivers do not help to copy (client's seat), and puts
- * into attached memory use the daemon's seat. Such a put is complete when the process that owns the
- * memory has copied the data, for which it must have processed the plan's event (see
- * tca_region_attach()). If that takes more than a minute: -ETIMEDOUT. */
+ * In a chain with flushes or ordered puts, receivers do not help to copy (client's seat). */
 TCA_API int tca_plan_flush(struct tca_plan *plan);
 
 /* Appends a wait: the chain continues when `count` notifications of (rank, slot) have arrived, and

@@ -34,7 +34,8 @@ static int map_source(struct tca *session, const Tca__Share *share, struct frame
 {
     Tca__Mapping mapping =
         BODY_OF(mapping, .region = share->source_region, .region_address = share->source_address,
-                .region_bytes = share->source_bytes, .region_fd = share->source_fd);
+                .region_bytes = share->source_bytes, .region_fd = share->source_fd,
+                .region_offset = share->source_region_offset);
     return mapping_share_region(session, &mapping, frame, ret_region);
 }
 
@@ -103,7 +104,7 @@ static int add(struct tca *session, struct lane_in *in, const Tca__Share *share,
     }
     offer->put.id = share->id;
     offer->target_region = share->target_region;
-    int r = share->source_fd ? map_source(session, share, frame, &offer->source) : 0;
+    int r = share->source_fd ? map_source(session, share, frame, &offer->source) : -EPROTO;
     if (r == 0)
         r = compile(offer, share, target);
     if (r < 0)

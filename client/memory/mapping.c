@@ -90,15 +90,15 @@ static int adopt_region(struct tca *session, const Tca__Mapping *mapping, struct
     struct mapped_region *region = calloc(1, sizeof(*region));
     if (!region)
         return error_static(-ENOMEM, "out of memory");
-    int fd = mapping->attached ? -1 : mapping_take_fd(frame, mapping->region_fd);
-    if (fd < 0 && !mapping->attached) {
+    int fd = mapping_take_fd(frame, mapping->region_fd);
+    if (fd < 0) {
         free(region);
         return fd;
     }
     *region = (struct mapped_region){.id = mapping->region,
                                      .bytes = mapping->region_bytes,
                                      .address = mapping->region_address,
-                                     .attached = mapping->attached,
+                                     .offset_bytes = mapping->region_offset,
                                      .fd = fd};
     mapping_insert(session, region);
     return 0;
@@ -117,9 +117,8 @@ static int adopt_lane(struct tca *session, const Tca__Mapping *mapping, struct f
 
 static int adopt(struct tca *session, const Tca__Mapping *mapping, struct frame *frame)
 {
-    const bool region = mapping->region_fd || mapping->attached;
-    int r = region ? adopt_region(session, mapping, frame) : 0;
-    if (r == 0 && region)
+    int r = mapping->region_fd ? adopt_region(session, mapping, frame) : 0;
+    if (r == 0 && mapping->region_fd)
         find_region(session, mapping->region)->shared_only = false;
     if (r == 0 && mapping->session_fd)
         r = mapping_adopt_segment(session, mapping, frame);
@@ -149,18 +148,16 @@ static int map_region(struct tca *session, struct mapped_region *region)
     struct driver_memory memory = {.length_bytes = region->bytes,
                                    .fd = region->fd,
                                    .dmabuf = region->fd >= 0 && segment_is_dmabuf(region->fd)};
-    int r = 0;
-    if (region->attached) /* the address in its owner, not dereferenced here */
-        memory.base = (void *)(uintptr_t)region->address;
-    else
-        r = segment_map(region->fd, region->address, region->bytes, "a peer's region",
-                        &memory.base);
+    /* Memory that was shared in place is at no address which processes keep free for regions. */
+    int r = region->offset_bytes ? segment_map_part(region->fd, region->offset_bytes, region->bytes,
+                                                    "a peer's region", &memory.base)
+                                 : segment_map(region->fd, region->address, region->bytes,
+                                               "a peer's region", &memory.base);
     if (r < 0)
         return r;
     r = session->shm->ops->region_add(session->shm, &memory, &region->driver_region);
     if (r < 0) {
-        if (!region->attached)
-            munmap(memory.base, region->bytes);
+        munmap(memory.base, region->bytes);
         return error_static(r, "out of memory for a peer's region");
     }
     region->base = memory.base;
@@ -211,7 +208,7 @@ static void unmap_region(struct tca *session, struct mapped_region *region)
 {
     if (region->driver_region)
         session->shm->ops->region_remove(session->shm, region->driver_region);
-    if (region->base && !region->attached)
+    if (region->base)
         munmap(region->base, region->bytes);
     if (region->fd >= 0)
         close(region->fd);
@@ -256,8 +253,6 @@ int mapping_reach(struct tca *session, const Tca__Mapping *mapping, struct frame
     int r = adopt_region(session, mapping, frame);
     if (r == 0)
         r = mapping_region(session, mapping, &region);
-    if (r == 0 && region->attached && !region->own)
-        r = error_static(-EPROTO, "tcad sent attached memory to be mapped");
     if (r < 0)
         return r;
     if (!region->own && !region->reached)

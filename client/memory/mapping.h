@@ -17,14 +17,14 @@ struct tca;
 struct mapped_region {
     uint64_t id;
     uint64_t bytes;
-    uint64_t address; /* in its owner */
-    uint8_t *base;    /* in this process; NULL: not mapped yet */
-    int fd;           /* until it is mapped, then -1; own: of its dmabuf, for the drivers of
+    uint64_t address;      /* in its owner */
+    uint64_t offset_bytes; /* in fd; 0: it is all of its descriptor, else it was shared in place */
+    uint8_t *base;         /* in this process; NULL: not mapped yet */
+    int fd;                /* until it is mapped, then -1; own: of its dmabuf, for the drivers of
                          connections, or -1 */
     bool dmabuf;
     bool own;         /* part of a struct tca_region */
-    bool attached;    /* existing memory of its process: never mapped or unmapped; a peer's cannot
-                         be accessed at `base` */
+    bool in_place;    /* own: memory that the program had before, never unmapped here */
     bool gone;        /* freed, or its process has ended */
     bool shared_only; /* no plan has used it, only lane offers */
     bool reached;     /* by tca_reach(): stays mapped until the session ends */

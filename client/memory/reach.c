@@ -48,8 +48,7 @@ void *tca_reach(struct tca *session, const struct tca_handle *handle)
         return NULL;
     }
     uint8_t *address = region->base + part.offset_bytes;
-    if (part.length_bytes > 0 && !region->attached &&
-        segment_populate(address, part.length_bytes) < 0)
+    if (part.length_bytes > 0 && segment_populate(address, part.length_bytes) < 0)
         return NULL;
     return address;
 }

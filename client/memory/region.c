@@ -8,10 +8,9 @@
 #include <unistd.h>
 
 #include "client/core/error.h"
-#include "client/core/memory.h"
 #include "client/core/segment.h"
 #include "client/core/session.h"
-#include "client/memory/bounce.h"
+#include "client/memory/inplace.h"
 #include "client/memory/lane.h"
 #include "client/memory/region_memory.h"
 
@@ -20,11 +19,12 @@ static void unmap(struct tca_region *region)
     struct tca *session = region->session;
     if (region->mapped.driver_region)
         session->shm->ops->region_remove(session->shm, region->mapped.driver_region);
-    if (region->mapped.base && !region->mapped.attached)
+    if (region->mapped.in_place)
+        inplace_unshare(region_base(region), region->bytes);
+    else if (region->mapped.base)
         munmap(region->mapped.base, region->mapped.bytes);
     if (region->mapped.dmabuf)
         close(region->mapped.fd);
-    gate_give(region->gate);
     explicit_bzero(region->secret, sizeof(region->secret));
     free(region);
 }
@@ -35,17 +35,8 @@ void region_clear(struct tca *session)
         struct tca_region *region = session->regions;
         session->regions = region->next;
         mapping_remove(session, &region->mapped);
-        if (region->gate)
-            gate_close(session, region->gate);
         unmap(region);
     }
-}
-
-static void open_gate(const struct tca_region *region)
-{
-    if (region->gate)
-        gate_open(region->gate,
-                  (const uint64_t[2]){region->handle.incarnation, region->handle.region});
 }
 
 static int free_at_daemon(struct tca *session, uint64_t id)
@@ -56,15 +47,16 @@ static int free_at_daemon(struct tca *session, uint64_t id)
     return session_request(session, &request, TCA__MESSAGE__BODY_DONE, NULL);
 }
 
-/* dmabuf: -1, or the region consists of its first bytes. */
-static int request_alloc(struct tca *session, uint64_t bytes, int dmabuf, struct reply *ret_reply)
+/* fd: of the memory, which begins there at `address` (REGION_IN_PLACE) or at 0 (REGION_DMABUF); or -1. */
+static int request_alloc(struct tca *session, uint64_t bytes, uint32_t flags, uint64_t address,
+                         int fd, struct reply *ret_reply)
 {
     Tca__RegionAlloc body = TCA__REGION_ALLOC__INIT;
     const Tca__Message request = REQUEST(REGION_ALLOC, region_alloc, &body);
     body.bytes = bytes;
-    body.flags = dmabuf >= 0 ? REGION_DMABUF : 0;
-    return session_request_fd(session, &request, dmabuf, TCA__MESSAGE__BODY_REGION_GRANTED,
-                              ret_reply);
+    body.flags = flags;
+    body.address = address;
+    return session_request_fd(session, &request, fd, TCA__MESSAGE__BODY_REGION_GRANTED, ret_reply);
 }
 
 static int take_handle(struct tca_region *region, const Tca__RegionGranted *granted)
@@ -128,7 +120,7 @@ static int make(struct tca *session, uint64_t bytes, int dmabuf, unsigned elsewh
     if (!region)
         return error_static(-ENOMEM, "out of memory");
     region->session = session;
-    int r = request_alloc(session, bytes, dmabuf, &reply);
+    int r = request_alloc(session, bytes, dmabuf >= 0 ? REGION_DMABUF : 0, 0, dmabuf, &reply);
     if (r < 0) {
         free(region);
         return r;
@@ -181,73 +173,79 @@ int tca_region_import(struct tca *session, int dmabuf, uint64_t offset_bytes, ui
     return 0;
 }
 
-static int request_attach(struct tca_region *region, void *address, uint64_t bytes)
-{
-    struct tca *session = region->session;
-    Tca__RegionAlloc body = TCA__REGION_ALLOC__INIT;
-    const Tca__Message request = REQUEST(REGION_ALLOC, region_alloc, &body);
-    struct driver_memory memory = {.base = address, .length_bytes = bytes, .fd = -1};
-    struct reply reply;
-    body.bytes = bytes;
-    body.flags = REGION_ATTACHED;
-    body.address = (uint64_t)(uintptr_t)address;
-    body.gate_address = (uint64_t)(uintptr_t)region->gate;
-    int r = session_request(session, &request, TCA__MESSAGE__BODY_REGION_GRANTED, &reply);
-    if (r < 0)
-        return r;
-    const Tca__RegionGranted *granted = reply.message->region_granted;
-    if (take_handle(region, granted) < 0)
-        r = error_static(-EPROTO, "tcad granted a region without a handle");
-    region->mapped = (struct mapped_region){.id = granted->region,
-                                            .bytes = bytes,
-                                            .address = body.address,
-                                            .base = address,
-                                            .fd = -1,
-                                            .own = true,
-                                            .attached = true};
-    region->bytes = bytes;
-    reply_free(&reply);
-    open_gate(region);
-    if (r == 0)
-        r = session->shm->ops->region_add(session->shm, &memory, &region->mapped.driver_region);
-    if (r < 0)
-        free_at_daemon(session, region->mapped.id);
-    return r;
-}
+/* ---- memory that the program had before ---- */
 
-/* One call for any length: it looks at mappings, not at pages. Memory that is unmapped later is found when it is used (-EFAULT). */
-static int check_mapped(const void *address, uint64_t bytes)
+static int check_range(const void *address, uint64_t bytes)
 {
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = (uint64_t)(uintptr_t)address,
-                   first = at - at % page;
+    const uint64_t at = (uint64_t)(uintptr_t)address;
     uint64_t end;
     if (!address || bytes == 0)
         return error_set(
             -EINVAL, "cannot attach %llu bytes at %p: an address and at least 1 byte are needed",
             (unsigned long long)bytes, address);
-    if (__builtin_add_overflow(at, bytes, &end) ||
-        (msync((void *)(uintptr_t)first, end - first, MS_ASYNC) < 0 && errno == ENOMEM))
-        return error_set(
-            -EFAULT, "cannot attach %llu bytes at %p: not all of them are mapped in this process",
-            (unsigned long long)bytes, address);
+    if (__builtin_add_overflow(at, bytes, &end) || end > INT64_MAX)
+        return error_set(-EFAULT,
+                         "%llu bytes at %p are not all mapped: they go beyond the address space",
+                         (unsigned long long)bytes, address);
     return 0;
+}
+
+/* A region of the whole pages that contain the bytes, whose handle names these alone. */
+static int request_in_place(struct tca_region *region, void *address, uint64_t bytes, int fd)
+{
+    struct tca *session = region->session;
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t lead = (uint64_t)(uintptr_t)address % page;
+    const uint64_t whole = (lead + bytes + page - 1) / page * page;
+    struct driver_memory memory = {
+        .base = (uint8_t *)address - lead, .length_bytes = whole, .fd = -1};
+    struct reply reply;
+    int r = request_alloc(session, whole, REGION_IN_PLACE, (uint64_t)(uintptr_t)memory.base, fd,
+                          &reply);
+    if (r < 0)
+        return r;
+    const Tca__RegionGranted *granted = reply.message->region_granted;
+    const uint64_t id = granted->region;
+    if (granted->bytes != whole || take_handle(region, granted) < 0)
+        r = error_static(-EPROTO, "tcad granted a region of another size, or without a handle");
+    reply_free(&reply);
+    region->mapped = (struct mapped_region){.id = id,
+                                            .bytes = whole,
+                                            .address = (uint64_t)(uintptr_t)memory.base,
+                                            .base = memory.base,
+                                            .fd = -1,
+                                            .own = true,
+                                            .in_place = true};
+    region->lead_bytes = lead;
+    region->bytes = bytes;
+    region->handle.offset_bytes = lead;
+    region->handle.length_bytes = bytes;
+    if (r == 0)
+        r = session->shm->ops->region_add(session->shm, &memory, &region->mapped.driver_region);
+    if (r < 0)
+        free_at_daemon(session, id);
+    return r;
 }
 
 int tca_region_attach(struct tca *session, void *address, uint64_t bytes,
                       struct tca_region **ret_region)
 {
-    int r = check_mapped(address, bytes);
+    struct tca_region *region;
+    int fd;
+    int r = control_usable(&session->control);
+    if (r == 0)
+        r = check_range(address, bytes);
+    if (r == 0 && !(region = calloc(1, sizeof(*region))))
+        r = error_static(-ENOMEM, "out of memory");
     if (r < 0)
         return r;
-    struct tca_region *region = calloc(1, sizeof(*region));
-    if (!region)
-        return error_static(-ENOMEM, "out of memory");
     region->session = session;
-    region->gate = gate_take();
-    r = region->gate ? request_attach(region, address, bytes)
-                     : error_static(-ENOMEM, "out of memory");
-    if (r < 0) {
-        gate_give(region->gate);
+    if ((r = inplace_share(address, bytes, &fd)) < 0) {
+        free(region);
+        return r;
+    }
+    if ((r = request_in_place(region, address, bytes, fd)) < 0) {
+        inplace_unshare(address, bytes);
         free(region);
         return r;
     }
@@ -257,6 +255,8 @@ int tca_region_attach(struct tca *session, void *address, uint64_t bytes,
     *ret_region = region;
     return 0;
 }
+
+/* ---- the end ---- */
 
 int tca_region_free(struct tca_region *region)
 {
@@ -276,18 +276,11 @@ int region_free(struct tca_region *region)
             -EBUSY,
             "region %llu is in use: plans of this session put from it or into it: free them first",
             (unsigned long long)region->mapped.id);
-    int r = region->gate ? gate_close(session, region->gate) : 0;
-    if (r < 0)
+    int r = free_at_daemon(session, region->mapped.id);
+    if (r < 0 && !session->control.lost) /* a lost daemon has freed the region */
         return r;
-    r = free_at_daemon(session, region->mapped.id);
-    if (r < 0 && !session->control.lost) { /* a lost daemon has freed the region */
-        open_gate(region);
-        return r;
-    }
     lane_forget_target(session, region->mapped.id);
     session->forget_region(session, &region->mapped);
-    if (region->mapped.attached)
-        bounce_forget(session, region->mapped.id);
     struct tca_region **link = &session->regions;
     while (*link != region)
         link = &(*link)->next;
@@ -305,11 +298,6 @@ void *tca_region_address(const struct tca_region *region)
 uint64_t tca_region_bytes(const struct tca_region *region)
 {
     return region->bytes;
-}
-
-bool region_is_attached(const struct tca_region *region)
-{
-    return region->mapped.attached;
 }
 
 int tca_region_handle(const struct tca_region *region, uint64_t offset_bytes, uint64_t length_bytes,

@@ -1,19 +1,17 @@
 #pragma once
 
 #include "client/include/tca.h"
-#include "client/memory/gate.h"
 #include "client/memory/mapping.h"
 #include "proto/handle.h"
 
 struct tca_region {
     struct tca *session;
     struct mapped_region mapped;
-    uint64_t lead_bytes;        /* of a dmabuf: before what the program asked for */
-    uint64_t bytes;             /* which is so long */
-    struct handle handle;       /* of the whole region */
-    uint64_t secret[2];         /* signs handles of parts */
-    struct attached_gate *gate; /* attached */
-    bool heap;                  /* a chunk of tca_alloc() */
+    uint64_t lead_bytes;  /* before what the program asked for */
+    uint64_t bytes;       /* which is so long */
+    struct handle handle; /* of the whole region */
+    uint64_t secret[2];   /* signs handles of parts */
+    bool heap;            /* a chunk of tca_alloc() */
     struct tca_region *next;
 };
 

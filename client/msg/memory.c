@@ -7,7 +7,6 @@
 
 #include "client/core/error.h"
 #include "client/core/layouts.h"
-#include "client/core/memory.h"
 
 int msg_gather(const struct tca_msg_request *request, void *data)
 {
@@ -90,15 +89,14 @@ int msg_place(struct tca_msg_request *request, bool pack, void **ret_memory)
 /* ---- notes */
 
 /* Of memory with a layout, which the sender is to know. False: it has to be staged. A message that is
- * shorter is put in parts, which attached memory does not take. */
+ * shorter is put in parts. */
 static bool describe(const struct tca_msg_request *request, struct msg_note *note, uint8_t *layout,
                      int *ret_layout_bytes, const uint8_t **ret_first, uint64_t *ret_bytes)
 {
     const size_t room = TCA_MSG_EAGER_BYTES - sizeof(*note);
     struct tca_region *region;
 
-    if (!request->layout || request->staging ||
-        !in_region(request, ret_first, ret_bytes, &region) || region_is_attached(region))
+    if (!request->layout || request->staging || !in_region(request, ret_first, ret_bytes, &region))
         return false;
     *ret_layout_bytes = layout_export(request->layout, layout, room);
     note->base_bytes = (uint64_t)((const uint8_t *)request->address - *ret_first);

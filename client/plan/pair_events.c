@@ -206,7 +206,7 @@ static int fill(struct tca *session, const Tca__PairLanding *event, struct landi
     if (!event->region)
         return 0;
     struct mapped_region *region = mapping_own(session, event->region);
-    if (!region || region->attached)
+    if (!region)
         return -ESTALE; /* freed meanwhile */
     landing->region = region;
     LIST_ADD(&region->landings, landing, next_of_region, link_of_region);

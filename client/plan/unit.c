@@ -30,8 +30,6 @@ static int place(struct tca *session, struct unit *unit, const struct step *put,
     args->layout = layout;
     uint64_t first = mapping->offset + (uint64_t)layout->lower_bytes;
     unit->token.landing = mapping->region_address + first;
-    if (region->attached)
-        return 0;
     return segment_populate(region->base + first,
                             (uint64_t)(layout->upper_bytes - layout->lower_bytes));
 }
@@ -50,20 +48,6 @@ static int make_landing(struct tca *session, struct unit *unit, const struct joi
         return r;
     r = session->shm->ops->landing_new(session->shm, &args, &unit->landing, blob, ret_blob_bytes);
     return r < 0 ? error_set(r, "cannot prepare a landing: %s", tca_strerror(r)) : 0;
-}
-
-/* Memory that cannot be mapped here. */
-static int attach(struct unit *unit, const struct step *put, const Tca__Mapping *mapping)
-{
-    struct handle handle;
-    int r = handle_decode(put->put.handle, &handle);
-    const struct attached attached = {.pid = (pid_t)mapping->pid,
-                                      .gate_address = mapping->gate_address,
-                                      .name = {handle.incarnation, handle.region},
-                                      .layout = put->put.target_layout->program};
-    if (r == 0)
-        r = shm_put_attached(unit->put, &attached, put->put.source_layout->program);
-    return r < 0 ? error_set(r, "cannot prepare a put: %s", tca_strerror(r)) : 0;
 }
 
 /* Lets the receiver share the copying. If that is not possible, this process copies alone. */
@@ -157,9 +141,6 @@ int unit_make(struct tca_plan *plan, struct unit *unit, const struct joined *joi
     if (r < 0)
         return error_set(r, "cannot prepare a put: %s", tca_strerror(r));
     plan->client_descriptors += info.descriptors;
-    if (joined->put && unit->region->attached && !unit->region->own &&
-        (r = attach(unit, joined->put, mapping)) < 0)
-        return r;
     if (plan->apart)
         shm_put_apart(unit->put);
     else if (joined->put && mapping->share)

@@ -364,7 +364,7 @@ uint64_t tca_notified_count(struct tca *session, uint32_t rank, uint32_t slot)
         return 0;
     if (has_events(session))
         session_drain(session); /* a program may only call this function until a notification
-                                   arrives, which may require processing events (bounce.h) */
+                                   arrives, which may require processing events */
     return notify_arrived(awaited.line) - atomic_load_explicit(awaited.taken, memory_order_relaxed);
 }
 

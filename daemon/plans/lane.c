@@ -72,6 +72,7 @@ static void tell(struct session *to, const struct plan *plan, const struct plan_
     share.id = unit->share;
     share.source_region = unit->source->id;
     share.source_address = unit->source->address;
+    share.source_region_offset = unit->source->offset_bytes;
     share.source_bytes = unit->source->bytes;
     share.source_offset = unit->source_offset;
     share.source_layout =

@@ -121,17 +121,8 @@ static void map_region(const struct plan *plan, struct region *region, Tca__Mapp
                        struct plan_reply *reply)
 {
     mapping->region_fd = attach(reply, region->fd);
+    mapping->region_offset = region->offset_bytes;
     region_view_note(plan->session, region);
-}
-
-static void map_attached(const struct plan *plan, const struct plan_unit *unit,
-                         Tca__Mapping *mapping, struct plan_reply *reply)
-{
-    const struct session *owner = session_find(plan->tcad, unit->owner);
-    mapping->attached = true;
-    mapping->gate_address = unit->region->gate_address;
-    if (owner)
-        mapping->pid = plan_pid_of(plan, owner);
 }
 
 static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping,
@@ -148,10 +139,7 @@ static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *ma
         mapping->region = unit->region->id;
         mapping->region_address = unit->region->address;
         mapping->region_bytes = unit->region->bytes;
-        if (unit->region->attached)
-            map_attached(plan, unit, mapping, reply);
-        else
-            map_region(plan, unit->region, mapping, reply);
+        map_region(plan, unit->region, mapping, reply);
         mapping->offset = unit->handle.offset_bytes + unit->target_offset;
         mapping->owner = unit->owner;
     }

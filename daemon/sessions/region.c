@@ -164,7 +164,7 @@ void region_rail_lets_go(void *context)
 static void forget(void *context)
 {
     struct region *region = context;
-    if (!region->attached && region->address)
+    if (!region->offset_bytes && region->address)
         space_give(region->tcad->regions->space, region->address);
     explicit_bzero(region->secret, sizeof region->secret);
     if (region->charge.user)

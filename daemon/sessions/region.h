@@ -44,7 +44,8 @@ struct region {
     bool attached; /* memory of its process; fd and base are of its bounce memory, if any (bounce.h)
                     */
     bool bounce_told;      /* the process has the descriptor of the staging memory */
-    uint64_t gate_address; /* attached: of its struct attached_gate, in its process */
+    uint64_t offset_bytes; /* in fd; not 0: memory that its process had before, and shares in place
+                              (region_in_place.c): its address there */
     uint64_t address;      /* in the clients */
     void *base;            /* in the daemon */
     int fd;
@@ -146,6 +147,9 @@ void region_add(struct session *session, struct region *region);
 bool region_admit(struct session *session, uint32_t tag, uint64_t bytes, struct charge *ret_charge);
 /* Answers the request with the region. */
 void region_grant(struct session *session, uint32_t tag, struct region *region);
+
+/* ---- region_in_place.c ---- */
+void region_in_place(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc, int *fd);
 
 /* ---- region_import.c ---- */
 void region_import(struct session *session, uint32_t tag, uint64_t bytes, int *fd);

@@ -17,19 +17,23 @@
 
 enum { HUGE_BYTES = SPACE_ALIGN_BYTES };
 
-/* Maps it aligned to huge pages. NULL and errno on failure. */
-static void *map_aligned(int fd, uint64_t bytes)
+/* Maps it aligned to huge pages, as it is in the file. NULL and errno on failure. */
+static void *map_aligned(int fd, uint64_t offset_bytes, uint64_t bytes)
 {
-    void *place = mmap(NULL, bytes + HUGE_BYTES, PROT_NONE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const uint64_t phase = offset_bytes % HUGE_BYTES;
+    const uint64_t place_bytes = bytes + 2 * HUGE_BYTES;
+    void *place =
+        mmap(NULL, place_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (place == MAP_FAILED)
         return NULL;
-    uint8_t *begin = place,
-            *base = (uint8_t *)(((uintptr_t)begin + HUGE_BYTES - 1) & ~(uintptr_t)(HUGE_BYTES - 1));
-    uint8_t *end = base + bytes, *place_end = begin + bytes + HUGE_BYTES;
-    if (mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+    uint8_t *begin = place, *base = (uint8_t *)(((uintptr_t)begin + HUGE_BYTES - 1) &
+                                                ~(uintptr_t)(HUGE_BYTES - 1)) +
+                                    phase;
+    uint8_t *end = base + bytes, *place_end = begin + place_bytes;
+    if (mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+             (off_t)offset_bytes) == MAP_FAILED) {
         int error = errno;
-        munmap(place, bytes + HUGE_BYTES);
+        munmap(place, place_bytes);
         errno = error;
         return NULL;
     }
@@ -42,7 +46,7 @@ static void *map_aligned(int fd, uint64_t bytes)
 
 int region_memory_map(struct region *region)
 {
-    region->base = map_aligned(region->fd, region->memory_bytes);
+    region->base = map_aligned(region->fd, region->offset_bytes, region->memory_bytes);
     return region->base ? 0 : -errno;
 }
 
@@ -88,6 +92,9 @@ static int make_bounce_memory(struct region *region)
 static bool is_made(const struct region *region)
 {
     struct stat status;
+    if (region->offset_bytes)
+        return lseek(region->fd, (off_t)region->offset_bytes, SEEK_HOLE) >=
+               (off_t)(region->offset_bytes + region->memory_bytes);
     return fstat(region->fd, &status) == 0 &&
            (uint64_t)status.st_blocks * 512 >= region->memory_bytes;
 }
@@ -105,6 +112,7 @@ int region_register(struct region *region, unsigned rail)
     struct driver_memory memory = {.base = region->base,
                                    .length_bytes = region->bytes,
                                    .fd = region->fd,
+                                   .offset_bytes = region->offset_bytes,
                                    .dmabuf = region->dmabuf,
                                    .gone = region_rail_lets_go,
                                    .context = region};

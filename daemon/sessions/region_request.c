@@ -1,4 +1,4 @@
-/* Requests of sessions: allocate, attach, free and reach regions. */
+/* Requests of sessions: allocate, free and reach regions. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -24,7 +24,7 @@ void region_grant(struct session *session, uint32_t tag, struct region *region)
         .handle = (ProtobufCBinaryData){sizeof bytes, bytes}, .secret_0 = region->secret[0],
         .secret_1 = region->secret[1], .pages = region->pages);
     const Tca__Message message = MESSAGE_OF(REGION_GRANTED, region_granted, &granted);
-    session_answer(session, tag, &message, &region->fd, region->attached ? 0 : 1);
+    session_answer(session, tag, &message, &region->fd, region->offset_bytes ? 0 : 1);
 }
 
 static bool has_place(struct session *session, uint32_t tag)
@@ -50,39 +50,6 @@ static bool may_know(struct session *session, uint32_t tag, struct charge *charg
     if (r < 0)
         session_fail(session, tag, r, "%s", text);
     return r == 0;
-}
-
-/* Attaches existing memory of the process, which needs no memory here. The process accesses it with
- * its own page tables, so that an invalid address harms only that process. */
-static void attach(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc)
-{
-    uint64_t end;
-    if (alloc->bytes == 0 || alloc->address == 0 ||
-        __builtin_add_overflow(alloc->address, alloc->bytes, &end) || end > INT64_MAX) {
-        session_fail(session, tag, -EINVAL,
-                     "memory of %" PRIu64 " bytes at 0x%" PRIx64 " cannot be attached",
-                     alloc->bytes, alloc->address);
-        return;
-    }
-    if (!has_place(session, tag))
-        return;
-    struct region *region;
-    struct charge charge = {0};
-    if (!may_know(session, tag, &charge))
-        return;
-    int r = region_new(session, alloc->bytes, &region);
-    if (r < 0) {
-        charge_drop(&charge);
-        session_fail(session, tag, r, "region of %" PRIu64 " bytes: %s", alloc->bytes,
-                     remedy_text(r));
-        return;
-    }
-    region->charge = charge;
-    region->address = alloc->address;
-    region->gate_address = alloc->gate_address;
-    region->attached = true;
-    region_add(session, region);
-    region_grant(session, tag, region);
 }
 
 /* Creates a region with an address and memory. */
@@ -166,8 +133,8 @@ void region_alloc_again(struct session *session, uint32_t tag, uint64_t bytes)
 
 void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc, int *fd)
 {
-    if (alloc->flags == REGION_ATTACHED)
-        attach(session, tag, alloc);
+    if (alloc->flags == REGION_IN_PLACE)
+        region_in_place(session, tag, alloc, fd);
     else if (alloc->flags == REGION_DMABUF)
         region_import(session, tag, alloc->bytes, fd);
     else
@@ -205,16 +172,9 @@ void region_reach(struct session *session, uint32_t tag, const Tca__RegionReach 
         session_fail(session, tag, r, "%s", text);
         return;
     }
-    if (region->attached && region->session != session) {
-        session_fail(session, tag, -EOPNOTSUPP,
-                     "region %" PRIu64 " is attached memory, which other processes cannot map: "
-                     "its owner must allocate it with tca_region_alloc()",
-                     region->id);
-        return;
-    }
     Tca__Mapping mapping = BODY_OF(mapping, .region = region->id, .region_address = region->address,
-                                   .region_bytes = region->bytes, .region_fd = !region->attached,
-                                   .attached = region->attached);
+                                   .region_bytes = region->bytes, .region_fd = 1,
+                                   .region_offset = region->offset_bytes);
     const Tca__Message message = MESSAGE_OF(REGION_REACHED, region_reached, &mapping);
-    session_answer(session, tag, &message, &region->fd, region->attached ? 0 : 1);
+    session_answer(session, tag, &message, &region->fd, 1);
 }

@@ -87,8 +87,8 @@ void ofi_memory_close(struct ofi_memory *memory);
 uint64_t ofi_memory_remote(const struct ofi_driver *ofi, const struct ofi_memory *memory,
                            const uint8_t *at);
 /* Maps and registers memory of the descriptor, or anonymous memory (fd < 0). */
-int ofi_region_new(struct ofi_driver *ofi, int fd, uint64_t length_bytes, uint64_t access,
-                   struct ofi_region **ret_region);
+int ofi_region_new(struct ofi_driver *ofi, int fd, uint64_t offset_bytes, uint64_t length_bytes,
+                   uint64_t access, struct ofi_region **ret_region);
 /* Removes the region from the table of keys. */
 void ofi_region_forget(struct ofi_driver *ofi, struct ofi_region *region);
 /* Whether the key belongs to a region that is not freed, and was sent to a peer. */

@@ -249,7 +249,7 @@ void ofi_link_welcome(struct ofi_driver *ofi, const struct ofi_message *message)
          message->segment_bytes < sizeof(struct ofi_segment) + OFI_SEGMENT_MIN))
         r = -EPROTO;
     if (r == 0)
-        r = ofi_region_new(ofi, -1, message->ring_bytes, FI_WRITE, &link->mirror);
+        r = ofi_region_new(ofi, -1, 0, message->ring_bytes, FI_WRITE, &link->mirror);
     if (r < 0) {
         ofi_peer_mark_failed(ofi, peer, r);
         return;

@@ -90,7 +90,7 @@ static uint64_t page_bytes(int fd)
     return page;
 }
 
-static int map(int fd, struct ofi_region *region, uint64_t length_bytes)
+static int map(int fd, uint64_t offset_bytes, struct ofi_region *region, uint64_t length_bytes)
 {
     const uint64_t page = page_bytes(fd), align = page > ALIGN_BYTES ? page : ALIGN_BYTES,
                    bytes = round_up(length_bytes, page);
@@ -100,7 +100,8 @@ static int map(int fd, struct ofi_region *region, uint64_t length_bytes)
         return -errno;
     uint8_t *base = (uint8_t *)round_up((uintptr_t)reserved, align);
     const int flags = fd >= 0 ? MAP_SHARED | MAP_POPULATE : MAP_PRIVATE | MAP_ANONYMOUS;
-    if (mmap(base, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0) == MAP_FAILED) {
+    if (mmap(base, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, (off_t)offset_bytes) ==
+        MAP_FAILED) {
         int r = -errno;
         munmap(reserved, bytes + align);
         return r;
@@ -145,8 +146,8 @@ bool ofi_region_known(struct ofi_driver *ofi, uint64_t key)
     return region;
 }
 
-int ofi_region_new(struct ofi_driver *ofi, int fd, uint64_t length_bytes, uint64_t access,
-                   struct ofi_region **ret_region)
+int ofi_region_new(struct ofi_driver *ofi, int fd, uint64_t offset_bytes, uint64_t length_bytes,
+                   uint64_t access, struct ofi_region **ret_region)
 {
     if (atomic_load_explicit(&ofi->quarantine_count, memory_order_relaxed) > OFI_QUARANTINE_MAX ||
         atomic_load_explicit(&ofi->quarantine_bytes, memory_order_relaxed) >
@@ -155,7 +156,7 @@ int ofi_region_new(struct ofi_driver *ofi, int fd, uint64_t length_bytes, uint64
     struct ofi_region *region = calloc(1, sizeof(*region));
     if (!region)
         return -ENOMEM;
-    int r = map(fd, region, length_bytes);
+    int r = map(fd, offset_bytes, region, length_bytes);
     if (r == 0)
         r = ofi_memory_register(ofi, region->memory.base, length_bytes, access, &region->memory);
     if (r < 0) {
@@ -173,9 +174,10 @@ int ofi_region_add(struct driver *driver, const struct driver_memory *memory,
                    struct driver_region **ret_region)
 {
     struct ofi_region *region;
-    int r = memory->fd < 0 ? -EBADF
-                           : ofi_region_new(ofi_of(driver), memory->fd, memory->length_bytes,
-                                            FI_WRITE | FI_REMOTE_WRITE, &region);
+    int r = memory->fd < 0
+                ? -EBADF
+                : ofi_region_new(ofi_of(driver), memory->fd, memory->offset_bytes,
+                                 memory->length_bytes, FI_WRITE | FI_REMOTE_WRITE, &region);
     if (r < 0)
         return r;
     region->gone = memory->gone;

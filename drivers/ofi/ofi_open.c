@@ -230,7 +230,7 @@ int ofi_open_driver(const struct driver_config *config, const struct driver_even
     if (r == 0)
         r = ofi_quarantine_init(ofi);
     if (r == 0)
-        r = ofi_region_new(ofi, -1, OFI_LINKS_MAX * sizeof(struct ofi_mail), FI_REMOTE_WRITE,
+        r = ofi_region_new(ofi, -1, 0, OFI_LINKS_MAX * sizeof(struct ofi_mail), FI_REMOTE_WRITE,
                            &ofi->mails);
     if (r == 0)
         r = ofi_requests_init(ofi, segment_bytes(config));

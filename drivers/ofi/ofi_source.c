@@ -66,7 +66,7 @@ static int make_ring(struct ofi_driver *ofi, struct ofi_source *source)
                                         WINDOW_RING_ALIGN - 1) &
                                        ~(size_t)(WINDOW_RING_ALIGN - 1));
     source->ring_bytes = OFI_RING_SEGMENTS * source->segment_bytes;
-    return ofi_region_new(ofi, -1, source->ring_bytes, FI_REMOTE_WRITE, &source->ring);
+    return ofi_region_new(ofi, -1, 0, source->ring_bytes, FI_REMOTE_WRITE, &source->ring);
 }
 
 /* The index for this link of a sender: that of its source, or a free one, or -ENOSPC. */

@@ -10,12 +10,12 @@
 
 /* ---- mappings ---- */
 
-static int tell(struct peach2 *peach2, const struct mapping *mapping, uint64_t offset)
+static int tell(struct peach2 *peach2, const struct mapping *mapping)
 {
     const struct peach2_control message = {.type = mapping->fd >= 0 ? PEACH2_MAP : PEACH2_ALIAS,
                                            .address = mapping->bus,
                                            .length = mapping->length_bytes,
-                                           .offset = mapping->fd >= 0 ? offset : mapping->of};
+                                           .offset = mapping->of};
     if (peach2->gone)
         return 0; /* set_up() maps it when the board returns */
     int r = peach2_device_request(&peach2->device, &message, mapping->fd);
@@ -23,7 +23,7 @@ static int tell(struct peach2 *peach2, const struct mapping *mapping, uint64_t o
 }
 
 /* The lock is held. phase: of the address in its page. */
-static int place(struct peach2 *peach2, struct mapping *mapping, uint64_t phase, uint64_t offset)
+static int place(struct peach2 *peach2, struct mapping *mapping, uint64_t phase)
 {
     if (mapping->length_bytes > PEACH2_INTERNAL)
         return -EADDRNOTAVAIL;
@@ -35,13 +35,13 @@ static int place(struct peach2 *peach2, struct mapping *mapping, uint64_t phase,
     if (r < 0)
         return r;
     mapping->bus = mapping->span->first + phase;
-    r = tell(peach2, mapping, offset);
+    r = tell(peach2, mapping);
     if (r < 0)
         spans_give(&peach2->spans, mapping->span);
     return r;
 }
 
-static int add(struct peach2 *peach2, struct mapping mapping, uint64_t phase, uint64_t offset,
+static int add(struct peach2 *peach2, struct mapping mapping, uint64_t phase,
                struct mapping **ret_mapping)
 {
     struct mapping *own = malloc(sizeof(*own));
@@ -49,7 +49,7 @@ static int add(struct peach2 *peach2, struct mapping mapping, uint64_t phase, ui
         return -ENOMEM;
     pthread_mutex_lock(&peach2->lock);
     *own = mapping;
-    int r = place(peach2, own, phase, offset);
+    int r = place(peach2, own, phase);
     if (r == 0) {
         LIST_ADD(&peach2->mappings, own, next, link);
     }
@@ -68,8 +68,8 @@ static int memory_map(struct peach2 *peach2, uint64_t length_bytes, int fd, uint
     int own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (own_fd < 0)
         return -errno;
-    int r = add(peach2, (struct mapping){.length_bytes = length_bytes, .fd = own_fd}, 0, offset,
-                ret_mapping);
+    int r = add(peach2, (struct mapping){.length_bytes = length_bytes, .fd = own_fd, .of = offset},
+                0, ret_mapping);
     if (r < 0)
         close(own_fd);
     return r;
@@ -79,7 +79,7 @@ int peach2_memory_alias(struct peach2 *peach2, uint64_t bus, uint64_t length_byt
                         struct mapping **ret_mapping)
 {
     return add(peach2, (struct mapping){.length_bytes = length_bytes, .fd = -1, .of = bus},
-               bus % PAGE, 0, ret_mapping);
+               bus % PAGE, ret_mapping);
 }
 
 void peach2_memory_unmap(struct peach2 *peach2, struct mapping *mapping, uint32_t nodes)
@@ -108,7 +108,7 @@ int peach2_memory_tell_all(struct peach2 *peach2)
     while (last->next)
         last = last->next;
     for (struct mapping *at = last;;) {
-        int r = tell(peach2, at, 0);
+        int r = tell(peach2, at);
         if (r < 0)
             return r;
         if (at->link == &peach2->mappings)
@@ -130,7 +130,8 @@ int peach2_region_add(struct driver *driver, const struct driver_memory *memory,
                               .length_bytes = memory->length_bytes,
                               .gone = memory->gone,
                               .context = memory->context};
-    int r = memory_map(peach2, memory->length_bytes, memory->fd, 0, &region->mapping);
+    int r = memory_map(peach2, memory->length_bytes, memory->fd, memory->offset_bytes,
+                       &region->mapping);
     if (r < 0) {
         free(region);
         return r;

@@ -21,7 +21,7 @@ struct mapping {
     struct span *span;
     uint64_t bus, length_bytes;
     int fd;      /* owned; -1: an alias */
-    uint64_t of; /* alias: bus address of the underlying memory */
+    uint64_t of; /* offset in fd; alias: bus address of the underlying memory */
     struct mapping *next, **link;
 };
 

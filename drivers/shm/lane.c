@@ -73,20 +73,6 @@ static void take_lines(uint8_t *slot, uint64_t bytes)
     _Pragma("GCC unroll 4") for (uint64_t i = 0; i < bytes; i += LINE_BYTES) slot[i] = 0;
 }
 
-static int process_attached(const struct attached *attached, uint64_t position, const uint8_t *slot,
-                            uint64_t length)
-{
-    uint64_t mark;
-    int r = attached_enter(attached, &mark);
-    if (r == -ESTALE)
-        return 0; /* freed: what is in flight to it is discarded */
-    if (r < 0)
-        return r;
-    r = attached_write(attached, position, slot, length);
-    attached_leave(attached, mark);
-    return r;
-}
-
 /* Processes an entry, whose fields it reads once each. Skips an invalid entry, and at the sender
  * one of an unknown put, which the sender cannot have published. */
 static int process(const struct lane *lane, const struct lane_entry *entry, uint8_t *slot)
@@ -102,10 +88,6 @@ static int process(const struct lane *lane, const struct lane_entry *entry, uint
     if (!put->program)
         return -ENXIO;
     if (position > put->size_bytes || length > put->size_bytes - position)
-        return 0;
-    if (kind == LANE_STAGED && length <= LANE_SLOT_BYTES && put->attached)
-        return process_attached(put->attached, position, slot, length);
-    if (put->attached || (kind == LANE_DIRECT && !put->source))
         return 0;
     if (kind == LANE_DIRECT) {
         copy_program_run(put->program, put->target, put->source, position, length);

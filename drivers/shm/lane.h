@@ -7,7 +7,6 @@
 #include <stdbool.h>
 
 #include "drivers/copy/copy.h"
-#include "drivers/shm/attached.h"
 #include "proto/lane.h"
 
 /* A put that can be in the lane, as seen by this end. The caller owns it, and keeps it and what it
@@ -17,8 +16,7 @@ struct lane_put {
     uint64_t size_bytes;
     const struct copy_program *program; /* NULL: this end cannot process it */
     uint8_t *target;                    /* bases of the layouts */
-    const uint8_t *source;              /* NULL: not mapped here; direct entries are skipped */
-    const struct attached *attached; /* not NULL: the target is in this memory, not mapped here */
+    const uint8_t *source;
 };
 
 struct lane {

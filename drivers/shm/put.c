@@ -180,9 +180,6 @@ void shm_put_release(struct driver *driver, struct driver_put *driver_put)
 {
     struct shm_put *put = (struct shm_put *)driver_put;
     shm_share_free(put);
-    if (put->attached)
-        free(put->attached->layout);
-    free(put->attached);
     copy_program_free(put->program);
     free(put);
 }
@@ -251,13 +248,7 @@ static int copy_at_once(struct shm_driver *shm, struct shm_put *put)
             return 0;
         peer->detour = peer->waiting > 0;
     }
-    if (put->attached) {
-        int r = shm_attached_copy(put, 0, put->size_bytes);
-        if (r < 0)
-            return r;
-    } else {
-        copy(put, put->from_bytes, put->size_bytes);
-    }
+    copy(put, put->from_bytes, put->size_bytes);
     notify(shm, put);
     return 1;
 }
@@ -318,13 +309,7 @@ static int copy_piece(struct shm_driver *shm, struct shm_put *put)
         return 0;
     uint64_t left = put->from_bytes + put->size_bytes - put->position_bytes;
     uint64_t piece = left < shm->piece_bytes ? left : shm->piece_bytes;
-    if (put->attached) {
-        int r = shm_attached_copy(put, put->position_bytes, piece);
-        if (r < 0)
-            return r;
-    } else {
-        copy(put, put->position_bytes, piece);
-    }
+    copy(put, put->position_bytes, piece);
     put->position_bytes += piece;
     return piece == left;
 }

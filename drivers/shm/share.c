@@ -106,7 +106,7 @@ static bool copy_ring(struct shm_put *put)
         if (!lane_has_room(lane)) {
             if (!wait_backlog(lane, LANE_ENTRIES - 1))
                 return false;
-            if (lane_backlog(lane) == 0 && !put->attached) {
+            if (lane_backlog(lane) == 0) {
                 shm_copy(put, put->position_bytes, left);
                 put->position_bytes = stop;
                 break;
@@ -230,23 +230,6 @@ void shm_share_end(struct shm_share *share)
         move(share, SHARE_IDLE);
 }
 
-int shm_attached_copy(const struct shm_put *put, uint64_t position, uint64_t length)
-{
-    uint8_t staging[LANE_SLOT_BYTES];
-    const uint64_t end = position + length;
-    uint64_t mark;
-    int r = attached_enter(put->attached, &mark);
-    if (r < 0)
-        return r;
-    for (uint64_t piece; position < end && r == 0; position += piece) {
-        piece = end - position < sizeof(staging) ? end - position : sizeof(staging);
-        copy_program_pack(put->program, staging, put->base_source, position, piece);
-        r = attached_write(put->attached, position, staging, piece);
-    }
-    attached_leave(put->attached, mark);
-    return r;
-}
-
 void shm_share_free(struct shm_put *put)
 {
     if (!put->offered)
@@ -266,32 +249,6 @@ void shm_peer_self(struct driver_peer *driver_peer)
 void shm_peer_lane(struct driver_peer *driver_peer, struct lane *lane)
 {
     ((struct shm_peer *)driver_peer)->lane = lane;
-}
-
-int shm_put_attached(struct driver_put *driver_put, const struct attached *attached,
-                     const struct layout *source)
-{
-    struct shm_put *put = (struct shm_put *)driver_put;
-    struct attached *own = malloc(sizeof(*own));
-    int r = own ? 0 : -ENOMEM;
-    if (r == 0) {
-        *own = *attached;
-        own->address = (uint64_t)(uintptr_t)put->base_target;
-        r = layout_dup(attached->layout, &own->layout);
-    }
-    if (r == 0)
-        r = put->program ? copy_program_complete(put->program, attached->layout, source)
-                         : copy_program_new(attached->layout, source, &put->program);
-    if (r < 0) {
-        free(own);
-        return r;
-    }
-    put->attached = own;
-    put->kind = SHM_PROGRAM;
-    put->slow = put->detour = true;
-    put->target = put->base_target;
-    put->source = put->base_source;
-    return 0;
 }
 
 void shm_put_defer(struct driver_put *driver_put, bool defer)
@@ -334,8 +291,7 @@ int shm_put_share(struct driver_put *driver_put, uint32_t id, const struct layou
                 .size_bytes = put->size_bytes,
                 .program = put->program,
                 .target = put->base_target,
-                .source = put->base_source,
-                .attached = put->attached},
+                .source = put->base_source},
         .kind = put->kind,
         .target = put->target,
         .source = put->source,
@@ -362,7 +318,7 @@ void shm_put_mode(struct driver_put *driver_put, const struct copy_mode *mode)
     put->target = program ? put->base_target : share->target;
     put->source = program ? put->base_source : share->source;
     put->stream = mode->stream;
-    put->share = mode->way == WAY_PUSH && !put->attached ? NULL : share;
+    put->share = mode->way == WAY_PUSH ? NULL : share;
     put->detour = put->share || put->slow;
 }
 

@@ -28,11 +28,6 @@ void shm_put_mode(struct driver_put *put, const struct copy_mode *mode);
  * may still process its part. */
 void shm_put_cancel(struct driver *driver, struct driver_put *put, int error);
 
-/* Marks the target of a prepared put with data as memory that cannot be mapped. Copies
- * attached->layout and ignores attached->address. 0 or -ENOMEM. */
-int shm_put_attached(struct driver_put *put, const struct attached *attached,
-                     const struct layout *source);
-
 /* From now on, only progress() copies this prepared put, in pieces; put_post() does not. Back to
  * copying at once only with parts, before put_part(). */
 void shm_put_defer(struct driver_put *put, bool defer);

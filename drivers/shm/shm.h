@@ -93,7 +93,7 @@ struct shm_put {
     bool notify;
     bool stream; /* with streaming stores, which bypass the caches */
     bool detour; /* takes the slow path: `slow`, or shared */
-    bool slow;   /* too long, deferred or attached, or dmabuf: */
+    bool slow;   /* too long, deferred, or dmabuf: */
     bool dmabuf; /* source or target may be write-combined: loads and stores there are only ordered
                     by fences */
     bool deferred;                /* copied by progress() only */
@@ -112,7 +112,6 @@ struct shm_put {
     struct shm_peer *peer;
     struct shm_share *share;   /* NULL: the sender copies it alone in this copy mode: */
     struct shm_share *offered; /* NULL: always */
-    struct attached *attached; /* not NULL: the target is memory that cannot be mapped */
     /* while it is queued */
     struct driver_op *op;
     uint64_t position_bytes;
@@ -123,8 +122,6 @@ struct shm_put {
 void shm_copy(const struct shm_put *put, uint64_t position, uint64_t length);
 /* share.c: advances a shared put and notifies. 1 (complete) or 0 (not yet). */
 int shm_share_advance(struct shm_driver *shm, struct shm_put *put);
-/* Copies into attached memory. 0 or a negative errno. */
-int shm_attached_copy(const struct shm_put *put, uint64_t position, uint64_t length);
 void shm_share_end(struct shm_share *share); /* ends a start, if there is one */
 bool shm_share_legal(enum share_state from, enum share_state to);
 void shm_share_free(struct shm_put *put);

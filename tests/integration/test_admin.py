@@ -75,11 +75,11 @@ class Environment(harness.Case):
         for number, (variables, error, texts) in enumerate((
                 ({"TCA_RAIL": "hca"}, "-ENETDOWN", ("no rail that the plan may use", "hca", "; but there is ",
                                                     "TCA_RAIL is hca in the environment")),
-                ({"TCA_SEAT": "client"}, "-EOPNOTSUPP", ("attached", "TCA_SEAT is client in the environment")))):
+                ({"TCA_SEAT": "client"}, "-EOPNOTSUPP", ("several nodes", "TCA_SEAT is client in the environment")))):
             sender, receiver = cluster.group([0, 1], name=f"job{number}", **variables)
-            source, target = sender.attach(4096), receiver.alloc(4096)
+            source, target = sender.alloc(4096), receiver.alloc(4096)
             with self.refused(error, *texts):
-                sender.plan(f"put {source} 0 64 {receiver.handle(target)} 0 64")
+                sender.plan(f"put {source} 0 64 {receiver.handle(target)} 0 64", f"put {source} 0 64 {sender.handle(source)} 64 64")
 
 
 class Versions(harness.Case):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Attached memory: the same puts, the same results. In the client's seat; test_bounces.py has the daemon's."""
+"""Memory that a process had before (tca_region_attach()): the same puts, the same results, over every seat."""
 
 import os
 import time
@@ -11,6 +11,9 @@ from harness import Failed, Stream, until
 
 SHAPES = [("1", "1"), ("8", "8"), ("65536", "65536"), ("64x32x128", "2048"), ("2048", "64x32x128"), ("100x8x4096", "50x16x64"),
           ("1000x1x3", "1x1000x0"), ("700001", "700001")]
+
+
+PLACES = (([0, 0], "client"), ([0, 0], "daemon"), ([0, 1], "client"), ([0, 1], "daemon"))
 
 
 def check_every_side(case, sender, receiver, seat="any"):
@@ -32,25 +35,12 @@ def check_gaps(case, sender, receiver, seat="any"):
 
 class Attached(harness.Case):
     def test_every_side(self):
-        check_every_side(self, *self.cluster(1).group([0, 0]))
+        for number, (nodes, seat) in enumerate(PLACES):
+            check_every_side(self, *self.cluster(2, options={"rails.enable": "shm tcp"}).group(nodes, name=f"job{number}"), seat)
 
     def test_gaps_stay_as_they_are(self):
-        check_gaps(self, *self.cluster(1).group([0, 0]))
-
-    def test_the_receiver_looks_later(self):
-        """What the lane cannot hold is written through the kernel, or waits."""
-        sender, receiver = self.cluster(1).group([0, 0])
-        for length in (100, 5000, 900000):
-            source = sender.alloc(1 << 20)
-            target = receiver.attach(1 << 20)
-            plan = sender.plan(f"put {source} 0 {length} {receiver.handle(target)} 0 {length}", "notify 1 7")
-            sender.ask(f"fill {source} 0 {length} {length}")
-            sender.ask(f"start {plan}")
-            time.sleep(0.05)
-            sender.tell(f"wait {plan} -2")
-            receiver.ask("notified_wait 0 7 -2")
-            receiver.ask(f"check {target} 0 {length} {length}")
-            sender.answer()
+        for number, (nodes, seat) in enumerate(PLACES):
+            check_gaps(self, *self.cluster(2, options={"rails.enable": "shm tcp"}).group(nodes, name=f"job{number}"), seat)
 
     def test_notified_later(self):
         """Puts without a notification of their own have arrived when the next put's notification has."""
@@ -67,7 +57,6 @@ class Attached(harness.Case):
             sender.ask(f"wait {plan} -2")
 
     def test_no_notification(self):
-        """Written directly through the kernel, where permitted."""
         sender, receiver = self.cluster(1).group([0, 0])
         source = sender.alloc(8192)
         target = receiver.attach(8192)
@@ -100,13 +89,56 @@ class Attached(harness.Case):
                 actors[1 - victim].answer()
             self.assertEqual(caught.exception.name, "-EOWNERDEAD", caught.exception.text)
 
+    def test_told_to_others(self):
+        """A process that has not attached the memory is notified of the data, too, but not before it is there."""
+        for nodes in ([0, 1, 1], [0, 1, 2], [0, 0, 0], [0, 1, 0]):
+            sender, owner, other = self.cluster(3).group(nodes)
+            source = sender.alloc(1 << 20)
+            target = owner.attach(1 << 20)
+            plan = sender.plan(f"put {source} 0 700000 {owner.handle(target)} 0 700000", "notify 2 0", "notify 1 0", seat="daemon")
+            owner.ask("count 0 0")  # it has heard of the plan
+            for seed in range(10):
+                sender.ask(f"fill {source} 0 700000 {seed}")
+                sender.ask(f"start {plan}")
+                other.ask("notified_wait 0 0 -2")
+                owner.ask(f"check {target} 0 700000 {seed}")
+                owner.ask("notified_wait 0 0 -2")
+                sender.ask(f"wait {plan} -2")
+
+    def test_quota(self):
+        """Memory that a process had before counts like any other, as long as it is a region."""
+        sender, receiver = self.cluster(2, options={"memory.region_bytes_per_user": "1M"}).group([0, 1])
+        with self.refused("-EDQUOT", "region_bytes_per_user", "1048576"):
+            sender.attach(2 << 20)
+        far = receiver.attach(1000)
+        for _ in range(60):  # each releases what it has taken
+            region = sender.attach(500000)
+            plan = sender.plan(f"put {region} 0 64 {receiver.handle(far)} 0 64", "notify 1 0")
+            sender.run(plan)
+            sender.ask(f"freeplan {plan}")
+            sender.ask(f"free {region}")
+        harness.until(lambda: receiver.ask("count 0 0") == ["60"], "all have been there")
+
+    def test_freed_while_others_put(self):
+        """After its process has ended, the memory is not touched any more, and the others are notified."""
+        sender, receiver = self.cluster(2).group([0, 1])
+        source = sender.attach(1 << 20)
+        target = receiver.attach(1 << 20)
+        plan = sender.plan(f"put {source} 0 900000 {receiver.handle(target)} 0 900000", "notify 1 0")
+        sender.tell(f"repeat {plan} 0")
+        time.sleep(0.2)
+        receiver.ask(f"free {target}")
+        with self.assertRaises(Failed) as caught:
+            sender.answer()
+        self.assertEqual(caught.exception.name, "-ESTALE", caught.exception.text)
+        self.assertEqual(Stream(sender, receiver, attached=(True, True), slot=1).run(3), 3)
+
 
 @unittest.skipIf(os.geteuid() != 0, "only root may make PID namespaces")
 class Containers(harness.Case):
     """Processes of PID namespaces: they know each other by process and thread ids, which are those of another process elsewhere."""
 
     def each(self, check, groups=("job 0 2", "job 1 2")):
-        """Calls check with sender, receiver, and whether they are in the same namespace."""
         cluster = self.cluster(1)
         containers = [Container(cluster[0]) for _ in range(2)]
         for container in containers:
@@ -119,15 +151,15 @@ class Containers(harness.Case):
             for actor in actors:
                 actor.answer()
             with self.subTest(places=[containers.index(place) if place else None for place in places]):
-                check(*actors, places[0] is places[1])
+                check(*actors)
             cluster.kill_actors(actors)
 
     def test_every_side(self):
-        self.each(lambda sender, receiver, same: check_every_side(self, sender, receiver))
+        self.each(lambda sender, receiver: check_every_side(self, sender, receiver))
 
     def test_a_plan_waits(self):
         """A process copies while it waits for a plan, in either seat, that waits for the notification."""
-        def check(sender, receiver, _same):
+        def check(sender, receiver):
             source, target = sender.alloc(1 << 20), receiver.attach(1 << 20)
             plan = sender.plan(f"put {source} 0 900000 {receiver.handle(target)} 0 900000", "notify 1 7")
             for seed, seat in enumerate(("client", "daemon")):
@@ -143,86 +175,20 @@ class Containers(harness.Case):
 
         self.each(check)
 
-    def test_the_receiver_looks_later(self):
-        def check(sender, receiver, same):
-            source, target = sender.alloc(1 << 20), receiver.attach(1 << 20)
-            plan = sender.plan(f"put {source} 0 900000 {receiver.handle(target)} 0 900000", "notify 1 7")
-            sender.ask(f"fill {source} 0 900000 5")
-            sender.ask(f"start {plan}")
-            time.sleep(0.05)
-            sender.tell(f"wait {plan} -2")
-            if same:
-                sender.answer()
-            receiver.ask("notified_wait 0 7 -2")
-            receiver.ask(f"check {target} 0 900000 5")
-            if not same:
-                sender.answer()
-
-        self.each(check)
-
-    def test_of_other_groups(self):
-        """The sender writes alone within a namespace. Else tcad has the receiver copy, and a plan that may not be tcad's is refused."""
-        def check(sender, receiver, same):
-            source, target = sender.alloc(8192), receiver.attach(8192)
-            put = f"put {source} 0 8000 {receiver.handle(target)} 0 8000"
-            plan = sender.plan(put)
-            sender.ask(f"fill {source} 0 8000 3")
-            sender.run(plan, 1000)
-            self.assertEqual(sender.receipt(plan)["seat"], "client" if same else "daemon")
-            until(lambda: self.arrived(receiver, target), "the data is there")
-            if not same:
-                with self.refused("-ENETDOWN", "in another PID namespace"):
-                    sender.plan(put, seat="client")
-
-        self.each(check, groups=("left 0 1", "right 0 1"))
-
     def test_without_the_receiver(self):
-        """Plans that do not notify only the receiver, so that it does not copy."""
-        def check(sender, receiver, same):
+        """Plans that do not notify only the receiver, and of other groups."""
+        def check(sender, receiver):
             source, target = sender.alloc(8192), receiver.attach(8192)
             put = f"put {source} 0 8000 {receiver.handle(target)} 0 8000"
-            for seed, notified in enumerate(((), ("notify 0 7",), ("notify 1 7", "notify 0 7"))):
+            for seed, notified in enumerate(((), ("notify 0 7",))):
                 plan = sender.plan(put, *notified)
                 sender.ask(f"fill {source} 0 8000 {seed}")
-                sender.ask(f"start {plan}")
-                until(lambda seed=seed: self.arrived(receiver, target, seed), "the data is there")
-                sender.ask(f"wait {plan} -2")
-                self.assertEqual(sender.receipt(plan)["seat"], "client" if same else "daemon")
-                if not same:
-                    with self.refused("-ENETDOWN", "in another PID namespace", "only it is notified"):
-                        sender.plan(put, *notified, seat="client")
+                sender.run(plan, 1000)
+                self.assertEqual(sender.receipt(plan)["seat"], "client")
+                receiver.ask(f"check {target} 0 8000 {seed}")
 
         self.each(check)
-
-    def test_more_puts_than_a_lane_takes(self):
-        """4095 at a time can be shared. The sender cannot write the others itself, and learns what to do."""
-        def check(sender, receiver, same):
-            source, target = sender.alloc(8192), receiver.attach(8192)
-            handle = receiver.handle(target)
-            plan = sender.plan(*(f"put {source} {i} 1 {handle} {i} 1" for i in range(4100)), "notify 1 7", seat="client")
-            sender.ask(f"fill {source} 0 8000 3")
-            sender.ask(f"start {plan}")
-            receiver.tell("notified_wait 0 7 1000")
-            if same:
-                sender.ask(f"wait {plan} -2")
-                receiver.answer()
-                receiver.ask(f"check {target} 0 4100 3")
-                return
-            with self.refused("-EPERM", "TCA_SEAT_DAEMON", "another PID namespace"):
-                sender.ask(f"wait {plan} -2")
-            with self.refused("-ETIMEDOUT"):
-                receiver.answer()
-
-        self.each(check)
-
-    def arrived(self, receiver, target, seed=3):
-        with self.refused("-ETIMEDOUT"):  # it looks for requests of its tcad
-            receiver.ask("notified_wait 0 0 1")
-        try:
-            receiver.ask(f"check {target} 0 8000 {seed}")
-        except Failed:
-            return False
-        return True
+        self.each(check, groups=("left 0 1", "right 0 1"))
 
 
 if __name__ == "__main__":

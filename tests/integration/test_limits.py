@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Full rings, exhausted quotas, no memory: clear errors, and everything else continues."""
 
+import fcntl
 import json
 import os
 import resource
@@ -296,7 +297,7 @@ class Quotas(harness.Case):
         user, = cluster[0].tcactl("users")["users"]
         return user
 
-    def test_attached_regions_take_no_descriptors(self):
+    def test_regions_take_descriptors(self):
         cluster = self.cluster(1)
         limit = 1200
         cluster[0].kill()
@@ -305,9 +306,13 @@ class Quotas(harness.Case):
         quota = (limit - cluster[0].metric("tcad_descriptors_reserved")) // 4 * 3
         with wire.Client(cluster[0].socket) as client:
             client.open()
+            memory = os.memfd_create("in place", os.MFD_ALLOW_SEALING)
+            self.addCleanup(os.close, memory)
+            os.truncate(memory, 8192)
+            fcntl.fcntl(memory, 1033, 7)  # F_ADD_SEALS: seal, shrink, grow
             for _ in range(50):
-                client.ask(wire.region_alloc(64, 1, 4096))
-            for _ in range(quota - 4):  # a session has four
+                client.ask(wire.region_alloc(4096, wire.IN_PLACE, 4096), [memory])
+            for _ in range(quota - 54):  # a session has four
                 client.alloc(4096)
             with self.assertRaises(wire.Failure) as caught:
                 client.alloc(4096)

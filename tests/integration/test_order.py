@@ -153,7 +153,7 @@ class Rounds:
     def round(self, rails, seats):
         dice, first = self.dice, self.actors[0]
         rail, seat = dice.choice(rails), dice.choice(seats)
-        landed = dice.random() < 0.3 and not (seat == "client" and self.attached)
+        landed = dice.random() < 0.3
         steps = [Reduction(dice, self.own, self.near) if dice.random() < 0.3 else Step(dice, self.own, self.buffers)
                  for _ in range(dice.randint(2, 8))]
         # A notified rank sees what was put before; the sender sees its own memory once the start is complete.
@@ -237,13 +237,11 @@ class Order(boards.Boards):
         one, other = self.cluster(2).group([0, 1])
         own = one.alloc(4096)
         there = other.alloc(4096)
-        attached = one.attach(4096)
         for step, *words in ((f"{own} 0 12 {one.handle(own)} 64 1 15", "12 bytes", "elements of 8 bytes"),
                              (f"{own} 0 24 {one.handle(own)} 64 11 15", "24 bytes", "min with index of double", "elements of 16 bytes"),
                              (f"{own} 0 16 {one.handle(own)} 64 13 15", "operator 13", "no such operator"),
                              (f"{own} 0 16 {one.handle(own)} 64 1 19", "type 19", "no such type"),
                              (f"{own} 0 16 {one.handle(own)} 64 8 15", "bitwise and", "double"),
-                             (f"{own} 0 16 {one.handle(attached)} 64 1 15", "attached memory"),
                              (f"{own} 0 16 {other.handle(there)} 64 1 15", "node 1", "put the data there")):
             with self.assertRaises(actors.Failed) as caught:
                 one.plan(f"reduce {step}")

@@ -530,14 +530,10 @@ class Pairs(OverARail, harness.Case):
         source = near.alloc(4096)
         target = far.alloc(4096)
         apart = other.alloc(4096)
-        own = near.attach(4096)
-        there = far.attach(4096)
         put = f"put {source} 0 8 {far.handle(target)} 0 8"
         for steps, text in (((put, "notify 2 0"), "for one process and its notification for another"),
                             ((put, f"put {source} 0 8 {other.handle(apart)} 0 8"), "to several processes"),
-                            ((put, f"put {source} 8 8 {near.handle(source)} 0 8"), "several nodes"),
-                            ((f"put {own} 0 8 {far.handle(target)} 0 8",), "attached"),
-                            ((f"put {source} 0 8 {far.handle(there)} 0 8",), "attached")):
+                            ((put, f"put {source} 8 8 {near.handle(source)} 0 8"), "several nodes")):
             with self.subTest(text=text), self.refused("-EOPNOTSUPP", text, "TCA_SEAT_DAEMON"):
                 near.plan(*steps, seat="client")
         near.plan(put, seat="client")
@@ -578,9 +574,11 @@ class Pairs(OverARail, harness.Case):
         """The node that refuses a request does not wait for a connection that the other one was not told of."""
         cluster = self.pair()
         low, high = cluster.group([0, 1])
-        source, target, there = high.alloc(4096), low.alloc(4096), low.attach(4096)
-        with self.refused("-EOPNOTSUPP", "attached"):
-            high.plan(f"put {source} 0 8 {low.handle(target)} 0 8", f"put {source} 0 8 {low.handle(there)} 0 8", seat="client")
+        source, target, there = high.alloc(4096), low.alloc(4096), low.alloc(4096)
+        gone = low.handle(there)
+        low.ask(f"free {there}")
+        with self.refused("-ESTALE", "was freed"):
+            high.plan(f"put {source} 0 8 {low.handle(target)} 0 8", f"put {source} 0 8 {gone} 0 8", seat="client")
         plan, _, _ = low.put_plan(high, "4096", "notify 1 0", seat="client")
         low.run(plan)
         high.ask("notified_wait 0 0 -2")

@@ -111,15 +111,26 @@ class Reach(harness.Case):
                 self.assertEqual(other.ask(f"peek {elsewhere} 2"), ["7777"])
             self.assertEqual(other.ask(f"peek {address} 2"), ["4321"])
 
+    def test_memory_that_the_owner_had_before(self):
+        """Both see what the other one stores; after the region is freed, the owner alone has it."""
+        owner, other = self.cluster(1).group([0, 0])
+        region, base = owner.region("attach", 100000)
+        there = self.reach(other, owner.handle(region, 5000, 90000))
+        base += 5000
+        owner.ask(f"poke {base} 2 1234")
+        self.assertEqual(other.ask(f"peek {there} 2"), ["1234"])
+        other.ask(f"poke {there} 2 5678")
+        self.assertEqual(owner.ask(f"peek {base} 2"), ["5678"])
+        owner.ask(f"free {region}")
+        other.ask(f"poke {there} 2 9999")
+        self.assertEqual(owner.ask(f"peek {base} 2"), ["5678"])
+
     def test_refused(self):
         owner, other, far = self.cluster(2).group([0, 0, 1])
         region = owner.alloc(4096)
-        attached = owner.attach(4096)
         handle = owner.handle(region)
         with self.refused("-EFAULT", "on node 0", "put instead"):
             far.ask(f"reach {handle}")
-        with self.refused("-EFAULT", "attached memory", "tca_region_alloc"):
-            other.ask(f"reach {owner.handle(attached)}")
         with self.refused("-EFAULT", "the handle is not set"):
             other.ask(f"reach {'00' * 64}")
         with self.refused("-EFAULT", "the handle"):

@@ -85,13 +85,13 @@ class ControlGroups(harness.Case):
         self.assertEqual(cluster[0].counts(), (1, 0, 0))
         actor.alloc(self.LIMIT // 2)
 
-    def test_memory_beside_an_attached_region_counts_in_its_job(self):
+    def test_memory_that_a_process_had_before_counts_in_its_job(self):
         cluster = self.cluster(1)
         group, (actor,) = self.confined(cluster)
         actor.ask("open - 0 0 -2")
+        before = group.used()
         region = actor.attach(self.LIMIT // 4)
         actor.ask(f"fill {region} 0 {self.LIMIT // 4} 1")
-        before = group.used()
         target = actor.alloc(4096)
         plan = actor.plan(f"put {region} 0 4096 {actor.handle(target)} 0 4096", seat="daemon")
         self.assertGreaterEqual(group.used() - before, self.LIMIT // 4 * 9 // 10)

@@ -20,7 +20,7 @@ _tca_bench()
             return
             ;;
         -s | --sizes | -t | --seconds | -c | --cpus) return ;;
-        *) values='--bench --sizes --rail --seat --layout --seconds --cpus --json --line --stores --help --version' ;;
+        *) values='--bench --sizes --rail --seat --layout --seconds --cpus --json --line --stores --memory --help --version' ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")
     COMPREPLY=("${COMPREPLY[@]#"${current%"${current##*:}"}"}")

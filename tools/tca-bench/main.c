@@ -5,6 +5,7 @@
 
 #include "tools/tca-bench/bench.h"
 #include "tools/tca-bench/launch.h"
+#include "tools/tca-bench/memory.h"
 #include "tools/tca-bench/options.h"
 
 #define RAIL_COUNT (TCA_RAIL_TCP + 1) /* of enum tca_rail */
@@ -202,6 +203,8 @@ int main(int argc, char **argv)
         printf("%.1f\n", stores_ns(&options.cpus));
         return 0;
     }
+    if (options.memory_mib)
+        return memory_bench(options.memory_mib, options.json);
     if (launched())
         return be_a_rank(&options);
     return launch(argv, options.rail_name && strncmp(options.rail_name, "peach2", 6) == 0);

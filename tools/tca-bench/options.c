@@ -24,6 +24,8 @@ static void usage(FILE *out)
         "  -j, --json FILE     append the rows to FILE, one JSON object per line\n"
         "      --line          measure only the cache line between the two processors, in ns\n"
         "      --stores        measure only 8 bytes and a flag by bare stores, in ns\n"
+        "      --memory[=MIB]  measure only computing on memory of malloc() and of regions\n"
+        "                      (1024), in a session at this node's tcad\n"
         "  -h, --help          print this text\n"
         "  -V, --version       print the version\n",
         out);
@@ -85,6 +87,17 @@ static int parse_seconds(const char *text, struct options *options)
     return end != text && !*end && options->seconds > 0 && options->seconds <= 3600 ? 0 : -EINVAL;
 }
 
+static int parse_mib(const char *text, struct options *options)
+{
+    char *end;
+    const unsigned long long mib = *text ? strtoull(text, &end, 10) : 1024;
+
+    options->memory_mib = mib;
+    return (!*text || (end != text && !*end && *text != '-')) && mib >= 2 && mib <= 1 << 20
+               ? 0
+               : -EINVAL;
+}
+
 static int parse_rail(const char *text, struct options *options)
 {
     static const enum tca_rail rails[] = {TCA_RAIL_SHM, TCA_RAIL_TCP, TCA_RAIL_OFI, TCA_RAIL_HCA,
@@ -129,6 +142,8 @@ static int parse_one(int option, char *text, struct options *options)
     case 'S':
         options->stores = true;
         return 0;
+    case 'M':
+        return parse_mib(text, options);
     default:
         options->line = true;
         return 0;
@@ -152,6 +167,8 @@ static const char *legal(int option)
         return "contiguous or block-stride";
     case 't':
         return "seconds, more than 0 and at most 3600";
+    case 'M':
+        return "MiB, from 2 to 1048576";
     default:
         return "two processors such as 0,1, or none";
     }
@@ -177,19 +194,13 @@ static int check_sizes(const struct options *options)
 int options_parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {
-        {"bench", required_argument, NULL, 'b'},
-        {"sizes", required_argument, NULL, 's'},
-        {"rail", required_argument, NULL, 'r'},
-        {"seat", required_argument, NULL, 'e'},
-        {"layout", required_argument, NULL, 'l'},
-        {"seconds", required_argument, NULL, 't'},
-        {"cpus", required_argument, NULL, 'c'},
-        {"json", required_argument, NULL, 'j'},
-        {"line", no_argument, NULL, 'L'},
-        {"stores", no_argument, NULL, 'S'},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},
-        {NULL, 0, NULL, 0},
+        {"bench", required_argument, NULL, 'b'},  {"sizes", required_argument, NULL, 's'},
+        {"rail", required_argument, NULL, 'r'},   {"seat", required_argument, NULL, 'e'},
+        {"layout", required_argument, NULL, 'l'}, {"seconds", required_argument, NULL, 't'},
+        {"cpus", required_argument, NULL, 'c'},   {"json", required_argument, NULL, 'j'},
+        {"line", no_argument, NULL, 'L'},         {"stores", no_argument, NULL, 'S'},
+        {"memory", optional_argument, NULL, 'M'}, {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0},
     };
     int option;
 
@@ -212,7 +223,9 @@ int options_parse(int argc, char **argv, struct options *options)
         snprintf(text, sizeof(text), "%s",
                  optarg ? optarg : ""); /* the ranks get the original argv */
         if (parse_one(option, option == 'j' || option == 'r' ? optarg : text, options) < 0) {
-            fprintf(stderr, "tca-bench: -%c %s: write %s\n", option, optarg, legal(option));
+            fprintf(stderr, "tca-bench: %s %s: write %s\n",
+                    option == 'M' ? "--memory" : (const char[]){'-', (char)option, 0}, optarg,
+                    legal(option));
             return -EINVAL;
         }
     }

@@ -23,6 +23,7 @@ struct options {
     const char *json;
     bool line;
     bool stores;
+    uint64_t memory_mib; /* 0: not asked for */
 };
 
 /* 0; 1: only help or version was requested; or -EINVAL after an error message. */

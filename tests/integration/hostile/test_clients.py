@@ -23,7 +23,6 @@ AT_COMPLETE = AT_SUBMIT + CHANNELS * 2 * LINE
 AT_SUBMIT_ENTRIES = AT_COMPLETE + 2 * LINE + 2 * PLANS * 8 + TRIALS * 2 * LINE + PARTS * 32
 AT_BOUNCE = AT_SUBMIT_ENTRIES + CHANNELS * SUBMIT * 16 + COMPLETE * LINE
 SEGMENT_BYTES = AT_BOUNCE + 2 * 2 * LINE + 2 * BOUNCES * 4 + LINE
-OUT, IN = 0, 1  # enum bounce_way
 
 
 class Segment:
@@ -51,14 +50,6 @@ class Segment:
 
     def taken(self, channel=0):
         return struct.unpack_from("<I", self.map, AT_SUBMIT + channel * 2 * LINE + LINE)[0]
-
-    def bounces(self, way):
-        """How many were requested."""
-        return struct.unpack_from("<I", self.map, AT_BOUNCE + way * 2 * LINE)[0]
-
-    def set_bounced(self, way, head):
-        ctypes.c_uint32.from_buffer(self.map, AT_BOUNCE + way * 2 * LINE + LINE).value = head
-        self.ring()
 
     def completions(self):
         """How many there were."""
@@ -272,47 +263,47 @@ class Clients(HostileCase):
         self.assertIn("completion ring overrun", cluster[0].log_text())
         self.assertIn("impossible index in a submission ring", cluster[0].log_text())
 
-    def test_impossible_bounces(self):
-        """Attached memory that its process never copies, or of which it copies more than requested."""
-        cluster = self.cluster(fresh=True)
-        with self.undisturbed(cluster):
-            for way, asked in ((OUT, 1), (IN, 2)):  # data that arrives is also what the start's completion waits for
-                for head in (None, asked + 1, 0x80000000, 0xFFFFFFFF):
-                    client = self.open(cluster[0])
-                    segment = Segment(client)
-                    _, body, _ = client.ask(wire.region_alloc(8192, flags=1, address=0x10000))
-                    attached, attached_handle = body[1][0], body[4][0]
-                    region, _, handle = client.alloc(8192)
-                    source, target = (attached, handle) if way == OUT else (region, attached_handle)
-                    _, body, _ = client.ask(wire.commit([wire.put(source, target, wire.contiguous(8192), wire.contiguous(8192))], seat=2))
-                    segment.submit(body.get(1, [0])[0])
-                    until(lambda: segment.bounces(way) == asked, "it is asked to copy")
-                    if head is not None:
-                        segment.set_bounced(way, head)
-                        self.assertTrue(client.gone())
-                    client.close()
-        self.assertIn("impossible index in a bounce ring", cluster[0].log_text())
+    def test_memory_that_could_be_shortened(self):
+        """A region of a process's own memfd: of a length that nobody can change, with pages that exist."""
+        cluster = self.cluster()
+        at, size = 1 << 30, 8192
+        shrink, grow, seal, write, future = 2, 4, 1, 8, 16  # F_SEAL_*
 
-    def test_another_process(self):
-        """A process that says it is another one, or in another PID namespace: nobody writes by that to memory that it has attached."""
-        cluster = self.cluster(fresh=True)
-        own, namespace = os.getpid(), os.stat("/proc/self/ns/pid").st_ino
+        def memfd(length=at + size, seals=shrink | grow | seal, flags=0):
+            fd = os.memfd_create("hostile", os.MFD_ALLOW_SEALING | flags)
+            self.addCleanup(os.close, fd)
+            os.truncate(fd, length)
+            fcntl.fcntl(fd, 1033, seals)  # F_ADD_SEALS
+            return fd
+
+        pipe, other_end = os.pipe()
+        self.addCleanup(os.close, pipe)
+        self.addCleanup(os.close, other_end)
         with self.undisturbed(cluster):
-            with self.open(cluster[0], pid=own, pid_namespace=namespace) as writer:
-                source = writer.alloc(4096)[0]
-                for pid, where in ((own, namespace), (1, namespace), (own + 1, namespace), (0xffffffff, namespace), (own, namespace + 1), (own, 0)):
-                    with self.subTest(pid=pid, where=where), self.open(cluster[0], pid=pid, pid_namespace=where) as owner:
-                        handle = owner.ask(wire.region_alloc(8192, flags=1, address=0x10000))[1][4][0]
-                        put = wire.commit([wire.put(source, handle, wire.contiguous(8), wire.contiguous(8))], seat=1)
-                        if (pid, where) == (own, namespace):
-                            committed = wire.fields(writer.ask(put)[1][2][0])
-                            self.assertEqual(wire.fields(committed[4][0])[15], [own])
-                            continue
-                        with self.fails("-ENETDOWN", "in another PID namespace"):
-                            writer.ask(put)
-        said = [line for line in cluster[0].log_text().splitlines() if "not what /proc shows" in line]
-        self.assertIn(f"client pid {own} ", said[0])
-        self.assertIn(f"process 1 of PID namespace {namespace}", said[0])
+            client = self.open(cluster[0])
+            region, _, handle = client.alloc(size)
+            ask = wire.region_alloc(size, flags=wire.IN_PLACE, address=at)
+            for bad in ([], [pipe], [os.open(__file__, os.O_RDONLY)], [memfd(seals=grow | seal)], [memfd(seals=shrink | grow)], [memfd(at + size - 1)],
+                        [memfd(seals=shrink | seal | write)], [memfd(seals=shrink | seal | future)]):
+                with self.fails("-EINVAL", "a memfd of at least", "sealed"):
+                    client.ask(ask, bad)
+            for length, address in ((0, at), (size, 0), (size, at + 1), (100, at), (1 << 63, 4096), ((1 << 64) - 4096, 8192)):
+                with self.fails("-EINVAL", "whole pages"):
+                    client.ask(wire.region_alloc(length, flags=wire.IN_PLACE, address=address), [memfd()])
+            # pages that do not exist would be allocated at the expense of tcad
+            empty = memfd()
+            _, body, _ = client.ask(ask, [empty])
+            put = wire.put(body[1][0], handle, wire.contiguous(8), wire.contiguous(8))
+            with self.fails("-EFAULT", "pages of the region's memory are missing"):
+                client.ask(wire.commit([put], seat=2))
+            os.pwrite(empty, bytes(size), at)
+            _, body, _ = client.ask(wire.commit([put], seat=2))
+            # and when they vanish, nothing but zeros is put
+            ctypes.CDLL(None).fallocate(empty, 3, ctypes.c_long(at), ctypes.c_long(size))
+            segment = Segment(client)
+            segment.submit(body.get(1, [0])[0])
+            until(lambda: segment.completions() == 1, "the start is complete")
+            client.close()
 
     def test_busy_neighbour(self):
         """A client that keeps the engine busy, with plans of the maximal number of steps."""

@@ -175,10 +175,6 @@ class Plans(HostileCase):
             for size, flags in ((0, 0), (1 << 63, 0), ((1 << 64) - 1, 0), (4096, 3), (4096, 4)):
                 with self.fails("-EINVAL", f"region of {size} bytes", "memory.reserved"):
                     self.client.ask(wire.region_alloc(size, flags))
-            # memory that cannot be attached: its address and the key's address are fields 3 and 4
-            for size, address in ((0, 4096), (4096, 0), (1, (1 << 64) - 1), (1 << 63, 4096), ((1 << 64) - 1, 2)):
-                with self.fails("-EINVAL", f"memory of {size} bytes at 0x{address:x} cannot be attached"):
-                    self.client.ask(wire.region_alloc(size, 1, address))
             with self.fails("-EDQUOT", "memory.region_bytes_per_user"):
                 self.client.ask(wire.region_alloc(1 << 44))
             # and invalid time-outs

@@ -113,7 +113,7 @@ def region_alloc(size, flags=0, address=0):
     return blob(REGION_ALLOC, number(1, size) + number(2, flags) + number(3, address))
 
 
-DMABUF = 2  # REGION_DMABUF
+IN_PLACE, DMABUF = 1, 2  # REGION_*
 
 
 def region_reach(handle):

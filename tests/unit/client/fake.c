@@ -212,7 +212,7 @@ static void reach(struct fake *fake, uint32_t tag, const Tca__RegionReach *reach
         BODY_OF(mapping, .region = handle.region, .region_address = 0x510000000000,
                 .region_bytes = fake->lie == FAKE_REACH_SHORT ? BYTES / 2 : BYTES,
                 .region_fd = fake->lie == FAKE_REACH_DESCRIPTOR ? 2 : 1,
-                .attached = fake->lie == FAKE_REACH_ATTACHED);
+                .region_offset = fake->lie == FAKE_REACH_BEYOND ? 1 << 20 : 0);
     const Tca__Message message = MESSAGE_OF(REGION_REACHED, region_reached, &mapping);
     send_message(fake, tag, &message, &fd, 1);
     close(fd);

@@ -42,7 +42,7 @@ enum fake_lie {
     FAKE_REACH_DESCRIPTOR, /* a reached region without its descriptor */
     FAKE_REACH_SHORT,      /* a reached region that is shorter than its handle's part */
     FAKE_REACH_FILE,       /* whose file is shorter than it says */
-    FAKE_REACH_ATTACHED,   /* that cannot be mapped */
+    FAKE_REACH_BEYOND,     /* a part beyond its descriptor */
     FAKE_LIES,
 };
 

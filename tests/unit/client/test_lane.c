@@ -386,16 +386,14 @@ Test(client_lane, news_in_the_middle_of_a_step)
     cr_assert_eq(tca_notified_count(session, 0, 0), 0);
 }
 
-/* A source that cannot be mapped here: staged entries do not need it, others are skipped. */
-Test(client_lane, sources_that_are_not_mapped)
+/* tcad sends the source with each share. */
+Test(client_lane, a_share_without_its_source)
 {
     Tca__Share share = share_of(1);
     share.source_fd = 0;
     offer(&share);
     publish(1);
-    memcpy(lane_slot(&lane), source + 128, 4096);
-    lane_publish(&lane, 1, LANE_STAGED, 0, 4096);
     raise_notification();
-    cr_assert_eq(tca_notified(session, 0, 0), 1);
-    cr_assert(landed() && !source_is_mapped());
+    cr_assert_eq(tca_notified(session, 0, 0), -EPROTO);
+    cr_assert(!source_is_mapped());
 }

@@ -77,7 +77,7 @@ static const struct expectation expectations[] = {
     {FAKE_REACH_DESCRIPTOR, {0, 0, 0}},
     {FAKE_REACH_SHORT, {0, 0, 0}},
     {FAKE_REACH_FILE, {0, 0, 0}},
-    {FAKE_REACH_ATTACHED, {0, 0, 0}},
+    {FAKE_REACH_BEYOND, {0, 0, 0}},
 };
 
 Test(lies, each_is_an_error)
@@ -148,7 +148,7 @@ Test(lies, what_is_reached_is_what_was_named)
         {FAKE_REACH_DESCRIPTOR, "used descriptor 2"},
         {FAKE_REACH_SHORT, "region of 4096 bytes for a handle of bytes 96 + 8096"},
         {FAKE_REACH_FILE, "has 4096 bytes; tcad announced 8192"},
-        {FAKE_REACH_ATTACHED, "attached memory"},
+        {FAKE_REACH_BEYOND, "from 1048576 on"},
     };
     char text[256];
     cr_expect_not_null(reach(FAKE_HONEST, text), "%s", text);

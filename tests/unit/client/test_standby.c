@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "client/core/standby.h"
+#include "client/forks.h"
 #include "proto/notify.h"
 
 enum { ROUNDS = 20000 };
@@ -277,6 +278,7 @@ Test(standby, a_thread_that_never_rests, .timeout = 60)
 Test(standby, forked_children, .timeout = 120)
 {
     static struct two two;
+    forks_handle();
     two_init(&two);
     for (int i = 0; i < 100; i++) {
         int status;
