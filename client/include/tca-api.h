@@ -1,7 +1,7 @@
 /*
  * tca-api.h: the TCA API of programs for PEACH2 boards (HA-PACS/TCA), in a library of its own on top
  * of libtca. Link with -ltca-compat -ltca (pkg-config tca-compat), whatever the MPI. Makefiles that
- * say -ltcacomm -ltca, as those of HA-PACS do, get the same library.
+ * say -ltca, or -ltcacomm -ltca, as those of HA-PACS do, get the same library.
  */
 #ifndef TCA_API_H
 #define TCA_API_H
