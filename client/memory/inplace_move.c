@@ -289,7 +289,7 @@ struct aside {
     const struct moving *moving;
     uintptr_t done;
     long result;
-    _Alignas(64) uint8_t stack[64 << 10];
+    _Alignas(64) uint8_t stack[STACK_BYTES];
 };
 
 static struct aside *aside; /* one at a time: under the lock of inplace.c */
