@@ -99,8 +99,10 @@ static int post_failed(struct chain *chain, struct chain_slot *slot, int error)
 
 static int post_other(const struct chain_step *step, struct driver_op *op)
 {
-    if (step->kind == CHAIN_CALL)
-        return step->call.post(step->call.context, op);
+    if (step->kind == CHAIN_FENCE) {
+        op->done(op, 0);
+        return 0;
+    }
     return step->flush.driver->ops->peer_flush(step->flush.driver, step->flush.peer, op);
 }
 

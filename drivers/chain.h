@@ -20,7 +20,8 @@ enum chain_step_kind {
     CHAIN_PUT = 1,   /* one driver put: data, a notification, or both */
     CHAIN_WAIT = 2,  /* waits for notifications at the chain's owner */
     CHAIN_FLUSH = 3, /* waits until completed puts to a peer have completed remotely */
-    CHAIN_CALL = 4,  /* an asynchronous operation of the owner; the put after it has a fence */
+    CHAIN_FENCE =
+        4, /* nothing; with `fence`, not all is posted before all earlier steps are complete */
 };
 
 struct chain_step {
@@ -47,18 +48,14 @@ struct chain_step {
             struct driver *driver;
             struct driver_peer *peer;
         } flush;
-        struct {
-            int (*post)(void *context, struct driver_op *op); /* as driver_ops.put_post() */
-            void *context;
-        } call;
     };
 };
 
 struct chain;
 
-/* The steps of a plan, plus up to eight calls and flushes for each, and seven stripes and their
- * flushes (daemon/plans/plan_chain.c). */
-enum { CHAIN_STEPS_MAX = 23 * PLAN_STEPS_MAX };
+/* Of each step of a plan, a put and its seven stripes, and as many flushes, because puts between two flushes of all
+ * have common ones; at the end a flush and a fence (daemon/plans/plan_chain.c). */
+enum { CHAIN_STEPS_MAX = 16 * PLAN_STEPS_MAX + 2 };
 
 /* Makes a chain with a copy of the steps. The caller owns the puts, which must outlive it. Returns
  * 0, -E2BIG or -ENOMEM. */

@@ -51,9 +51,6 @@ void peer_request(void *context, uint32_t node, uint32_t tag, const Tca__Message
     case TCA__MESSAGE__BODY_PEER_UNBIND:
         bindings_unbind(tcad, node, request->peer_unbind);
         return;
-    case TCA__MESSAGE__BODY_PEER_AWAIT_COPIED:
-        bindings_await_copied(tcad, node, tag, request->peer_await_copied);
-        return;
     case TCA__MESSAGE__BODY_PEER_SESSION_GONE:
         session_gone(tcad, node, request->peer_session_gone);
         peers_done(tcad->peers, node, tag);

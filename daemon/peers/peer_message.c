@@ -257,7 +257,6 @@ void connection_message(struct connection *connection, uint32_t tag, const Tca__
         return;
     case TCA__MESSAGE__BODY_PEER_BIND:
     case TCA__MESSAGE__BODY_PEER_UNBIND:
-    case TCA__MESSAGE__BODY_PEER_AWAIT_COPIED:
     case TCA__MESSAGE__BODY_PEER_SESSION_GONE:
     case TCA__MESSAGE__BODY_PEER_SESSIONS_GONE:
     case TCA__MESSAGE__BODY_PEER_REGION_GONE:

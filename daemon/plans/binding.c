@@ -8,7 +8,6 @@
 
 #include "daemon/peers/peer.h"
 #include "daemon/rails/rails.h"
-#include "daemon/sessions/bounce.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -84,30 +83,11 @@ void binding_link(struct binding *binding)
     hang_on(binding, BINDING_OF_NODE, of_node(binding->node));
 }
 
-/* The requester has released it. */
-static void forget(struct binding *binding)
-{
-    struct bindings *bindings = binding->tcad->bindings;
-    binding->forgotten = true;
-    table_remove(&bindings->ids, &binding->entry);
-    for (unsigned i = 0; i < BINDING_USES; i++)
-        use_drop(&bindings->uses, &binding->uses[i]);
-}
-
-/* Frees a binding that has ended and is only remembered. */
-static void end_remembered(void *context, void *owner)
-{
-    struct binding *binding = owner;
-    assert(binding->released);
-    forget(binding);
-    free(binding);
-}
-
 struct bindings *bindings_free(struct bindings *bindings)
 {
     if (!bindings)
         return NULL;
-    table_each(&bindings->ids, end_remembered, NULL);
+    assert(bindings->ids.count == 0);
     table_deinit(&bindings->ids);
     uses_deinit(&bindings->uses);
     free(bindings);
@@ -119,22 +99,12 @@ struct bindings *bindings_free(struct bindings *bindings)
 static void released(void *context)
 {
     struct binding *binding = context;
-    if (binding->target.bounce)
-        bounce_end(binding->bounces, binding->target.bounce);
-    if (binding->bounces)
-        session_unnotified(binding->bounces);
     if (binding->notify)
         session_unnotified(binding->notify);
     region_unref(binding->region);
     charge_drop(&binding->charge);
     free(binding->layout);
-    binding->bounces = binding->notify = NULL;
-    binding->region = NULL;
-    binding->layout = NULL;
-    binding->released = true;
-    binding_answer_requests(binding);
-    if (binding->forgotten)
-        free(binding);
+    free(binding);
 }
 
 static void release_work(struct engine *engine, void *context)
@@ -146,7 +116,6 @@ static void release_work(struct engine *engine, void *context)
         if (landing)
             driver->ops->landing_free(driver, landing);
     }
-    engine_landing_end(engine, &binding->target, released, binding);
 }
 
 /* released() is called later. The engine has nothing of a binding where a process receives. */
@@ -155,32 +124,23 @@ static void release(struct binding *binding)
     if (binding->pair)
         loop_post_own(binding->tcad->loop, &binding->call.post, released, binding);
     else
-        engine_call(binding->tcad->engine, &binding->call, release_work, NULL, binding);
-}
-
-/* Nothing may land there any more. */
-static void stop(struct binding *binding)
-{
-    struct uses *uses = &binding->tcad->bindings->uses;
-    binding->ended = true;
-    pair_bound(binding, -1);
-    pair_unland(binding);
-    use_drop(uses, &binding->uses[BINDING_OF_REGION]);
-    use_drop(uses, &binding->uses[BINDING_OF_NOTIFIED]);
-    if (binding->region)
-        binding->region->bindings--;
-    if (!binding->making) /* otherwise binding_unmake() continues */
-        release(binding);
+        engine_call(binding->tcad->engine, &binding->call, release_work, released, binding);
 }
 
 void binding_end(struct binding *binding)
 {
-    if (!binding->forgotten)
-        forget(binding);
-    if (!binding->ended)
-        stop(binding);
-    else if (binding->released)
-        free(binding);
+    struct bindings *bindings = binding->tcad->bindings;
+    assert(!binding->ended);
+    binding->ended = true;
+    table_remove(&bindings->ids, &binding->entry);
+    for (unsigned i = 0; i < BINDING_USES; i++)
+        use_drop(&bindings->uses, &binding->uses[i]);
+    pair_bound(binding, -1);
+    pair_unland(binding);
+    if (binding->region)
+        binding->region->bindings--;
+    if (!binding->making) /* otherwise binding_unmake() continues */
+        release(binding);
 }
 
 void binding_unmake(struct binding *binding)
@@ -210,26 +170,15 @@ int binding_charge(struct tcad *tcad, struct binding_args *args, char *text, siz
 
 /* ---- ending ---- */
 
-static bool asker_gone(const struct use_event *event, void *binding)
+static bool end(const struct use_event *event, void *binding)
 {
     binding_end(binding);
     return false;
 }
 
-static bool target_gone(const struct use_event *event, void *user)
+static void end_all(struct tcad *tcad, struct subject_key key)
 {
-    struct binding *binding = user;
-    if (!binding->bounces || binding->making)
-        binding_end(binding);
-    else if (!binding->ended)
-        stop(binding);
-    return false;
-}
-
-static void tell_all(struct tcad *tcad, struct subject_key key,
-                     bool (*notify)(const struct use_event *event, void *binding))
-{
-    uses_notify(&tcad->bindings->uses, &(struct use_event){.key = key, .notify = notify});
+    uses_notify(&tcad->bindings->uses, &(struct use_event){.key = key, .notify = end});
 }
 
 /* Nodes to be informed, each once. */
@@ -265,20 +214,20 @@ void bindings_region_gone(struct tcad *tcad, const struct region *region, int er
     if (!region->bindings)
         return;
     uses_each(&tcad->bindings->uses, of_region(region), inform_node, &informed);
-    tell_all(tcad, of_region(region), target_gone);
+    end_all(tcad, of_region(region));
 }
 
 void bindings_session_gone(struct tcad *tcad, const struct session *session)
 {
-    tell_all(tcad, of_notified(session), target_gone);
+    end_all(tcad, of_notified(session));
 }
 
 void bindings_node_gone(struct tcad *tcad, uint32_t node)
 {
-    tell_all(tcad, of_node(node), asker_gone);
+    end_all(tcad, of_node(node));
 }
 
 void bindings_asker_gone(struct tcad *tcad, uint32_t node, uint64_t asker)
 {
-    tell_all(tcad, of_asker(node, asker), asker_gone);
+    end_all(tcad, of_asker(node, asker));
 }

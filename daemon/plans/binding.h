@@ -68,18 +68,14 @@ struct binding {
     uint64_t part_offset_bytes, part_bytes;
     struct layout *layout;
     bool owned;
-    struct session *notify;  /* NULL: none. Not freed before the binding (notified_by) */
-    struct session *bounces; /* that has attached the memory; NULL: region memory. As above */
+    struct session *notify; /* NULL: none. Not freed before the binding (notified_by) */
     struct engine_landing target;
     struct engine_call call; /* for its release */
     unsigned rails;          /* with a landing */
     struct charge charge;
     uint64_t landing_bytes; /* of its landings beyond DRIVER_LANDING_BYTES, once they are made */
     bool making;
-    bool ended;                       /* nothing can land there any more */
-    bool released;                    /* and its landings are released */
-    bool forgotten;                   /* the requester has released it */
-    struct binding_request *requests; /* PeerAwaitCopied requests, answered when it is released */
+    bool ended; /* nothing can land there any more */
     int error;
     uint64_t pair; /* 0: the daemon receives; else the number of its landing: */
     uint32_t place, generation, rank, slot;
@@ -122,25 +118,12 @@ void binding_unmake(struct binding *binding);
 /* binding_register.c: whether there is something for the worker to do before landings are made, and that. */
 bool binding_needs_worker(const struct binding *binding);
 void binding_register(struct binding *binding);
-/* binding_copied.c: the binding is released. */
-void binding_answer_requests(struct binding *binding);
 
 /* End the bindings whose region, notified session or requester has gone, and inform the requesters'
- * nodes; except bindings owned by plans of this node, which break and end them. A binding of
- * attached memory is remembered until its requester releases it, because the requester may still
- * ask whether its data was copied. */
+ * nodes; except bindings owned by plans of this node, which break and end them. */
 void bindings_region_gone(struct tcad *tcad, const struct region *region, int error);
 void bindings_session_gone(struct tcad *tcad, const struct session *session);
 void bindings_node_gone(struct tcad *tcad, uint32_t node);
-
-/* Calls done() on the loop's thread, never from within this call, when all data that has arrived so far is at its final
- * address (0), or its process has ended before it copied all of it (-EOWNERDEAD). The binding must not have ended.
- * -ENOMEM. */
-int binding_await_copied(struct binding *binding, void (*done)(void *context, int status),
-                         void *context);
-/* A PeerAwaitCopied request of another daemon. */
-void bindings_await_copied(struct tcad *tcad, uint32_t node, uint32_t tag,
-                           const Tca__PeerAwaitCopied *wanted);
 
 /* Requests of other daemons: PeerBind, and PeerUnbind, which ends the bindings it names. */
 void bindings_requested(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__PeerBind *bind);

@@ -11,7 +11,6 @@
 #include "daemon/plans/pairs.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
-#include "daemon/sessions/bounce.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -26,12 +25,12 @@ struct making {
         size_t bytes; /* 0: none */
         uint8_t address[ADDRESS_MAX_BYTES];
     } from[RAIL_SLOTS]; /* by rail: of the node that asks */
-    size_t count, bounced, landed;
+    size_t count, landed;
     size_t awaited; /* so many receivers have read their messages */
     int status;     /* the first error, of binding `which` */
     size_t which;
     char text[256];
-    struct client_wait wait; /* for a process that is to read of its bounces */
+    struct client_wait wait; /* for a process that is to read of its landings */
     struct binding *bindings[];
 };
 
@@ -60,7 +59,7 @@ static void land_one(struct engine *engine, const struct making *making, struct 
             .offset_bytes = binding->offset_bytes,
             .layout = binding->layout,
             .program = &at->program,
-            .notify = binding->target.line != NULL || binding->target.bounce,
+            .notify = binding->target.line != NULL,
             .token = (uint64_t)(uintptr_t)&binding->target,
             .part_offset_bytes = binding->part_offset_bytes,
             .part_bytes = binding->part_bytes,
@@ -114,9 +113,6 @@ static int finish_one(struct binding *binding, char *text, size_t text_bytes)
         return land_at_process(binding, text, text_bytes);
     if (!binding->rails) {
         const int error = binding->error ? binding->error : -ENETDOWN;
-        if (error == -EBUSY && binding->bounces &&
-            session_refuses(binding->bounces, text, text_bytes))
-            return error;
         snprintf(text, text_bytes, "node %" PRIu32 " could not prepare a landing: %s",
                  binding->tcad->node, region_register_text(error));
         return error;
@@ -185,23 +181,6 @@ static void land_done(void *context)
     finish(making);
 }
 
-static void bounce(struct binding *binding)
-{
-    char text[256];
-    int r = 0;
-    if (!binding->bounces || !binding->rails || binding->ended)
-        return;
-    if (session_refuses(binding->bounces, text, sizeof text))
-        r = -EBUSY;
-    else
-        r = bounce_new(binding->region, BOUNCE_IN, binding->offset_bytes, binding->layout,
-                       &binding->target.bounce);
-    if (r < 0) {
-        binding->rails = 0;
-        binding->error = r;
-    }
-}
-
 /* Otherwise processes receive, or nothing can. */
 static bool lands_here(const struct making *making)
 {
@@ -211,15 +190,8 @@ static bool lands_here(const struct making *making)
     return false;
 }
 
-static void land(void *context)
+static void land(struct making *making)
 {
-    struct making *making = context;
-    for (; making->bounced < making->count; making->bounced++) {
-        struct binding *binding = making->bindings[making->bounced];
-        if (binding->bounces && must_wait(making, binding->bounces, land))
-            return;
-        bounce(binding);
-    }
     if (lands_here(making))
         engine_job_quiet(making->tcad->engine, &making->call, land_some, land_done, making);
     else
@@ -266,12 +238,6 @@ static void aim(struct binding *binding, const struct binding_args *args)
         args->notify->notified_by++;
         binding->target.segment = args->notify->notify;
         binding->target.line = notify_line_of(args->notify->notify, args->rank, args->slot);
-        binding->target.session = args->notify->engine;
-    }
-    if (args->region && args->region->attached) {
-        binding->bounces = args->region->session;
-        binding->bounces->notified_by++;
-        binding->target.session = binding->bounces->engine;
     }
 }
 

@@ -10,7 +10,6 @@
 #include "daemon/plans/pairs.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
-#include "daemon/sessions/bounce.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -51,7 +50,6 @@ static void draft_init(struct draft *draft, const struct request *request, struc
     tca__bound_put__init(put);
     put->binding = binding->id;
     put->owner = binding->region ? binding->region->session_id : 0;
-    put->attached = binding->bounces != NULL;
     put->address = binding->region ? binding->region->address : 0;
     put->landings = draft->list;
     if (binding->pair)
@@ -160,9 +158,6 @@ static int check_target(struct tcad *tcad, uid_t user, const Tca__BindPut *put,
                            text_bytes);
     if (r < 0)
         return r;
-    r = bounce_admit(region, BOUNCE_IN, text, text_bytes);
-    if (r < 0)
-        return r;
     struct layout *layout = malloc(put->layout.len ? put->layout.len : 1);
     if (!layout) {
         snprintf(text, text_bytes, "out of memory for a layout of %zu bytes", put->layout.len);
@@ -221,12 +216,6 @@ static int check_pair(const struct request *request, const Tca__PeerBind *bind,
 {
     struct session *to = args->region ? args->region->session : args->notify;
     struct pair *pair;
-    if (args->region && args->region->attached) {
-        snprintf(text, text_bytes,
-                 "only tcad can put into memory of another node that was attached "
-                 "(TCA_SEAT_DAEMON)");
-        return -EOPNOTSUPP;
-    }
     if (args->region && args->region->refused & 1u << request->pair_rail) {
         snprintf(text, text_bytes,
                  "the device of the rail %s cannot register the target's memory (dmabuf): only "

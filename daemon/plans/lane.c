@@ -82,10 +82,8 @@ static void tell(struct session *to, const struct plan *plan, const struct plan_
     if (unit->target_layout != unit->source_layout)
         share.target_layout = (ProtobufCBinaryData){layout_bytes(unit->target_layout),
                                                     (uint8_t *)unit->target_layout};
-    if (!unit->source->attached) {
-        fds[fd_count++] = unit->source->fd;
-        share.source_fd = fd_count;
-    }
+    fds[fd_count++] = unit->source->fd;
+    share.source_fd = fd_count;
     if (lane_fd >= 0) {
         fds[fd_count++] = lane_fd;
         share.lane_fd = fd_count;

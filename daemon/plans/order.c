@@ -19,11 +19,9 @@ struct ordering {
     struct order_step *steps;
     uint32_t count;
     uint32_t *routes; /* of each step, counted from 0 */
-    /* By route: the puts of steps before this one are complete at the target; and copied there. */
-    uint32_t (*landed)[2];
-    uint32_t done; /* all earlier steps are */
+    uint32_t *landed; /* by route: the puts of steps before this one are complete at the target */
+    uint32_t done;    /* all earlier steps are */
     bool several_routes;
-    bool ahead;               /* some put is */
     struct order_index of[3]; /* by relation: what earlier steps wrote, read, wrote */
 };
 
@@ -58,12 +56,12 @@ static const struct order_bytes *later_bytes(enum relation relation, const struc
 static bool is_kept(const struct ordering *ordering, enum relation relation, uint32_t earlier,
                     uint32_t later)
 {
-    const struct order_step *one = &ordering->steps[earlier], *other = &ordering->steps[later];
+    const struct order_step *one = &ordering->steps[earlier];
     if (ordering->routes[earlier] != ordering->routes[later])
         return false;
     switch (relation) {
     case READS_WRITTEN:
-        return ordering->rules->serial && one->lands && !other->ahead;
+        return ordering->rules->serial && one->lands;
     case WRITES_READ:
         return ordering->rules->ordered;
     case WRITES_WRITTEN:
@@ -78,8 +76,7 @@ static bool matters(const struct ordering *ordering, enum relation relation, uin
     const struct order_step *one = &ordering->steps[step];
     switch (relation) {
     case READS_WRITTEN:
-        return ordering->several_routes || ordering->ahead || !ordering->rules->serial ||
-               !one->lands;
+        return ordering->several_routes || !ordering->rules->serial || !one->lands;
     case WRITES_READ:
         return ordering->several_routes || !ordering->rules->ordered;
     case WRITES_WRITTEN:
@@ -95,7 +92,7 @@ static bool is_over(const struct ordering *ordering, enum relation relation, uin
         return false;
     const struct order_step *step = &ordering->steps[earlier];
     return relation == WRITES_READ || step->lands ||
-           earlier < ordering->landed[ordering->routes[earlier]][step->needs_copy];
+           earlier < ordering->landed[ordering->routes[earlier]];
 }
 
 /* ---- one step ---- */
@@ -136,12 +133,8 @@ static void wait_for(struct ordering *ordering, enum relation relation, uint32_t
     ordering->done = step;
     if (relation == WRITES_READ || ordering->steps[earlier].lands)
         return;
-    const bool needs_copy = ordering->steps[earlier].needs_copy;
-    uint32_t *landed = ordering->landed[ordering->routes[earlier]];
-    landed[0] = step;
-    landed[1] = needs_copy ? step : landed[1];
+    ordering->landed[ordering->routes[earlier]] = step;
     waiting->landed[relation == WRITES_WRITTEN] = earlier;
-    waiting->copied |= needs_copy;
 }
 
 static void order_put(struct ordering *ordering, uint32_t step)
@@ -176,7 +169,6 @@ static void order_all(struct ordering *ordering)
     for (uint32_t i = 0; i < ordering->count; i++) {
         struct order_step *step = &ordering->steps[i];
         step->waits = notification_waits(ordering, &in_flight, i);
-        step->copied = false;
         step->landed[0] = step->landed[1] = step->after = ORDER_NOTHING;
         if (step->waits)
             ordering->done = i;
@@ -254,8 +246,6 @@ int order_steps(const struct order_rules *rules, struct order_step *steps, uint3
     struct ordering ordering = {.rules = rules, .steps = steps, .count = count};
     ordering.routes = calloc(count + 1, sizeof *ordering.routes);
     ordering.landed = calloc(count + 1, sizeof *ordering.landed);
-    for (uint32_t i = 0; i < count; i++)
-        ordering.ahead |= steps[i].put && steps[i].ahead;
     int r = ordering.routes && ordering.landed ? number_routes(&ordering) : -ENOMEM;
     for (enum relation relation = READS_WRITTEN; r == 0 && relation <= WRITES_WRITTEN; relation++)
         r = make_index(&ordering, relation);

@@ -30,16 +30,13 @@ struct order_step {
     bool put, notify;
     uint64_t route;
     struct order_bytes source, target; /* of a put */
-    bool ahead;                        /* its source may be read before earlier steps are done */
     bool lands;                        /* when it is done, it is complete at the target */
-    bool keeps;      /* later steps of its route complete at the target after it */
-    bool needs_copy; /* at the target, its process must copy it out of staging memory */
+    bool keeps; /* later steps of its route complete at the target after it */
 
     /* The result. `landed`: steps which, with all earlier ones of their routes, must be complete at the target (memory
      * that this step reads; memory that it writes); ORDER_NOTHING: none. */
     bool waits;
     uint32_t landed[2];
-    bool copied;    /* and copied out of staging memory */
     uint32_t after; /* a step with common bytes, for display; ORDER_NOTHING: none */
 };
 

@@ -32,16 +32,6 @@ int parts_check_put(struct plan *plan, uint32_t step, const Tca__Put *put, struc
     return 0;
 }
 
-/* Staging copies the committed layout: it would overwrite memory beside the part. */
-int parts_check_target(struct plan *plan, const struct plan_unit *unit)
-{
-    if (!unit->parts || (!unit->attached && !unit->source->attached))
-        return 0;
-    return plan_fail_unit(plan, unit, -EINVAL,
-                          "a put with parts from or into attached memory: use memory of "
-                          "tca_region_alloc() or tca_alloc()");
-}
-
 uint64_t parts_moved(const struct plan *plan, const struct plan_unit *unit)
 {
     const uint64_t most = plan_starts(plan) * unit->bytes;

@@ -5,8 +5,6 @@
 
 /* PARSING: checks the two sides of a put, which are equally long unless a start chooses parts. */
 int parts_check_put(struct plan *plan, uint32_t step, const Tca__Put *put, struct plan_unit *unit);
-/* BINDING: whether the target supports parts. */
-int parts_check_target(struct plan *plan, const struct plan_unit *unit);
 /* What the starts have moved of a put in parts: as the client counts it, but at most all that so many
  * starts can move. */
 uint64_t parts_moved(const struct plan *plan, const struct plan_unit *unit);

@@ -86,18 +86,9 @@ struct plan;
 
 /* What must precede a unit, in its chain (order.h). */
 struct plan_order {
-    bool waits; /* for all steps before it */
-    bool copied;
+    bool waits;         /* for all steps before it */
     uint32_t landed[2]; /* steps */
     uint32_t after;
-};
-
-/* A start waits until the data that it has put into attached memory is copied there (plan_copied.c). */
-struct plan_copy_wait {
-    struct driver_op *op; /* the engine's thread */
-    int status;
-    struct loop_post post;
-    struct engine_call call;
 };
 
 struct plan_unit {
@@ -127,7 +118,6 @@ struct plan_unit {
 
     uint32_t node;    /* where it lands */
     uint64_t owner;   /* session that owns the memory; 0: only a notification */
-    bool attached;    /* and has attached it: data is there once that process has copied it */
     uint64_t address; /* of the memory, in its process */
     struct plan_order order;
     struct region *region;    /* the target if it is on this node (a reference) */
@@ -155,10 +145,8 @@ struct plan_unit {
     struct driver_put *put;
     struct driver_put_info info;
     bool fence;
-    _Atomic bool gone;         /* an object that it needs (plan_uses.c); for chain_step.gone */
-    struct engine_fetch fetch; /* of an attached source (daemon seat) */
-    struct plan_copy_wait copy_wait;
-    bool flushes; /* FLUSHING: its link, with this: */
+    _Atomic bool gone; /* an object that it needs (plan_uses.c); for chain_step.gone */
+    bool flushes;      /* FLUSHING: its link, with this: */
     struct driver_op flush;
 };
 
@@ -256,9 +244,6 @@ struct plan {
     struct plan_ask *asks;              /* BINDING */
     uint32_t bound_units, bound_chains; /* progress of plan_bind() */
     uint32_t ask_count, asked;
-    uint32_t told_units; /* progress of plan_bounce_tell(), and what follows: */
-    void (*told)(struct plan *plan);
-    struct client_wait client_wait;
     uint32_t routes; /* that were considered for the next chain, BINDING and REGISTERING */
     uint32_t routed_chains, linked_chains, linked_steps; /* progress of plan_do_register() */
     uint32_t stripped_units;                             /* progress of a strip */

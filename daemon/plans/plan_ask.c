@@ -11,7 +11,6 @@
 #include "daemon/plans/parts.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
-#include "daemon/sessions/bounce.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 #include "proto/status.h"
@@ -74,7 +73,7 @@ static unsigned rails_of_both(const struct tcad *tcad)
 static int fill_args(struct plan *plan, const struct plan_unit *unit, struct binding_args *args)
 {
     char text[512];
-    int r = unit->has_target ? bounce_admit(unit->region, BOUNCE_IN, text, sizeof text) : 0;
+    int r = 0;
     const unsigned rail = plan_unit_rail(unit, plan->chains[unit->chain].rail);
     *args = (struct binding_args){
         .node = plan->tcad->node,
@@ -86,7 +85,7 @@ static int fill_args(struct plan *plan, const struct plan_unit *unit, struct bin
         .rails = rail ? 1u << rail : rails_of_both(plan->tcad),
         .owned = true,
     };
-    if (r == 0 && unit->notify && !args->notify) {
+    if (unit->notify && !args->notify) {
         snprintf(text, sizeof text, "rank %" PRIu32 ", to be notified, has ended", unit->rank);
         r = -EOWNERDEAD;
     }
@@ -129,7 +128,6 @@ static void take_landings(const struct request *request, struct plan_unit *unit,
 {
     *(is_direct(request) ? &unit->direct_binding : &unit->remote_binding) = bound->binding;
     unit->owner = bound->owner;
-    unit->attached = bound->attached;
     unit->address = bound->address;
     for (size_t i = 0; i < bound->n_landings; i++) {
         const Tca__Landing *landing = bound->landings[i];
@@ -171,7 +169,6 @@ static void take_bound(struct request *request, const Tca__PeerBound *bound)
         else if (!unit->rails)
             plan_fail_unit(plan, unit, -EPROTO,
                            "its node has bound it to none of the rails of this node");
-        parts_check_target(plan, unit);
         if (plan->state < PLAN_READY) /* else it does already */
             plan_use_owner(plan, unit);
     }

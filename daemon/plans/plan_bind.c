@@ -30,16 +30,9 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit)
             region_named(plan->tcad, &unit->handle, plan->session->uid, &region, text, sizeof text);
         if (r < 0)
             return plan_fail_unit(plan, unit, r, text);
-        if (unit->combine && region->attached)
-            return plan_fail_unit(plan, unit, -EINVAL,
-                                  "a reduction into attached memory: reduce into memory of "
-                                  "tca_region_alloc() or tca_alloc()");
         unit->region = region_ref(region);
         unit->owner = region->session_id;
-        unit->attached = region->attached;
         unit->address = region->address;
-        if ((r = parts_check_target(plan, unit)) < 0)
-            return r;
         if (plan_use_owner(plan, unit) < 0)
             return plan->attempt.error;
     }

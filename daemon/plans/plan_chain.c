@@ -142,95 +142,25 @@ static void prepare_wait(struct plan_preparing *preparing, const struct plan_ste
                           .context = &preparing->plan->run}});
 }
 
-/* ---- chains: attached memory (bounce.h) ---- */
-
-static void note_uncopied(struct plan_preparing *preparing, const struct plan_unit *unit)
-{
-    struct uncopied *uncopied = &preparing->uncopied;
-    if (!unit->has_target || !unit->attached)
-        return;
-    if (!uncopied->put)
-        uncopied->put = unit;
-    uncopied->several |= !plan_same_owner(uncopied->put, unit);
-}
-
-static bool needs_copied(const struct plan_preparing *preparing, const struct plan_unit *unit)
-{
-    const struct uncopied *uncopied = &preparing->uncopied;
-    return uncopied->put && (unit->notify || unit->ordered) &&
-           (uncopied->several || plan_needs_copied(uncopied->put, unit));
-}
-
-static void add_copy_waits(struct plan_preparing *preparing, uint32_t to)
-{
-    struct chain_step *calls = more_steps(preparing, to - preparing->uncopied.first);
-    if (calls)
-        preparing->count += plan_await_copied(preparing->plan, preparing->from,
-                                              preparing->uncopied.first, to, calls);
-}
-
-static void await_copied(struct plan_preparing *preparing, uint32_t step)
-{
-    add_flushes(preparing, preparing->uncopied.first, step, NULL);
-    add_copy_waits(preparing, step);
-    preparing->uncopied = (struct uncopied){.first = step};
-    preparing->loose = (struct loose){.first = step};
-}
-
-/* Requests the sources of as many steps as possible at once, because each takes time. A step that
- * must follow earlier ones ends the run, because these may write its source. */
-static void fetch(struct plan_preparing *preparing, uint32_t step)
-{
-    const struct plan_chain *from = preparing->from;
-    struct plan_unit *units = preparing->plan->units;
-    if (step < preparing->fetched)
-        return;
-    bool fence = units[from->steps[step].unit].order.after != ORDER_NOTHING;
-    uint32_t i = step;
-    for (; i < from->step_count && !from->steps[i].is_wait; i++) {
-        struct plan_unit *unit = &units[from->steps[i].unit];
-        if (i > step && unit->order.after != ORDER_NOTHING)
-            break;
-        if (!unit->fetch.bounce)
-            continue;
-        add_step(preparing, &(struct chain_step){.kind = CHAIN_CALL,
-                                                 .fence = fence,
-                                                 .call = {engine_fetch_post, &unit->fetch}});
-        fence = false;
-        preparing->fetching = true;
-    }
-    preparing->fetched = i;
-}
-
 /* ---- chains: what precedes a step ---- */
 
 /* Makes the step wait until the data that it reads or overwrites is complete at the target. */
-static void follow(struct plan_preparing *preparing, uint32_t step, const struct plan_unit *unit)
+static void follow(struct plan_preparing *preparing, const struct plan_unit *unit)
 {
     const uint32_t first = preparing->count;
-    if (unit->order.copied) {
-        await_copied(preparing, step);
-        return;
-    }
-    for (int i = 0; i < 2; i++)
-        if (unit->order.landed[i] != ORDER_NOTHING)
+    for (int i = 0; i < 2; i++) {
+        const uint32_t landed = unit->order.landed[i];
+        if (landed != ORDER_NOTHING && landed >= preparing->flushed)
             add_flush(preparing, first,
-                      &preparing->plan->units[preparing->from->steps[unit->order.landed[i]].unit]);
+                      &preparing->plan->units[preparing->from->steps[landed].unit]);
+    }
 }
 
 /* Adds what must precede the put of this step. */
 static void prepare_order(struct plan_preparing *preparing, uint32_t step, struct plan_unit *unit)
 {
-    follow(preparing, step, unit);
-    fetch(preparing, step);
-    if (unit->fetch.bounce && preparing->fetching) {
-        unit->fence = true;
-        preparing->fetching = false;
-    }
-    if (needs_copied(preparing, unit)) {
-        await_copied(preparing, step);
-        unit->fence = true;
-    } else if (unit->ordered && may_overtake(preparing, unit)) {
+    follow(preparing, unit);
+    if (unit->ordered && may_overtake(preparing, unit)) {
         add_flushes(preparing, preparing->loose.first, step, unit);
         unit->fence = true;
         preparing->loose = (struct loose){.first = step};
@@ -244,8 +174,6 @@ static void flush(struct plan_preparing *preparing, uint32_t step)
 {
     const uint32_t before = preparing->count;
     add_flushes(preparing, preparing->flushed, step, NULL);
-    add_copy_waits(preparing, step);
-    preparing->uncopied = (struct uncopied){.first = step};
     preparing->loose = (struct loose){.first = step};
     preparing->own = NULL;
     preparing->flushed = step;
@@ -263,23 +191,6 @@ static void note_own(struct plan_preparing *preparing, const struct plan_unit *u
 {
     if (is_own(preparing, unit) && !unit->combine)
         preparing->own = unit;
-}
-
-/* Waits until this process has copied what the chain has put into memory that it has attached: after one
- * put as after all. */
-static void await_own(struct plan_preparing *preparing)
-{
-    const struct plan_chain *from = preparing->from;
-    for (uint32_t i = preparing->uncopied.first; i < from->step_count; i++) {
-        const struct plan_unit *unit =
-            from->steps[i].is_wait ? NULL : &preparing->plan->units[from->steps[i].unit];
-        if (!unit || !unit->attached || !is_own(preparing, unit))
-            continue;
-        struct chain_step *call = more_steps(preparing, 1);
-        if (call)
-            preparing->count += plan_await_copied(preparing->plan, from, i, i + 1, call);
-        return;
-    }
 }
 
 /* ---- chains: stripes ---- */
@@ -316,19 +227,12 @@ static void add_puts(struct plan_preparing *preparing, const struct plan_unit *u
         add_put(preparing, plan_stripe(plan, unit, k), false);
 }
 
-static int end_at_once(void *context, struct driver_op *op)
-{
-    op->done(op, 0);
-    return 0;
-}
-
 /* Later starts of the channel are posted behind the last step, whose fence waits until the flushes
  * are complete: their notifications do not overtake a stripe. */
 static void settle_stripes(struct plan_preparing *preparing)
 {
     flush(preparing, preparing->from->step_count);
-    add_step(preparing, &(struct chain_step){
-                            .kind = CHAIN_CALL, .fence = true, .call = {.post = end_at_once}});
+    add_step(preparing, &(struct chain_step){.kind = CHAIN_FENCE, .fence = true});
 }
 
 /* ---- chains: a step, and the end ---- */
@@ -353,7 +257,6 @@ int plan_prepare_step(struct plan_preparing *preparing, uint32_t i)
     if (r < 0)
         return r;
     prepare_order(preparing, i, unit);
-    note_uncopied(preparing, unit);
     note_loose(&preparing->loose, unit);
     note_own(preparing, unit);
     add_puts(preparing, unit);
@@ -368,6 +271,4 @@ void plan_prepare_end(struct plan_preparing *preparing)
         settle_stripes(preparing);
     if (preparing->own && preparing->from->rail != RAIL_SHM)
         add_flush(preparing, preparing->count, preparing->own);
-    if (preparing->uncopied.put)
-        await_own(preparing);
 }

@@ -79,7 +79,7 @@ static int take_route(struct plan *plan, struct plan_chain *chain)
     if (r < 0 || chain->seat == SEAT_CLIENT)
         return r;
     plan->run.chain_count++;
-    return plan_bounce_admit(plan, chain);
+    return 0;
 }
 
 /* Considers one more route for a chain. Returns false when all have one, or the plan has failed. */

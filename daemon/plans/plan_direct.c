@@ -9,7 +9,6 @@
 
 #include "daemon/plans/pairs.h"
 #include "daemon/plans/plan_internal.h"
-#include "daemon/sessions/region.h"
 #include "daemon/tcad.h"
 
 static unsigned number_of(const struct plan *plan, const struct plan_chain *chain)
@@ -35,8 +34,6 @@ static const char *needs_tcad(const struct plan *plan, const struct plan_chain *
         const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
         if (unit->node == plan->tcad->node || unit->node != first->node)
             return "leads to several nodes";
-        if (unit->source && unit->source->attached)
-            return "puts from memory that was attached";
         if (unit->combine)
             return "combines elements on another node";
     }

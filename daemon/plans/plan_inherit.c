@@ -42,9 +42,9 @@ static bool unit_fits(const struct plan *plan, const struct plan *former,
     if (ask->direct || ask->node == plan->tcad->node || ask->unit >= former->unit_count)
         return false;
     const struct plan_unit *unit = &plan->units[ask->unit], *other = &former->units[ask->unit];
-    return other->remote_binding && !other->pair && !other->attached && !other->lost &&
-           !other->of && plan_stripe_count(former, other) == 0 && same_target(unit, other) &&
-           other->link && other->link->rail == plan_best_rail(plan, &plan->chains[unit->chain]);
+    return other->remote_binding && !other->pair && !other->lost && !other->of &&
+           plan_stripe_count(former, other) == 0 && same_target(unit, other) && other->link &&
+           other->link->rail == plan_best_rail(plan, &plan->chains[unit->chain]);
 }
 
 static bool plan_fits(const struct plan *plan, const struct plan *former)
@@ -71,7 +71,6 @@ static void take_unit(struct plan *plan, const struct plan *former, struct plan_
     for (unsigned rail = 1; rail <= plan->tcad->rails->last; rail++)
         if (unit->rails & 1u << rail)
             *plan_blob(plan, unit, rail) = *plan_blob(former, other, rail);
-    parts_check_target(plan, unit);
     plan_use_owner(plan, unit);
 }
 

@@ -136,12 +136,6 @@ void plan_bind_both(struct plan *plan);
 void plan_unbind_direct(struct plan *plan);
 /* And what tcad itself has bound on other nodes. */
 void plan_unbind_remote(struct plan *plan);
-/* plan_bounce.c: checks, before registration, that the attached sources of a daemon-seat chain can be staged. 0 or a
- * negative errno with plan->attempt.text. */
-int plan_bounce_admit(struct plan *plan, const struct plan_chain *chain);
-/* Informs the client of them, as fast as it reads, then calls told(plan). An error is in plan->attempt. */
-void plan_bounce_tell(struct plan *plan, void (*told)(struct plan *plan));
-void plan_bounce_end(struct plan *plan);
 /* plan_order.c: finds the steps that must wait for earlier ones, in a chain that is bound and has a route: of a short
  * chain at once; of the remaining ones in the worker. */
 int plan_order_soon(struct plan *plan, struct plan_chain *chain);
@@ -153,19 +147,6 @@ void plan_register(struct plan *plan);
 void plan_mark_notified(struct plan *plan, const struct plan_chain *chain);
 /* The copy mode of a put of a client-seat chain. */
 enum way plan_copy_mode(const struct plan *plan, const struct plan_unit *unit);
-/* The id by which the plan's process can write to attached memory of this one; 0: it cannot. */
-uint32_t plan_pid_of(const struct plan *plan, const struct session *owner);
-/* Whether it would have to, and cannot: neither that process nor a thread of it copies. */
-bool plan_out_of_reach(const struct plan *plan, const struct plan_unit *unit);
-/* plan_copied.c: whether the targets of two puts belong to the same process. */
-bool plan_same_owner(const struct plan_unit *a, const struct plan_unit *b);
-/* Whether the receiver of `unit` could be notified of it, or see it, before the data of `before`, an earlier put into
- * attached memory, is copied to its final address. */
-bool plan_needs_copied(const struct plan_unit *before, const struct plan_unit *unit);
-/* Makes the call steps that wait until the data of steps `from` to `to`, puts into attached memory, is copied to its
- * final addresses. Returns how many. */
-uint32_t plan_await_copied(struct plan *plan, const struct plan_chain *chain, uint32_t from,
-                           uint32_t to, struct chain_step *ret_calls);
 /* plan_reply.c: sends the reply to the commit, or PLAN_PAIRED. */
 void plan_reply(struct plan *plan);
 void plan_reply_free(struct plan *plan);

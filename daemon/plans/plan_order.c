@@ -14,9 +14,8 @@
 
 enum { STEPS_AT_ONCE = 2048 }; /* ordered on the loop: some 10 ms at worst */
 
-/* Memory of a node is identified by its addresses: regions have different ones, and memory that a
- * process has attached twice is the same. (Equal addresses in two processes count as the same
- * memory, too, which only costs a needless wait.) */
+/* Memory of a node is identified by its addresses: regions have different ones, unless a process has attached the same
+ * memory twice. (Equal addresses in two processes count as the same memory, too, which only costs a needless wait.) */
 static void add_bytes(const struct plan *plan, const struct plan_unit *unit,
                       struct order_step *step)
 {
@@ -36,7 +35,7 @@ static void in_clients_seat(const struct plan *plan, const struct plan_unit *uni
 {
     step->route = unit->has_target ? unit->owner : unit->notify_session;
     step->lands = unit->owner == plan->session_id;
-    step->keeps = !unit->attached;
+    step->keeps = true;
 }
 
 /* Over shared memory all puts are copied one by one. Other drivers complete a put when its source
@@ -55,10 +54,8 @@ static void in_daemons_seat(const struct plan *plan, const struct plan_chain *ch
     step->route = unit->stripe_room > 0 ? ROUTES_OF_STRIPED + unit->step
                   : rail == chain->rail ? unit->node
                                         : ROUTE_OF_REDUCTIONS;
-    step->ahead = unit->source && unit->source->attached;
-    step->needs_copy = unit->attached;
-    step->lands = !unit->attached && (rail == RAIL_SHM || (!ordered && plain));
-    step->keeps = !unit->attached && (rail == RAIL_SHM || (ordered && plain));
+    step->lands = rail == RAIL_SHM || (!ordered && plain);
+    step->keeps = rail == RAIL_SHM || (ordered && plain);
 }
 
 static void add_step(const struct plan *plan, const struct plan_chain *chain,
@@ -76,10 +73,8 @@ static void add_step(const struct plan *plan, const struct plan_chain *chain,
 
 static void take_answer(struct plan_unit *unit, const struct order_step *step)
 {
-    unit->order = (struct plan_order){.waits = step->waits,
-                                      .copied = step->copied,
-                                      .landed = {step->landed[0], step->landed[1]},
-                                      .after = step->after};
+    unit->order = (struct plan_order){
+        .waits = step->waits, .landed = {step->landed[0], step->landed[1]}, .after = step->after};
     unit->fence = step->waits;
 }
 

@@ -180,26 +180,15 @@ static void prepare(struct plan_preparing *preparing)
                      preparing);
 }
 
-static void told(struct plan *plan)
+void plan_do_prepare(struct plan *plan)
 {
-    struct plan_preparing *preparing = NULL;
-    if (plan_goes_on(plan)) {
-        preparing = calloc(1, sizeof *preparing);
-        if (!preparing)
-            plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->chain_count);
-    }
+    struct plan_preparing *preparing = calloc(1, sizeof(*preparing));
     if (!preparing) {
-        plan->pending--;
-        plan_advance(plan);
+        plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->chain_count);
         return;
     }
     preparing->plan = plan;
+    plan->pending++;
     if (!plan_compile(preparing, prepare))
         prepare(preparing);
-}
-
-void plan_do_prepare(struct plan *plan)
-{
-    plan->pending++;
-    plan_bounce_tell(plan, told);
 }

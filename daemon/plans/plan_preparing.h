@@ -7,13 +7,6 @@
 #include "daemon/plans/plan_internal.h"
 #include "drivers/chain.h"
 
-/* Puts into attached memory, which may have arrived without being copied to their final addresses. */
-struct uncopied {
-    uint32_t first;              /* step of the chain */
-    const struct plan_unit *put; /* one of them; NULL: none */
-    bool several;                /* of several owners */
-};
-
 /* Puts that an ordered put could overtake. */
 struct loose {
     uint32_t first;          /* step of the chain */
@@ -37,12 +30,9 @@ struct plan_preparing {
     uint32_t copied;
     int error;          /* -ENOMEM */
     struct loose loose; /* puts that an ordered one could still overtake */
-    struct uncopied uncopied;
-    uint32_t fetched; /* step of the chain; the sources of earlier ones were requested */
-    bool fetching;    /* and no put has awaited them yet */
-    uint32_t flushed; /* step of the chain; earlier puts are complete remotely */
-    bool flushing;    /* once the flushes are, which no put has awaited yet */
-    bool striped;     /* some puts go over several rails (plan_stripe.h) */
+    uint32_t flushed;   /* step of the chain; earlier puts are complete remotely */
+    bool flushing;      /* once the flushes are, which no put has awaited yet */
+    bool striped;       /* some puts go over several rails (plan_stripe.h) */
 };
 
 /* plan_compile.c: compiles puts between long layouts on the worker, because that cannot be done in slices, and

@@ -164,7 +164,6 @@ static void stripped(void *context)
     struct plan *plan = context;
     plan_unbind_remote(plan);
     unbind(plan, true);
-    plan_bounce_end(plan);
     plan->stripped_units = 0;
     loop_job_begin(plan->tcad->loop, &plan->job, let_go_some, plan);
 }

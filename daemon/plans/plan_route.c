@@ -42,17 +42,6 @@ unsigned plan_unit_rail(const struct plan_unit *unit, unsigned rail)
     return unit->combine == OPERATOR_REPLACE ? rail : RAIL_SHM;
 }
 
-/* Attached memory is copied once more at its end (daemon/sessions/bounce.h), which takes about as long
- * as the put would in the client's seat. */
-static uint64_t add_bounces(const struct plan *plan, const struct plan_unit *unit,
-                            const struct cost_transfer *transfer, uint64_t cost)
-{
-    const unsigned bounces = (unit->source && unit->source->attached) + unit->attached;
-    const uint64_t copy =
-        cost_predict(&plan->tcad->costs.rails[RAIL_SHM].at[SEAT_CLIENT], transfer);
-    return cost == UINT64_MAX || copy == UINT64_MAX ? cost : cost + bounces * copy;
-}
-
 struct cost_transfer plan_transfer(const struct plan *plan, const struct plan_unit *unit,
                                    unsigned rail)
 {
@@ -83,9 +72,7 @@ static uint64_t predict(const struct plan *plan, const struct plan_chain *chain,
         const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
         const unsigned rail = plan_unit_rail(unit, route.rail);
         const struct cost_transfer transfer = plan_transfer(plan, unit, rail);
-        uint64_t cost = cost_predict(parameters_of(plan, rail, route.seat), &transfer);
-        if (route.seat == SEAT_DAEMON)
-            cost = add_bounces(plan, unit, &transfer, cost);
+        const uint64_t cost = cost_predict(parameters_of(plan, rail, route.seat), &transfer);
         if (cost == UINT64_MAX)
             return cost;
         total += cost;
@@ -122,11 +109,6 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
             return why;
         if (!whole && !plan_demands_one(plan) && !fabric_reaches(tcad, rail, unit->node))
             return "no cable leads to the node at present (tcactl topology)";
-        if (route.seat == SEAT_CLIENT && chain->unshared && unit->attached)
-            return "remote completion in attached memory needs the daemon's seat";
-        if (route.seat == SEAT_CLIENT && plan_out_of_reach(plan, unit))
-            return "the target was attached by a process in another PID namespace (container), "
-                   "which copies only if it is of the same group, and only it is notified";
         if (route.seat == SEAT_DAEMON && unit->rails && !(unit->rails & (1u << rail)))
             return "the target's node does not have it";
         if (route.seat == SEAT_DAEMON && unit->source && unit->source->refused & 1u << rail)

@@ -33,8 +33,7 @@ uint32_t plan_stripe_room(const struct plan *plan, const struct plan_unit *unit)
     const uint64_t least = plan->tcad->conf->rails.stripe_bytes;
     unsigned most = 1;
     if (least == 0 || unit->source_layout->size_bytes < least || unit->combine || unit->parts ||
-        unit->source->attached || unit->node == plan->tcad->node ||
-        plan->wanted_seat == SEAT_CLIENT)
+        unit->node == plan->tcad->node || plan->wanted_seat == SEAT_CLIENT)
         return 0;
     for (unsigned rail = 1; rail <= plan->tcad->rails->last; rail++) {
         const unsigned count = count_rails(plan, rail_at(plan->tcad, rail)->driver, unit->node);
@@ -143,9 +142,8 @@ static void divide(const struct plan *plan, const struct plan_unit *unit, unsign
     const bool calibrated = plan->tcad->costs.rails[own].at[SEAT_DAEMON].valid;
     *ret_division = (struct division){0};
     add(plan, unit, own, calibrated, ret_division);
-    for (unsigned rail = 1; rail <= plan->tcad->rails->last && !unit->attached &&
-                            ret_division->count <= unit->stripe_room;
-         rail++)
+    for (unsigned rail = 1;
+         rail <= plan->tcad->rails->last && ret_division->count <= unit->stripe_room; rail++)
         if (is_free(plan, unit, own, rail))
             add(plan, unit, rail, calibrated, ret_division);
     stripes_divide(ret_division->stripes, ret_division->count, unit->source_layout->size_bytes);
@@ -217,8 +215,6 @@ static uint64_t bound_bytes(const struct plan *plan, const struct plan_unit *uni
 /* Of a rail that could have a share and has none. */
 static const char *why_none(const struct plan *plan, const struct plan_unit *unit, bool calibrated)
 {
-    if (unit->attached)
-        return "the target is attached memory";
     if (!calibrated)
         return "not calibrated";
     if (plan_stripe_count(plan, unit) + 1 == STRIPES_MAX)

@@ -82,12 +82,10 @@ Test(order, one_after_the_other_needs_nothing)
     ORDER(&memory, steps);
     for (unsigned i = 0; i < 3; i++)
         cr_assert(!steps[i].waits);
-    /* except for a source that is read ahead, and for another route */
-    steps[1].ahead = true;
+    /* except for another route */
     steps[2].route = 7;
     ORDER(&memory, steps);
-    cr_assert(!steps[0].waits);
-    cr_assert(steps[1].waits && steps[1].landed[0] == ORDER_NOTHING);
+    cr_assert(!steps[0].waits && !steps[1].waits);
     cr_assert(steps[2].waits && steps[2].landed[0] == ORDER_NOTHING);
     free(some);
 }
@@ -128,18 +126,6 @@ Test(order, a_notification_comes_after_what_went_elsewhere)
     free(some);
 }
 
-/* Memory that a process copies after the rail: remote completion is not sufficient. */
-Test(order, what_is_read_was_copied)
-{
-    struct layout *some = bytes(100);
-    struct order_step steps[] = {put(0, some, HERE, 1000, some), put(0, some, HERE, 1100, some),
-                                 put(1050, some, THERE, 0, some)};
-    steps[1].needs_copy = true;
-    ORDER(&network, steps);
-    cr_assert(steps[2].waits && steps[2].copied && steps[2].landed[0] != ORDER_NOTHING);
-    free(some);
-}
-
 /* ---- random chains ---- */
 
 enum { STEPS = 24, ROUTES = 3 };
@@ -150,9 +136,9 @@ static bool meet(const struct order_bytes *a, const struct order_bytes *b)
            layout_overlap(a->layout, a->base, b->layout, b->base, &(unsigned){1 << 20});
 }
 
-/* The guarantee of order.h for two steps. `copied`: remote completion is not sufficient. */
+/* The guarantee of order.h for two steps. */
 struct promise {
-    bool done, landed, copied;
+    bool done, landed;
 };
 
 static struct promise promised(const struct order_rules *rules, const struct order_step *earlier,
@@ -165,11 +151,10 @@ static struct promise promised(const struct order_rules *rules, const struct ord
     if (meet(&earlier->source, &later->target) && !(same_route && rules->ordered))
         promise.done = true;
     if ((meet(&earlier->target, &later->source) &&
-         !(same_route && rules->serial && earlier->lands && !later->ahead)) ||
+         !(same_route && rules->serial && earlier->lands)) ||
         (meet(&earlier->target, &later->target) && !(same_route && earlier->keeps))) {
         promise.done = true;
         promise.landed = !earlier->lands;
-        promise.copied = promise.landed && earlier->needs_copy;
     }
     return promise;
 }
@@ -184,9 +169,8 @@ static bool kept(const struct order_step *steps, unsigned earlier, unsigned late
             if (steps[i].landed[k] != ORDER_NOTHING &&
                 steps[steps[i].landed[k]].route == steps[earlier].route)
                 promise.landed = false;
-        promise.copied &= !steps[i].copied;
     }
-    return !promise.done && !promise.landed && !promise.copied;
+    return !promise.done && !promise.landed;
 }
 
 static struct layout *random_layout(struct random *random)
@@ -203,14 +187,12 @@ static struct order_step random_step(struct random *random, bool crossing)
     struct order_step step = put(2000 + random_below(random, 800), random_layout(random), route,
                                  2000 + random_below(random, 800), random_layout(random));
     step.notify = random_below(random, 4) == 0;
-    step.ahead = random_below(random, 5) == 0;
     step.lands = random_below(random, 5) == 0;
     step.keeps = random_below(random, 2) == 0;
     if (crossing && random_below(random, 3) == 0) {
         step.route = HERE + ROUTES;
         step.lands = true;
     }
-    step.needs_copy = !step.lands && random_below(random, 5) == 0;
     return step;
 }
 
