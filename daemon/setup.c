@@ -131,7 +131,6 @@ static const struct session_hooks session_hooks = {
     .gone = session_gone,
     .freed = lanes_drop,
     .region_gone = plans_region_gone,
-    .source_gone = plans_source_gone,
     .rails = rails_describe,
     .rail_name = rail_name,
 };

@@ -61,17 +61,6 @@ struct complete_entry { /* daemon -> client, one line */
 };
 static_assert(sizeof(struct complete_entry) == LINE_BYTES, "shared format");
 
-/*
- * The daemon cannot access memory that the process has attached (tca_region_attach). For such a
- * region there is staging ("bounce") memory of the same length, mapped by both. A bounce is a
- * layout at the same offset in both memories, identified by its id. A helper thread of the process
- * (client/memory/bounce.c) copies between the two as the daemon requests in two rings of ids: OUT
- * before a put from the region, IN after a put into it has completed and before its notification.
- * The thread pops an entry, and so advances `head`, when the copy is complete. Id 0 copies nothing.
- */
-enum bounce_way { BOUNCE_OUT = 0, BOUNCE_IN = 1, BOUNCE_WAYS = 2 };
-enum { BOUNCE_ENTRIES = 256 };
-
 /* The producer's and the consumer's index, on separate cache lines. They count up freely and are
  * masked on use. */
 struct ring_indexes {
@@ -131,10 +120,6 @@ struct session_segment {
     struct start_part parts[START_PARTS_MAX]; /* each plan has its own, consecutive ones */
     _Alignas(LINE_BYTES) struct submit_entry submit_entries[CHANNELS][SUBMIT_ENTRIES];
     _Alignas(LINE_BYTES) struct complete_entry complete_entries[COMPLETE_ENTRIES];
-    struct ring_indexes bounce[BOUNCE_WAYS];
-    _Alignas(LINE_BYTES) uint32_t bounce_entries[BOUNCE_WAYS][BOUNCE_ENTRIES];
-    _Alignas(LINE_BYTES) _Atomic uint32_t
-        bounce_bell; /* futex, incremented to wake the process's bounce thread */
 };
 
 /* ---- notifications: written by every process that may notify this session ---- */

@@ -2,8 +2,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "client/core/error.h"
 
@@ -14,13 +12,6 @@ static int set_version_error(const struct control *control, uint32_t version, co
         "the tcad at %s (%s) speaks protocol version %u, libtca %s speaks %d: update the older "
         "of the two",
         control->path, release, version, tca_version(), PROTO_VERSION);
-}
-
-/* 0: unknown, without /proc. */
-static uint64_t pid_namespace(void)
-{
-    struct stat st;
-    return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
 int hello_ask(struct control *control, const char *name, uint32_t group_size, uint64_t end_ns,
@@ -35,8 +26,6 @@ int hello_ask(struct control *control, const char *name, uint32_t group_size, ui
     body.admin = group_size == 0;
     body.name = short_name;
     body.group_size = group_size;
-    body.pid = (uint32_t)getpid();
-    body.pid_namespace = pid_namespace();
     int r = control_request(control, &request, TCA__MESSAGE__BODY_WELCOME, end_ns, &reply);
     if (r < 0)
         return r;

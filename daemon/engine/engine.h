@@ -126,67 +126,7 @@ void engine_session_hurry(struct engine_session *session, int error);
 struct engine_landing {
     struct notify_line *line; /* NULL: no notification */
     struct notify_segment *segment;
-    struct engine_session *session; /* owner of the attached memory, else receiver of the
-                                       notification; outlives this. NULL: neither */
-    uint32_t bounce;                /* id (proto/segment.h); 0: no staging */
-    bool dropped; /* the process ended before it had copied all data; the loop reads this when the
-                     landing is quiet */
-
-    /* private to the engine */
-    uint64_t waiting;   /* arrivals that are not in the ring yet */
-    uint32_t in_flight; /* entries in the ring */
-    struct engine_landing *next, *previous;
-    struct loop *loop;
-    void (*quiet)(void *context);
-    void *quiet_context;
-    struct loop_post quiet_post;
-    struct engine_call copied_call;
 };
-/* Engine's thread: no more data arrives there. Runs done(context) on the loop's thread when all
- * arrived data is at its final address. */
-void engine_landing_end(struct engine *engine, struct engine_landing *landing,
-                        void (*done)(void *context), void *context);
-
-/* Loop's thread: runs done(context) there when all data that has arrived for the session so far is
- * at its final address, or when that is no longer possible: landing->dropped. The landing is zero
- * except for its session, which outlives it. */
-void engine_await_copied(struct engine *engine, struct engine_landing *landing,
-                         void (*done)(void *context), void *context);
-
-/* A wait for the notifications on some lines of which the data has arrived, but not at its final
- * address yet. */
-struct engine_raise_wait {
-    struct engine *engine;
-    const struct notify_line *first, *end; /* the lines; only compared */
-    void (*done)(void *context);
-    void *context;
-    /* private to the engine */
-    struct engine_landing landing;
-    struct engine_call call;
-};
-/* Loop's thread: whether any notification of any session waits so. */
-bool engine_raises_wait(const struct engine *engine);
-/* Loop's thread: runs done(context) there when those on these lines have been raised, or dropped
- * with the process that was to copy their data. Nobody may notify on these lines any more. */
-void engine_await_raised(struct engine_raise_wait *wait);
-
-/* ---- bounces: staging of attached memory ---- */
-
-/* A copy that a process makes to staging memory before the data is put: a call step of a chain
- * (drivers/chain.h) with engine_fetch_post(). Its session outlives it. */
-struct engine_fetch {
-    struct engine_session *session;
-    uint32_t bounce; /* id; 0: none */
-    /* private to the engine */
-    struct driver_op *op; /* while in progress */
-    struct engine_fetch *next;
-};
-int engine_fetch_post(void *fetch, struct driver_op *op);
-
-/* Loop's thread: call once before the session's first fetch or landing with a bounce. -ENOMEM. */
-int engine_bounces_new(struct engine_session *session);
-/* Loop's thread: the process has ended. Fetches fail (-EOWNERDEAD), arriving data is dropped. */
-void engine_bounces_end(struct engine_session *session);
 
 /* ---- plans ---- */
 

@@ -5,6 +5,7 @@
 
 #include "daemon/base/loop.h"
 #include "daemon/engine/engine_internal.h"
+#include "proto/notify.h"
 
 /* ---- memory for the loss of a peer, reserved while it is connected ---- */
 
@@ -150,7 +151,11 @@ static void driver_puts_lost(void *context, struct driver_peer *peer, uint64_t f
 /* The token of every landing in the daemon is the notification that it raises. */
 static void driver_notified(void *context, uint64_t token)
 {
-    engine_landed((struct engine_landing *)(uintptr_t)token);
+    const struct engine_landing *landing = (const struct engine_landing *)(uintptr_t)token;
+    if (!landing->line)
+        return;
+    notify_raise_routed(landing->line, 1, clock_now_ns());
+    notify_wake(landing->segment);
 }
 
 struct paired {

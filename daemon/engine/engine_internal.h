@@ -29,8 +29,7 @@ struct engine_session {
     struct engine_plan_list waiting;          /* some are checked in each round, */
     struct engine_plan *look;                 /* this one next; NULL: the first */
     uint64_t starts;
-    struct engine_plan **plans;     /* [PLANS_PER_SESSION_MAX], allocated with the first plan */
-    struct engine_bounces *bounces; /* NULL: not used */
+    struct engine_plan **plans; /* [PLANS_PER_SESSION_MAX], allocated with the first plan */
     uint32_t idle_rounds;
     bool armed;   /* the client writes wake_fd after a submission */
     bool parked;  /* in engine->parked: not polled until wake_fd is written */
@@ -41,7 +40,7 @@ struct engine_session {
     void *detached_context;
     const char *broken_why;
     struct loop_post broken_post, detached_post;
-    struct engine_call attach_call, detach_call, bounces_call, hurry_call;
+    struct engine_call attach_call, detach_call, hurry_call;
     int hurry; /* loop's thread: the error of engine_session_hurry(); 0: not called */
 };
 
@@ -100,7 +99,6 @@ struct engine {
     struct engine_loss *losing; /* of the peer that is being lost: before its peer_down() */
 
     _Atomic uint64_t starts, completions, errors, bytes, sleeps, slices, longest_ns;
-    _Atomic uint64_t landed; /* landings that wait in bounces, in order or in a ring */
     _Atomic bool asleep;
 };
 
@@ -124,10 +122,6 @@ void engine_awake(struct engine *engine);
 /* engine_events.c */
 struct driver_events engine_driver_events(struct engine *engine);
 void engine_losses_free(struct engine *engine);
-
-/* engine_bounce.c */
-unsigned engine_bounces_poll(struct engine_session *session);
-void engine_landed(struct engine_landing *landing);
 
 /* engine_repeat.c */
 /* A round of a repeating plan is over. False: so is the start. */

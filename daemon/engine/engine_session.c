@@ -168,10 +168,8 @@ static unsigned run_plans(struct engine_session *session)
 
 unsigned engine_session_poll(struct engine_session *session)
 {
-    bool was_broken = session->broken;
-    unsigned work = session->bounces && !was_broken ? engine_bounces_poll(session) : 0;
-    was_broken = session->broken;
-    work += has_starts(session) ? run_plans(session) : 0;
+    const bool was_broken = session->broken;
+    unsigned work = has_starts(session) ? run_plans(session) : 0;
     if (session->broken && !was_broken)
         engine_session_break(session,
                              "completion ring overrun: more starts in flight than it has entries");
@@ -232,7 +230,6 @@ static void detached_on_loop(void *context)
     void (*done)(void *context) = session->detached;
     void *done_context = session->detached_context;
     free(session->plans);
-    free(session->bounces);
     free(session);
     done(done_context);
 }

@@ -304,8 +304,6 @@ void plans_region_gone(struct region *region, int error);
 void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region, int error);
 /* error: -EOWNERDEAD, or -EHOSTDOWN if its daemon ends. */
 void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session, int error);
-/* Breaks the plans that need this rank; delayed until the session awaited it (session_source_awaited()). */
-void plans_source_gone(struct session *session, uint32_t rank, enum source_state state);
 void plans_node_gone(struct tcad *tcad, uint32_t node);
 void plans_link_gone(struct tcad *tcad, uint32_t node, unsigned rail, int error);
 /* The link is about to be lost, and with it the last `count` puts of this flow that had completed locally. All plans that

@@ -129,24 +129,6 @@ static void lose(struct plan *plan, const struct use_event *event, int error, co
     plan_break(plan, error, text);
 }
 
-/* If the plan waits for this session, which has ended, and its own session is not notified yet,
- * because notifications may have arrived: the state that it will get. Otherwise SOURCE_ALIVE. */
-static enum source_state awaited(const struct plan *plan, const struct subject_key *key)
-{
-    enum source_state state = SOURCE_ALIVE;
-    if (!plan->session || !plan->session->source_waits)
-        return SOURCE_ALIVE;
-    for (uint32_t i = 0; i < plan->step_count && state == SOURCE_ALIVE; i++)
-        if (plan->steps[i].is_wait && wait_needs(plan, &plan->steps[i], key))
-            state = session_source_awaited(plan->session, plan->steps[i].rank);
-    return state;
-}
-
-static int error_of(enum source_state state)
-{
-    return state == SOURCE_NODE_DOWN ? -EHOSTDOWN : -EOWNERDEAD;
-}
-
 /* "rank 2, ", or nothing if it is of another group. */
 static void name_rank(const struct plan *plan, const struct subject_key *session, char *text,
                       size_t text_bytes)
@@ -185,23 +167,19 @@ static bool lose_region(const struct use_event *event, void *plan)
 {
     char text[128];
     const struct subject_key owner = owner_of(plan, &event->key);
-    const enum source_state state = awaited(plan, &owner);
-    const int error = state == SOURCE_ALIVE ? event->error : error_of(state);
-    if (error == -ESTALE)
+    if (event->error == -ESTALE)
         snprintf(text, sizeof text,
                  "region %" PRIu64 " of node %" PRIu32 ", which it puts into, was freed",
                  event->key.id, event->key.node);
     else /* freed at the end of its owner */
-        describe_end(plan, &owner, error, text, sizeof text);
-    lose(plan, event, error, text);
+        describe_end(plan, &owner, event->error, text, sizeof text);
+    lose(plan, event, event->error, text);
     return false;
 }
 
 static bool lose_session(const struct use_event *event, void *plan)
 {
     char text[128];
-    if (awaited(plan, &event->key))
-        return true; /* until plans_source_gone() */
     describe_end(plan, &event->key, event->error, text, sizeof text);
     lose(plan, event, event->error, text);
     return false;
@@ -306,12 +284,6 @@ void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session, int 
     uses_notify(&tcad->plan_uses, &(struct use_event){.key = {SUBJECT_SESSION, node, session},
                                                       .error = error,
                                                       .notify = lose_session});
-}
-
-void plans_source_gone(struct session *session, uint32_t rank, enum source_state state)
-{
-    const struct session_member *member = &session->members[rank];
-    plans_session_gone(session->tcad, member->node, member->session, error_of(state));
 }
 
 void plans_node_gone(struct tcad *tcad, uint32_t node)

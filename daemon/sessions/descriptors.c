@@ -115,8 +115,8 @@ bool session_user_may_have(const struct tcad *tcad, uid_t uid, unsigned fds_more
              "user %u has %" PRIu64 " of the %" PRIu64
              " descriptors that tcad grants one user (3/4 of its LimitNOFILE= (%" PRIu64
              ") without the %" PRIu64
-             " that it needs itself), 1 per region (if attached, once another node puts into it) "
-             "and %d per session: free some, allocate fewer, larger regions, or raise the limit",
+             " that it needs itself), 1 per region and %d per session: free some, allocate fewer, "
+             "larger regions, or raise the limit",
              uid, fds, most, limit, tcad->own_descriptors, FDS_PER_SESSION);
     return false;
 }

@@ -41,9 +41,6 @@ struct region {
     uint64_t memory_bytes; /* mapped: counts against the quota */
     bool dmabuf;           /* imported: fd is of a dmabuf */
     unsigned refused;      /* of a dmabuf: rails whose devices cannot register it; bit per rail */
-    bool attached; /* memory of its process; fd and base are of its bounce memory, if any (bounce.h)
-                    */
-    bool bounce_told;      /* the process has the descriptor of the staging memory */
     uint64_t offset_bytes; /* in fd; not 0: memory that its process had before, and shares in place
                               (region_in_place.c): its address there */
     uint64_t address;      /* in the clients */
@@ -123,8 +120,8 @@ int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t
 int region_named(struct tcad *tcad, const struct handle *handle, uid_t uid,
                  struct region **ret_region, char *text, size_t text_bytes);
 
-/* Worker thread: registers it with a rail, unless it is registered. bounce_admit() must
- * have succeeded for an attached region. -EFAULT: its process has not allocated all pages. */
+/* Worker thread: registers it with a rail, unless it is registered. -EFAULT: its process has not
+ * allocated all pages. */
 int region_register(struct region *region, unsigned rail);
 /* Any thread: after its removal, a rail keeps nothing of its memory any more. */
 void region_rail_lets_go(void *region);

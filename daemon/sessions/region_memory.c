@@ -72,21 +72,6 @@ int region_memory_new(struct region *region)
     return 0;
 }
 
-/* Undoes a partial allocation on failure, so that it can be tried again. */
-static int make_bounce_memory(struct region *region)
-{
-    int r = region_memory_new(region);
-    if (r == 0)
-        return 0;
-    if (region->base)
-        munmap(region->base, region->memory_bytes);
-    if (region->fd >= 0)
-        close(region->fd);
-    region->base = NULL;
-    region->fd = -1;
-    return r;
-}
-
 /* Whether its process has allocated all pages. Otherwise a rail would, at the daemon's expense.
  * Removing pages later gains the process nothing beyond its quota. */
 static bool is_made(const struct region *region)
@@ -104,11 +89,8 @@ int region_register(struct region *region, unsigned rail)
     struct driver *driver = engine_driver(region->tcad->engine, rail);
     if (region->on[rail])
         return 0;
-    int r = region->attached && !region->base ? make_bounce_memory(region) : 0;
-    if (r == 0 && !region->attached && !region->dmabuf && !is_made(region))
-        r = -EFAULT;
-    if (r < 0)
-        return r;
+    if (!region->dmabuf && !is_made(region))
+        return -EFAULT;
     struct driver_memory memory = {.base = region->base,
                                    .length_bytes = region->bytes,
                                    .fd = region->fd,

@@ -1,5 +1,4 @@
-/* Limits of region memory per session, user and node. Daemon-allocated memory counts, including the
- * staging memory of attached regions. */
+/* Limits of region memory per session, user and node. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -17,7 +17,6 @@
 #include "daemon/engine/engine.h"
 #include "daemon/sessions/client.h"
 #include "daemon/sessions/descriptors.h"
-#include "daemon/sessions/process.h"
 #include "daemon/sessions/region.h"
 #include "daemon/tcad.h"
 #include "proto/list.h"
@@ -193,28 +192,6 @@ static uint64_t bytes_of_session(const struct tcad *tcad, uint32_t sources)
            2 * PLANS_PER_SESSION_MAX * sizeof(struct plan *);
 }
 
-/* Others write to memory that the process attaches by this id. Where /proc does not show the process, as to the
- * system's tcad, which has no privileges, its word counts: writers of its own user look for the region's name
- * before they write, and cannot write to processes of other users. */
-static void take_process(struct session *session, const struct client *client,
-                         const Tca__Hello *hello)
-{
-    static struct log_limit lies;
-    session->pid = client->pid;
-    if (hello->pid_namespace == 0)
-        return;
-    if (process_check(client->pid, hello->pid, hello->pid_namespace) != -ESRCH) {
-        session->own_pid = hello->pid;
-        session->pid_namespace = hello->pid_namespace;
-        return;
-    }
-    log_limited(&lies, LOG_LEVEL_WARNING, client_fields(client).text,
-                "client pid %d uid %u: says that it is process %" PRIu32
-                " of PID namespace %" PRIu64
-                ", which is not what /proc shows: other processes do not write to its memory",
-                client->pid, client->uid, hello->pid, hello->pid_namespace);
-}
-
 struct session *session_new(struct tcad *tcad, struct client *client, uint32_t tag,
                             const Tca__Hello *hello)
 {
@@ -242,7 +219,7 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
     session->tcad = tcad;
     session->id = ++tcad->next_session;
     session->since_ns = clock_now_ns();
-    take_process(session, client, hello);
+    session->pid = client->pid;
     session->uid = client->uid;
     session_take_name(session->name, hello->name);
     session->client = client;
@@ -359,7 +336,6 @@ void session_end(struct session *session, const char *why)
     }
     region_views_drop(session);
     session->notified_by++; /* dropped by announce() */
-    engine_bounces_end(session->engine);
     session->tcad->session_hooks->ending(session);
     /* Data in flight should arrive before the others learn of its end. */
     if (session->plan_count == 0 ||
@@ -367,4 +343,18 @@ void session_end(struct session *session, const char *why)
         announce(session);
     else if (!session->announced)
         loop_timer_set(session->last_call, last_call_ns(session), 0);
+}
+
+/* ---- ranks that have ended ---- */
+
+void session_source_gone(struct session *session, uint32_t rank, enum source_state state)
+{
+    if (rank >= session->sources || rank >= session->size)
+        return;
+    atomic_store_explicit(&session->notify->source_state[rank], (uint8_t)state,
+                          memory_order_release);
+    Tca__Event event = TCA__EVENT__INIT;
+    event.kind = TCA__EVENT__KIND__RANK_GONE;
+    event.rank = rank;
+    session_event(session, &event);
 }

@@ -35,9 +35,7 @@ struct session {
     struct table_entry entry;     /* in tcad->session_ids */
     uint64_t id;
     uint64_t since_ns;
-    pid_t pid;              /* here; 0: its PID namespace is not within tcad's */
-    uint32_t own_pid;       /* as the process sees itself; 0: /proc contradicts it */
-    uint64_t pid_namespace; /* 0: unknown */
+    pid_t pid; /* here; 0: its PID namespace is not within tcad's */
     uid_t uid;
     char name[NAME_MAX_BYTES];
     bool closing;                 /* its process has ended or broken the protocol; being freed */
@@ -66,10 +64,8 @@ struct session {
 
     struct region *regions; /* list, region->next_of_session */
     uint32_t region_count;
-    bool alloc_waits;     /* region_wait.c */
-    bool imports;         /* region_import.c */
-    bool bounces;         /* engine_bounces_new() was called */
-    uint32_t last_bounce; /* id */
+    bool alloc_waits; /* region_wait.c */
+    bool imports;     /* region_import.c */
     struct withdrawals withdrawals;
     uint64_t region_bytes;
     struct plan **plans; /* [PLANS_PER_SESSION_MAX], allocated with the first plan */
@@ -90,14 +86,13 @@ struct session {
     struct region_views views;
     struct pair *pairs; /* of its process with others (daemon/plans/pairs.h) */
     uint32_t pair_count;
-    uint32_t pair_rails;              /* bit per rail whose device its process can use */
-    bool located;                     /* `place` is known: */
-    int place;                        /* where its process runs (daemon/rails/nearness.h) */
-    struct table lanes;               /* to other sessions of this node, by their ids (lane.c) */
-    struct lane_record *lanes_to;     /* from other sessions */
-    struct source_wait *source_waits; /* ranks that have ended, of which it is not notified yet */
+    uint32_t pair_rails;          /* bit per rail whose device its process can use */
+    bool located;                 /* `place` is known: */
+    int place;                    /* where its process runs (daemon/rails/nearness.h) */
+    struct table lanes;           /* to other sessions of this node, by their ids (lane.c) */
+    struct lane_record *lanes_to; /* from other sessions */
     uint32_t
-        notified_by; /* bindings that use its counters or bounces, which keep its segments, and others that keep it */
+        notified_by; /* bindings that use its counters, which keep its segments, and others that keep it */
 };
 
 /* Callbacks of the folders above this one (plans, bindings, lanes, groups). setup.c fills them
@@ -112,8 +107,6 @@ struct session_hooks {
     void (*gone)(struct session *session);   /* inform all others of its end */
     void (*freed)(struct session *session);  /* free their members of it */
     void (*region_gone)(struct region *region, int error); /* fail the plans that use it */
-    /* fail the plans that wait for that rank */
-    void (*source_gone)(struct session *session, uint32_t rank, enum source_state state);
 };
 
 /* Creates a session for a client's Hello, and replies with Welcome or Failure. NULL: it failed. */
@@ -173,9 +166,5 @@ bool session_refuses(const struct session *session, char *text, size_t text_byte
 bool session_await_reader(struct session *session, struct client_wait *wait);
 
 /* A rank of this session's group has ended: marks it in the notification segment and sends the client
- * an event, once all notifications of that rank have been raised. state: SOURCE_DEAD or
- * SOURCE_NODE_DOWN. */
+ * an event. state: SOURCE_DEAD or SOURCE_NODE_DOWN. */
 void session_source_gone(struct session *session, uint32_t rank, enum source_state state);
-/* The rank's state that the session is not notified of yet, or SOURCE_ALIVE; hooks->source_gone()
- * is called with the notification. */
-enum source_state session_source_awaited(const struct session *session, uint32_t rank);

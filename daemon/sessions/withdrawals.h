@@ -1,6 +1,5 @@
 /*
- * What a process has been told of and is to forget: bounces, landings, puts whose copying it may
- * share. A release can withdraw thousands of them while the process computes, so they share
+ * What a process has been told of and is to forget: landings, puts whose copying it may share. A release can withdraw thousands of them while the process computes, so they share
  * messages, which are sent as fast as it reads, or before the next event: events stay in order.
  */
 #pragma once
