@@ -144,31 +144,6 @@ static void prepare_wait(struct plan_preparing *preparing, const struct plan_ste
 
 /* ---- chains: what precedes a step ---- */
 
-/* Makes the step wait until the data that it reads or overwrites is complete at the target. */
-static void follow(struct plan_preparing *preparing, const struct plan_unit *unit)
-{
-    const uint32_t first = preparing->count;
-    for (int i = 0; i < 2; i++) {
-        const uint32_t landed = unit->order.landed[i];
-        if (landed != ORDER_NOTHING && landed >= preparing->flushed)
-            add_flush(preparing, first,
-                      &preparing->plan->units[preparing->from->steps[landed].unit]);
-    }
-}
-
-/* Adds what must precede the put of this step. */
-static void prepare_order(struct plan_preparing *preparing, uint32_t step, struct plan_unit *unit)
-{
-    follow(preparing, unit);
-    if (unit->ordered && may_overtake(preparing, unit)) {
-        add_flushes(preparing, preparing->loose.first, step, unit);
-        unit->fence = true;
-        preparing->loose = (struct loose){.first = step};
-    }
-    unit->fence |= preparing->flushing;
-    preparing->flushing = false;
-}
-
 /* Everything before this step becomes complete remotely. */
 static void flush(struct plan_preparing *preparing, uint32_t step)
 {
@@ -178,6 +153,37 @@ static void flush(struct plan_preparing *preparing, uint32_t step)
     preparing->own = NULL;
     preparing->flushed = step;
     preparing->flushing |= preparing->count > before;
+}
+
+/* Makes the step wait until the data that it reads or overwrites is complete at the target. Stripes of one put may be
+ * on other rails than those of another, which it overwrites as well. */
+static void follow(struct plan_preparing *preparing, uint32_t step, const struct plan_unit *unit)
+{
+    const struct plan *plan = preparing->plan;
+    const uint32_t first = preparing->count;
+    for (int i = 0; i < 2; i++) {
+        const uint32_t landed = unit->order.landed[i];
+        if (landed == ORDER_NOTHING || landed < preparing->flushed)
+            continue;
+        const struct plan_unit *other = &plan->units[preparing->from->steps[landed].unit];
+        if (plan_stripe_count(plan, other) > 0)
+            flush(preparing, step);
+        else
+            add_flush(preparing, first, other);
+    }
+}
+
+/* Adds what must precede the put of this step. */
+static void prepare_order(struct plan_preparing *preparing, uint32_t step, struct plan_unit *unit)
+{
+    follow(preparing, step, unit);
+    if (unit->ordered && may_overtake(preparing, unit)) {
+        add_flushes(preparing, preparing->loose.first, step, unit);
+        unit->fence = true;
+        preparing->loose = (struct loose){.first = step};
+    }
+    unit->fence |= preparing->flushing;
+    preparing->flushing = false;
 }
 
 /* Whether it puts into memory of its own session. */
