@@ -42,6 +42,7 @@ static tcaresult result_of(int error)
 {
     switch (error) {
     case -EINVAL:
+    case -EFAULT:
     case -ESTALE:
     case -EACCES:
     case -EOVERFLOW:

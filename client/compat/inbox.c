@@ -3,14 +3,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "client/compat/memory.h"
 #include "client/compat/notice.h"
 #include "client/compat/turn.h"
 
-/* A notice without its notification after this time belongs to a start that has failed after it. The
- * limit is longer with attached memory, because large data is still being copied there. */
-#define LOST_NS          (1000 * 1000 * 1000ll)
-#define LOST_ATTACHED_NS (60 * LOST_NS)
+/* A notice without its notification after this time belongs to a start that has failed after it. */
+#define LOST_NS (1000 * 1000 * 1000ll)
 
 struct seen {
     uint64_t key;
@@ -271,12 +268,11 @@ tcaresult inbox_wait(uint32_t rank, int slot, int tag)
     const uint64_t key = notice_key(0, slot, tag);
     struct inbox *inbox = NULL;
     int64_t doubt_ns = 0; /* how long notifications have been missing */
-    const int64_t lost_ns = allocations_attached() ? LOST_ATTACHED_NS : LOST_NS;
     tcaresult result = open_inbox(rank, &inbox);
     if (result != TCA_SUCCESS)
         return result;
     while (!take(inbox, key)) {
-        bool believed = collect(inbox, rank, doubt_ns >= lost_ns || inbox->ended < 0);
+        bool believed = collect(inbox, rank, doubt_ns >= LOST_NS || inbox->ended < 0);
         if (believed && take(inbox, key))
             break;
         if (believed && inbox->ended < 0)

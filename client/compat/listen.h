@@ -1,8 +1,6 @@
 /*
  * A thread for work that cannot wait for the program's next call, because the program may be in an
- * MPI barrier or a polling loop: other processes can put into attached memory only after this
- * process has handled their request (tca_region_attach()), and a store whose rail was lost must be
- * sent again (stores.h). The thread sleeps while there is no such work.
+ * MPI barrier or a polling loop: a store whose rail was lost must be sent again (stores.h). The thread sleeps while there is no such work.
  */
 #pragma once
 

@@ -6,8 +6,6 @@
 #include <string.h>
 
 #include "client/compat/channel.h"
-#include "client/compat/listen.h"
-#include "client/compat/probe.h"
 #include "client/compat/turn.h"
 
 /* How many attached allocations without a handle are kept, because programs destroy handles and
@@ -182,14 +180,6 @@ static struct allocation *find_attached(uint64_t address, uint64_t bytes,
     return allocation;
 }
 
-bool allocations_attached(void)
-{
-    const struct allocation *allocation = allocations;
-    while (allocation && !allocation->attached)
-        allocation = allocation->next;
-    return allocation != NULL;
-}
-
 /* ---- the program's own host memory ---- */
 
 /* Frees attached allocations without a handle, except the newest `kept`. Returns whether there were
@@ -206,26 +196,23 @@ static bool trim_attached(unsigned kept)
     return any;
 }
 
-/* Attaches host memory of the program. Whatever the program maps at this address later is attached,
- * too. */
+/* Attaches host memory of the program: also what has an allocation, because the program may have freed
+ * it and have other memory at this address now, which becomes shared under the old handles. */
 static tcaresult attach(void *memory, uint64_t bytes, int type, struct allocation **ret_allocation,
                         uint64_t *ret_offset_bytes)
 {
     struct allocation made = {.type = type, .attached = true};
-    tcaresult result = probe_memory(memory, bytes);
-    if (result == TCA_SUCCESS)
-        result = listen_begin();
-    if (result != TCA_SUCCESS)
-        return result;
-    *ret_allocation = find_attached((uint64_t)(uintptr_t)memory, bytes, ret_offset_bytes);
-    if (*ret_allocation)
-        return TCA_SUCCESS;
     trim_attached(UNUSED_MAX);
     int r = tca_region_attach(compat.session, memory, bytes, &made.region);
     if (r == -EDQUOT && trim_attached(0))
         r = tca_region_attach(compat.session, memory, bytes, &made.region);
     if (r < 0)
         return compat_fail_errno(r, "tcaCreateHandle");
+    *ret_allocation = find_attached((uint64_t)(uintptr_t)memory, bytes, ret_offset_bytes);
+    if (*ret_allocation) {
+        tca_region_free(made.region);
+        return TCA_SUCCESS;
+    }
     *ret_offset_bytes = 0;
     *ret_allocation = insert(made);
     if (*ret_allocation)

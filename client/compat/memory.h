@@ -30,9 +30,6 @@ tcaresult allocation_find(void *memory, uint64_t bytes, int type,
 struct allocation *allocation_next(struct allocation *previous, uint64_t address,
                                    uint64_t *ret_offset_bytes);
 
-/* Whether there is attached memory, into which puts take longer. */
-bool allocations_attached(void);
-
 /* The allocation of a handle to memory of this process. */
 tcaresult reference_allocation(const struct reference *reference,
                                struct allocation **ret_allocation, uint64_t *ret_offset_bytes);

@@ -14,7 +14,6 @@ enum {
 struct store {
     struct tca_handle memory;
     uint32_t rank;
-    bool attached; /* the target is attached memory */
     uint64_t offset_bytes, bytes, head_bytes;
     void *source;          /* of the plan; NULL: unused entry */
     struct tca_plan *plan; /* NULL: not committed yet */
@@ -95,11 +94,10 @@ static int build(struct store *store)
 {
     const bool near = is_near(store->rank);
     const char *rail = way_of(store)->rail;
-    const bool any = !rail, landed = near || store->attached || any;
+    const bool any = !rail, landed = near || any;
     const struct tca_plan_args args = {.name = "tca-api PIO",
                                        .rail = any ? TCA_RAIL_PEACH2 : TCA_RAIL_ANY,
                                        .rail_name = rail,
-                                       .seat = store->attached ? TCA_SEAT_DAEMON : TCA_SEAT_ANY,
                                        .flags = (landed ? TCA_PLAN_LANDED : 0) |
                                                 (any ? TCA_PLAN_PREFER : 0)};
     int r = tca_plan_new(compat.session, &args, &store->plan);
@@ -252,7 +250,6 @@ static int make(const struct reference *remote, uint64_t offset_bytes, uint64_t 
         return r;
     *store = (struct store){.memory = remote->memory,
                             .rank = remote->rank,
-                            .attached = remote->attached,
                             .offset_bytes = offset_bytes,
                             .bytes = bytes,
                             .head_bytes = store_head(remote->address + offset_bytes, bytes)};

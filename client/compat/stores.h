@@ -3,8 +3,7 @@
  *
  * Order: the last bytes of a store are a separate put after the rest. The next store to the same
  * process starts when the previous one is complete, and uses the same rail. Rails that do not order
- * puts order a notification after them, so the last put has one. A store to attached memory
- * is complete when the receiver has copied it there.
+ * puts order a notification after them, so the last put has one.
  *
  * When the rail is lost, it is unknown whether the store in flight has arrived, so it is sent again
  * before the next one. Until the rail is back, each store takes any available rail and is waited

@@ -169,11 +169,11 @@ TCA_API tcaresult tcaMalloc(void **ret_memory, size_t size, int type);
 TCA_API tcaresult tcaFree(void *memory, int type);
 
 /* Names memory anywhere in the job: plain data, to be exchanged as bytes. The memory is from
- * tcaMalloc() (fastest) or part of it, GPU memory from cudaMalloc(), or any host memory of the
- * process (malloc(), stack, globals). As tcad cannot access the latter, a thread of the library
- * copies it: this costs one copy on each side, and the same number of bytes of the user's quota in
- * tcad. Such memory is identified by its address: do not put into it after it was freed, because
- * its handles then name whatever is allocated there next. */
+ * tcaMalloc() or part of it, GPU memory from cudaMalloc(), or other host memory of the process
+ * (malloc(), stack, globals), which becomes shared memory in place: tca_region_attach() in tca.h says
+ * what that means, and what is refused. Align globals to 4096 bytes, because MPI has threads of its
+ * own. Such memory is identified by its address: do not put into it after it was freed. Whatever the
+ * program allocates there next needs a new handle, and then the old ones name that. */
 typedef struct tcaHandle {
     uint64_t opaque[16];
 } tcaHandle;

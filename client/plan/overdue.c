@@ -68,17 +68,6 @@ static enum driver_id entry_driver(const struct tca_plan *plan)
     return plan->entry.rail <= rails->count ? rails->at[plan->entry.rail].driver : DRIVER_NONE;
 }
 
-/* Of puts into attached memory whose owner does not take part in the copying. */
-static const char *remedy_of(int status)
-{
-    return status == -EPERM ? ": the kernel does not let this process write to memory that another "
-                              "one has attached "
-                              "(kernel.yama.ptrace_scope, or another PID namespace); let tcad put "
-                              "(TCA_SEAT_DAEMON), "
-                              "or notify that process only, in a plan with fewer puts to it"
-                            : "";
-}
-
 /* Names the first rank that has ended and that a chain in the client's seat needs. */
 static void describe_gone(const struct tca_plan *plan, char text[TEXT_BYTES])
 {
@@ -108,10 +97,10 @@ int plan_failure(const struct tca_plan *plan)
         driver_fault_text(entry_driver(plan), plan->entry.fault, fault, sizeof(fault));
     if (!plan->broken && (status == -EOWNERDEAD || status == -EHOSTDOWN))
         describe_gone(plan, gone);
-    return error_set(status, "start %llu of %s failed: %s%s%s%s%s",
+    return error_set(status, "start %llu of %s failed: %s%s%s%s",
                      (unsigned long long)plan->last_starts, plan_text(plan, name),
                      plan->broken ? plan->why : tca_strerror(status), gone, fault[0] ? ": " : "",
-                     fault, plan->broken ? "" : remedy_of(status));
+                     fault);
 }
 
 /* ---- notifications ---- */

@@ -1,10 +1,13 @@
 /* Memory that is not from tcaMalloc(): heap, stack, globals, at both ends, by descriptors and
  * stores; handles that overlap, are made twice, or outlive their memory. */
+#include <sys/mman.h>
+
 #include "check.h"
 
 enum { BYTES = 256 * 1024, ROUNDS = 8, PITCH = 1024, WIDTH = 200, HEIGHT = 100, MANY = 300 };
 
-static char global[BYTES];
+/* MPI has threads of its own, so pages with initialized data cannot be shared. */
+static char global[BYTES] __attribute__((aligned(4096)));
 static int next, previous;
 
 static char byte_of(int who, int round, int i)
@@ -160,30 +163,43 @@ static void stores(char *target)
     free(marks);
 }
 
-/* Memory that is freed, and other memory at the same address or at another one; no handle is
- * destroyed. */
+/* From one half to the next process's other one; no handle is destroyed. */
+static void exchange(char *memory, int round)
+{
+    tcaHandle first, second, *handles = gather_handles(memory, BYTES / 2, tcaMemoryCPU);
+    make(&first, memory, BYTES / 4);
+    make(&second, memory, BYTES / 4);
+    fill(memory, BYTES / 4, round);
+    barrier();
+    tcaDesc *desc = tcaDescNew();
+    TCA_CHECK(tcaDescSetMemcpy(desc, &handles[next], BYTES / 4, round % 2 ? &first : &second, 0,
+                               BYTES / 4, tcaDMANotify, 0, round));
+    TCA_CHECK(tcaDescSet(desc, 1));
+    TCA_CHECK(tcaStartDMADesc(1));
+    TCA_CHECK(tcaWaitDMARecvDesc(&handles[previous], 0, round));
+    compare(memory + BYTES / 4, BYTES / 4, previous, round);
+    TCA_CHECK(tcaWaitDMAC(1));
+    TCA_CHECK(tcaDescFree(desc));
+    barrier();
+    free(handles);
+}
+
+/* Memory that is freed, and other memory at the same address or at another one. */
 static void again(void)
 {
     for (int round = 0; round < 20; round++) {
         char *memory = (char *)malloc(BYTES / 2 + (size_t)round % 3 * 4096);
-        tcaHandle first, second, *handles = gather_handles(memory, BYTES / 2, tcaMemoryCPU);
-        make(&first, memory, BYTES / 4);
-        make(&second, memory, BYTES / 4);
-        fill(memory, BYTES / 4, round);
-        barrier();
-        tcaDesc *desc = tcaDescNew();
-        TCA_CHECK(tcaDescSetMemcpy(desc, &handles[next], BYTES / 4, round % 2 ? &first : &second, 0,
-                                   BYTES / 4, tcaDMANotify, 0, round));
-        TCA_CHECK(tcaDescSet(desc, 1));
-        TCA_CHECK(tcaStartDMADesc(1));
-        TCA_CHECK(tcaWaitDMARecvDesc(&handles[previous], 0, round));
-        compare(memory + BYTES / 4, BYTES / 4, previous, round);
-        TCA_CHECK(tcaWaitDMAC(1));
-        TCA_CHECK(tcaDescFree(desc));
-        barrier();
-        free(handles);
+        exchange(memory, round);
         free(memory);
     }
+    char *memory = NULL;
+    for (int round = 0; round < 4; round++) { /* always at the same one */
+        memory = (char *)mmap(memory, BYTES / 2, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | (memory ? MAP_FIXED : 0), -1, 0);
+        REQUIRE(memory != MAP_FAILED);
+        exchange(memory, round);
+    }
+    munmap(memory, BYTES / 2);
 }
 
 /* Many more handles than a process may have regions, each destroyed. */
@@ -211,7 +227,7 @@ static void refused(void)
 
 int main(int argc, char **argv)
 {
-    static char local[BYTES];
+    static char local[BYTES] __attribute__((aligned(4096)));
     char stack[BYTES], *heap = (char *)malloc(BYTES);
     begin(&argc, &argv);
     next = (rank + 1) % size;

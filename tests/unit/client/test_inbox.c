@@ -73,11 +73,6 @@ int64_t turn_pass(void)
     return 20 * 1000 * 1000;
 }
 
-bool allocations_attached(void)
-{
-    return false;
-}
-
 bool programs_trim(void)
 {
     return false;
