@@ -171,9 +171,9 @@ TCA_API tcaresult tcaFree(void *memory, int type);
 /* Names memory anywhere in the job: plain data, to be exchanged as bytes. The memory is from
  * tcaMalloc() or part of it, GPU memory from cudaMalloc(), or other host memory of the process
  * (malloc(), stack, globals), which becomes shared memory in place: tca_region_attach() in tca.h says
- * what that means, and what is refused. Align globals to 4096 bytes, because MPI has threads of its
- * own. Such memory is identified by its address: do not put into it after it was freed. Whatever the
- * program allocates there next needs a new handle, and then the old ones name that. */
+ * what that means, and what is refused. Such memory is identified by its address: do not put into it
+ * after it was freed. Whatever the program allocates there next needs a new handle, and then the old
+ * ones name that. */
 typedef struct tcaHandle {
     uint64_t opaque[16];
 } tcaHandle;
