@@ -107,9 +107,10 @@ static void copy(void *to, const void *from, size_t bytes)
 #endif
 }
 
-/* Leaves what other processes have stored meanwhile. */
-static void copy_changes(volatile uint8_t *to, const volatile uint8_t *from, const uint8_t *before,
-                         size_t bytes)
+/* Leaves what other processes have stored meanwhile. On a stack, sanitizers have marked bytes. */
+__attribute__((no_sanitize("address", "thread"))) static void
+copy_changes(volatile uint8_t *to, const volatile uint8_t *from, const uint8_t *before,
+             size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
         if (from[i] != before[i])
