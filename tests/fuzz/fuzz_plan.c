@@ -152,8 +152,10 @@ static void parse(Tca__Message *message)
     plan_do_parse(plan);
     loop_finish_posts(tcad.loop);
     FUZZ_REQUIRE(plan->pending == 1);
-    FUZZ_REQUIRE(plan->error <= 0 && (plan->error < 0) == (plan->error_text[0] != '\0'));
-    if (plan->error == 0)
+    const struct plan_attempt *attempt = &plan->attempt;
+    FUZZ_REQUIRE(plan->error == 0 && attempt->error <= 0 &&
+                 (attempt->error < 0) == (attempt->text[0] != '\0'));
+    if (attempt->error == 0)
         check_plan(plan);
     FUZZ_REQUIRE(session.step_count == plan->held_steps &&
                  session.plan_bytes == plan->memory_bytes);
