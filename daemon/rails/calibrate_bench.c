@@ -281,8 +281,18 @@ static void prepare(struct bench *bench)
         bench->status = (int)r;
 }
 
+/* A put that was given up is still in flight, and cannot be released. The measurement is over: its status is negative. */
+static void cancel(struct bench *bench)
+{
+    if (!bench->put || bench->shared || !bench->posted || bench->done)
+        return;
+    bench->ops->peer_fail(bench->sender.driver, bench->peer, -ECANCELED);
+    bench->ops->progress(bench->sender.driver, 64);
+}
+
 static void release(struct bench *bench)
 {
+    cancel(bench);
     if (bench->put)
         bench->ops->put_release(bench->sender.driver, bench->put);
     if (bench->prepared)

@@ -58,7 +58,7 @@ class Cuts(harness.Case):
             self.assertEqual(node.state_of(nodes[1 - node.number]), "up")
 
     def test_ofi(self):
-        self.check_under_traffic("ofi")
+        self.check_under_traffic("ofi", options={"rails.enable": "shm ofi"})
 
     def test_tcp(self):
         self.check_under_traffic("tcp", options={"rails.enable": "shm tcp"})
