@@ -42,7 +42,7 @@ class Growth(counted.CountedCase):
 
     def test_other_node(self):
         """The loop chooses rails, and takes links, in slices."""
-        cluster = self.counted(2, options={"rails.enable": "shm tcp"})
+        cluster = self.counted(2, options={"rails.enable": "shm tcp", "control.request_timeout": "300s"})
         node = cluster[0]
         sender, receiver = (self.open(one) for one in cluster.nodes)
         region = sender.alloc(MIB)[0]
