@@ -154,15 +154,15 @@ class Rising(harness.Case):
         """Who asked for tcad's seat, what only tcad can do, and plans that nobody starts, until somebody does."""
         cluster, (sender, receiver, third) = self.three()
         idle = Stream(sender, receiver, slot=1, ack_seat="daemon")
-        streams = [Stream(sender, receiver, seat="daemon", slot=2, ack_seat="daemon"),
-                   Stream(sender, receiver, attached=(True, False), slot=3, ack_seat="daemon"),
-                   Stream(sender, receiver, attached=(False, True), slot=4, ack_seat="daemon")]
+        streams = [Stream(sender, receiver, seat="daemon", slot=2, ack_seat="daemon")]
+        flushes = sender.plan(f"put {streams[0].source} 0 64 {receiver.handle(streams[0].target)} 0 64", "flush", "notify 1 3")
         third.kill()
         probe = Stream(sender, receiver, slot=5, seat="client", ack_seat="daemon")  # there is a connection now
         for _ in range(10):
             time.sleep(0.05)
-            self.assertEqual([each.run(3) for each in (*streams, probe)], [3] * 4)
-        self.assertEqual([sender.receipt(each.plan)["seat"] for each in streams], ["daemon"] * 3)
+            sender.run(flushes)
+            self.assertEqual([each.run(3) for each in (*streams, probe)], [3] * 2)
+        self.assertEqual([sender.receipt(plan)["seat"] for plan in (streams[0].plan, flushes)], ["daemon"] * 2)
         waiting, = (plan["id"] for plan in cluster[0].plans() if plan["name"] == "stream" and plan["starts"] == 0)
         self.assertIn(LIMIT, self.pair_of(cluster[0].tcactl("plan", waiting)["chains"][0])["why"])
         until(lambda: idle.run(1) and sender.receipt(idle.plan)["seat"] == "client", "it moves up when it is started")
