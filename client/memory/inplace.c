@@ -34,8 +34,7 @@ static struct {
     struct inplace_parts parts; /* what the child copies */
     struct inplace_parts stack; /* of the forking thread, which are private meanwhile, */
     uint8_t *before;            /* and what they were then */
-    size_t before_bytes;
-    int pipe[2]; /* the child closes its end when it has */
+    int pipe[2];                /* the child closes its end when it has */
 } inplace = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .pipe = {-1, -1}};
 
 /* ---- the memfd ---- */

@@ -9,8 +9,8 @@
  * contains it; then it becomes private memory again.
  *
  * While pages are moved, other threads that store to them wait for microseconds: userfaultfd(2)
- * holds them, but not those that store to initialized data. A forked child gets private copies of all shared pages before fork() returns, in the
- * parent as well; what other threads of the parent store meanwhile may be in them. Of a thread's own
+ * holds them, but not those that store to initialized data. A forked child gets private copies of
+ * all shared pages before fork() returns, in the parent as well; what other threads of the parent store meanwhile may be in them. Of a thread's own
  * stack, which parent and child would both use until then, the pages are private during fork().
  *
  * All functions may be called by any thread.

@@ -1,4 +1,4 @@
-/* Allocates the pages of a region or of staging memory. */
+/* Allocates the pages of a region. */
 #pragma once
 
 #include <stdint.h>
