@@ -208,8 +208,10 @@ TCA_API int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_reg
  * thread that stores to these pages at that moment, such as read(), fails with EFAULT otherwise.
  *
  * A child of fork() gets a private copy, for which fork() waits: posix_spawn(), system() and popen()
- * cost nothing. A child of _Fork(), vfork() or clone() shares the memory. Nothing may be registered with a device (by
- * MPI, for example) and in use while it becomes shared.
+ * cost nothing. Without memory for the copy, the child exits with 127 and says why on standard error;
+ * where the calling thread's own stack was attached, it is killed by SIGSEGV. The parent is not
+ * affected. A child of _Fork(), vfork() or clone() shares the memory. Nothing may be registered with
+ * a device (by MPI, for example) and in use while it becomes shared.
  *
  * -EFBIG: RLIMIT_FSIZE is not unlimited. -EDQUOT, -ENOMEM, -EMFILE. */
 TCA_API int tca_region_attach(struct tca *session, void *address, uint64_t bytes,

@@ -32,8 +32,8 @@ static struct {
     size_t count, room;
     /* while fork() runs */
     struct inplace_parts parts; /* what the child copies */
-    struct inplace_parts stack; /* of the forking thread, which are private meanwhile, */
-    uint8_t *before;            /* and what they were then */
+    struct inplace_parts stack; /* of the forking thread: private meanwhile, */
+    uint8_t *before;            /* and what they were then; NULL: still shared */
     int pipe[2];                /* the child closes its end when it has */
 } inplace = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .pipe = {-1, -1}};
 
@@ -177,8 +177,8 @@ static int share(uintptr_t first, uintptr_t end, const void *address, uint64_t b
     return r;
 }
 
-/* Libraries that keep memory registered with a device, as those of MPI do, intercept this function to learn that pages
- * were replaced. Shared pages lose nothing by it. */
+/* Libraries that keep memory registered with a device, as those of MPI do, intercept this function
+ * to learn that pages were replaced. Shared pages lose nothing by it. */
 static void tell_libraries(uintptr_t first, uintptr_t end)
 {
     if (madvise((void *)first, end - first, MADV_DONTNEED) == 0)
@@ -248,8 +248,39 @@ static uint64_t bytes_of(const struct inplace_parts *parts)
     return bytes;
 }
 
-/* The forking thread's own stack, which parent and child use at once. If it cannot be made private, it stays
- * shared: there is nobody to tell. */
+/* Shares the stack again, as far as it was made private: up to `done`. */
+static void stack_share(uintptr_t done)
+{
+    const uint8_t *before = inplace.before;
+    const bool alone = is_alone();
+    for (size_t i = 0; i < inplace.stack.count; i++) {
+        struct inplace_part part = inplace.stack.list[i];
+        const struct inplace_parts one = {.list = &part, .count = 1};
+        uintptr_t ignored;
+        part.shared = false;
+        part.anonymous = true;
+        part.end = part.end < done ? part.end : done;
+        if (part.first < part.end)
+            inplace_move(&one, INPLACE_SHARED, inplace.fd, alone, (uint8_t *)before, &ignored);
+        before += inplace.stack.list[i].end - part.first;
+    }
+    munmap(inplace.before, bytes_of(&inplace.stack));
+    inplace.before = NULL;
+}
+
+static void stack_advise(int advice)
+{
+    for (size_t i = 0; i < inplace.stack.count; i++) {
+        const struct inplace_part *part = &inplace.stack.list[i];
+        madvise((void *)part->first, part->end - part->first, advice);
+    }
+}
+
+/*
+ * Of the forking thread, which parent and child would use at once. Where it cannot be made private,
+ * the child gets none of its shared pages, and ends by SIGSEGV: it would run into its parent's
+ * calls otherwise.
+ */
 static void stack_apart(void)
 {
     uintptr_t first, end, done;
@@ -258,29 +289,28 @@ static void stack_apart(void)
         inplace.stack.count = 0;
     if (inplace.stack.count == 0)
         return;
-    inplace.before = mmap(NULL, bytes_of(&inplace.stack), PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (inplace.before == MAP_FAILED || inplace_move(&inplace.stack, INPLACE_PRIVATE, inplace.fd,
-                                                     is_alone(), inplace.before, &done) < 0)
-        inplace.stack.count = 0;
+    void *before = mmap(NULL, bytes_of(&inplace.stack), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    inplace.before = before == MAP_FAILED ? NULL : before;
+    if (inplace.before && inplace_move(&inplace.stack, INPLACE_PRIVATE, inplace.fd, is_alone(),
+                                       inplace.before, &done) < 0)
+        stack_share(done);
+    if (!inplace.before)
+        stack_advise(MADV_DONTFORK);
 }
 
-/* Of the parent, again. */
+/* Of the parent. */
 static void stack_together(void)
 {
-    uintptr_t done;
-    if (inplace.stack.count == 0)
-        return;
-    for (size_t i = 0; i < inplace.stack.count; i++) {
-        inplace.stack.list[i].shared = false;
-        inplace.stack.list[i].anonymous = true;
-    }
-    inplace_move(&inplace.stack, INPLACE_SHARED, inplace.fd, is_alone(), inplace.before, &done);
-    munmap(inplace.before, bytes_of(&inplace.stack));
+    if (inplace.before)
+        stack_share(UINTPTR_MAX);
+    else
+        stack_advise(MADV_DOFORK);
     inplace.stack.count = 0;
 }
 
-/* The child must not store to shared memory before it has its own copies: what it needs is made here. */
+/* The child must not store to shared memory before it has its own copies: what it needs is made
+ * here. */
 void inplace_before_fork(void)
 {
     pthread_mutex_lock(&inplace.lock);
@@ -330,5 +360,6 @@ void inplace_in_child(void)
     inplace.fd = inplace.pipe[0] = inplace.pipe[1] = -1;
     inplace.inode = 0;
     inplace.count = inplace.stack.count = 0;
+    inplace.before = NULL;
     pthread_mutex_unlock(&inplace.lock);
 }

@@ -10,8 +10,11 @@
  *
  * While pages are moved, other threads that store to them wait for microseconds: userfaultfd(2)
  * holds them, but not those that store to initialized data. A forked child gets private copies of
- * all shared pages before fork() returns, in the parent as well; what other threads of the parent store meanwhile may be in them. Of a thread's own
- * stack, which parent and child would both use until then, the pages are private during fork().
+ * all shared pages before fork() returns, in the parent as well; what other threads of the parent
+ * store meanwhile may be in them. Of a thread's own stack, which parent and child would both use
+ * until then, the pages are private during fork(). Pages are moved by the thread that calls, on a
+ * stack of its own: a helper thread would make every process one with several threads, in which the
+ * kernel must permit userfaultfd.
  *
  * All functions may be called by any thread.
  */
@@ -22,17 +25,17 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Shares the pages that contain these bytes. *ret_fd: the memfd, which remains the callee's. The offset of
- * a page in it is its address.
+/* Shares the pages that contain these bytes. *ret_fd: the memfd, which remains the callee's. The
+ * offset of a page in it is its address.
  *
  * -EFAULT: not all of it is mapped and readable. -EOPNOTSUPP: memory that cannot be shared in
- * place: stacks of other threads, shared mappings, code, reserved huge pages, devices; -EBUSY: other threads could
- * store to it meanwhile, and nothing can hold them. -ENOMEM, -EMFILE. After an error nothing has
- * changed. */
+ * place: stacks of other threads, shared mappings, code, reserved huge pages, devices. -EBUSY:
+ * other threads could store to it meanwhile, and nothing can hold them. -ENOMEM, -EMFILE. After an
+ * error nothing has changed. */
 int inplace_share(const void *address, uint64_t bytes, int *ret_fd);
 
-/* Ends what inplace_share() began, for the same range. Pages that cannot be made private again (no memory, or
- * as for -EBUSY) remain shared with whoever has mapped them. */
+/* Ends what inplace_share() began, for the same range. Pages that cannot be made private again (no
+ * memory, or as for -EBUSY) remain shared with whoever has mapped them. */
 void inplace_unshare(const void *address, uint64_t bytes);
 
 /* Around fork() (client/forks.c): in the child before anything else. */
@@ -73,9 +76,9 @@ int inplace_find(uintptr_t first, uintptr_t end, ino_t own, bool in_place,
 /* What the pages become. */
 enum inplace_kind { INPLACE_SHARED, INPLACE_PRIVATE };
 
-/* Moves the parts that are of the other kind. before: NULL, or room for their contents when they become
- * private; of parts that are shared again, these: what the memfd has got meanwhile remains, except
- * for what the process has changed. 0 or a negative errno, without a text: -EBUSY: others
+/* Moves the parts that are of the other kind. before: NULL, or room for their contents when they
+ * become private; of parts that are shared again, these: what the memfd has got meanwhile remains,
+ * except for what the process has changed. 0 or a negative errno, without a text: -EBUSY: others
  * could store there, and nothing can hold them. *ret_done: everything before this address has been
  * moved. */
 int inplace_move(const struct inplace_parts *parts, enum inplace_kind kind, int fd, bool alone,

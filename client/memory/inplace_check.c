@@ -96,7 +96,9 @@ static int check(const struct mapping *mapping, ino_t own)
 
 static int protection_of(const struct mapping *mapping)
 {
-    return PROT_READ | (mapping->access[1] == 'w' ? PROT_WRITE : 0);
+    return (mapping->access[0] == 'r' ? PROT_READ : 0) |
+           (mapping->access[1] == 'w' ? PROT_WRITE : 0) |
+           (mapping->access[2] == 'x' ? PROT_EXEC : 0);
 }
 
 struct finding {
@@ -144,8 +146,8 @@ static int take(struct finding *finding, const struct mapping *mapping)
                                                       .shared = shared});
 }
 
-/* /proc/self/smaps has lines about each mapping after the one that begins it. What is locked is only
- * there; the kernel walks page tables for them. */
+/* /proc/self/smaps has lines about each mapping after the one that begins it. What is locked is
+ * only there; the kernel walks page tables for them. */
 static int walk(struct finding *finding, FILE *from, bool details)
 {
     struct mapping mapping, next;
@@ -181,8 +183,8 @@ static int find(struct finding *finding)
     return r;
 }
 
-/* The main thread's stack ends where the program began with it (startstack of proc_pid_stat(5)), and
- * grows. It is more than one mapping once a part of it was shared. */
+/* The main thread's stack ends where the program began with it (startstack of proc_pid_stat(5)),
+ * and grows. It is more than one mapping once a part of it was shared. */
 static void main_stack(uintptr_t *ret_first, uintptr_t *ret_end)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), most = UINT64_C(1) << 30;

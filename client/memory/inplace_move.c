@@ -1,6 +1,7 @@
 /*
- * Moves pages between private memory and the process's memfd, at the same addresses, piece by piece:
- * what a piece contains is copied to new pages, and these take its place in one step (mremap()).
+ * Moves pages between private memory and the process's memfd, at the same addresses, piece by
+ * piece: what a piece contains is copied to new pages, and these take its place in one step
+ * (mremap()).
  *
  * Between the two nobody may store to the piece. The calling thread takes no signals. Other threads
  * are held by userfaultfd(2) when they store to the piece, and go on afterwards, in the new page.
@@ -119,7 +120,8 @@ copy_changes(volatile uint8_t *to, const volatile uint8_t *from, const uint8_t *
 
 /* ---- holding those who store ---- */
 
-/* Of initialized data, which userfaultfd does not know, the program must see to that itself (tca.h). */
+/* Of initialized data, which userfaultfd does not know, the program must see to that itself
+ * (tca.h). */
 static bool must_hold(const struct moving *moving, const struct inplace_part *part)
 {
     return !moving->alone && part->shared != (moving->kind == INPLACE_SHARED) &&
@@ -176,7 +178,8 @@ static long place_new(const struct moving *moving, uintptr_t at, size_t bytes,
     return 0;
 }
 
-/* Allocates the pages, huge ones where a piece is as long: as client/memory/region_memory.c does. */
+/* Allocates the pages, huge ones where a piece is as long: as client/memory/region_memory.c does.
+ */
 static long place_fill(const struct moving *moving, const struct place *place, size_t bytes,
                        uintptr_t at)
 {
@@ -233,6 +236,18 @@ static long move_piece(const struct moving *moving, const struct inplace_part *p
     return 0;
 }
 
+/* Of memory that may not be read now, the contents are kept, too. */
+static long move_any(const struct moving *moving, const struct inplace_part *part, uintptr_t at,
+                     size_t bytes, uint8_t *before)
+{
+    if (part->protection & PROT_READ)
+        return move_piece(moving, part, at, bytes, before);
+    long r = call(SYS_mprotect, (long)at, (long)bytes, PROT_READ, 0, 0, 0);
+    if (r == 0 && (r = move_piece(moving, part, at, bytes, before)) < 0)
+        call(SYS_mprotect, (long)at, (long)bytes, part->protection, 0, 0, 0);
+    return r;
+}
+
 static uintptr_t piece_end(uintptr_t at, uintptr_t end)
 {
     const uintptr_t next = (at & ~(uintptr_t)(PIECE_BYTES - 1)) + PIECE_BYTES;
@@ -248,7 +263,7 @@ static long move_all(const struct moving *moving, uintptr_t *ret_done)
             continue;
         for (uintptr_t at = part->first, to; at < part->end; at = to) {
             to = piece_end(at, part->end);
-            const long r = move_piece(moving, part, at, to - at, before);
+            const long r = move_any(moving, part, at, to - at, before);
             if (r < 0)
                 return r;
             *ret_done = to;

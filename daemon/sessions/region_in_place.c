@@ -1,7 +1,8 @@
 /*
- * Regions of memory that a process had before. It has made its pages part of a memfd (client/memory/inplace.h),
- * which it may go on using for others; a region is a part of that, at the offset of its address.
- * From here on it is a region like any other, but not at an address of the daemon's choice.
+ * Regions of memory that a process had before. It has made its pages part of a memfd
+ * (client/memory/inplace.h), which it may go on using for others; a region is a part of that, at
+ * the offset of its address. From here on it is a region like any other, but not at an address of
+ * the daemon's choice.
  */
 #include <errno.h>
 #include <fcntl.h>

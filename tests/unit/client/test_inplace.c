@@ -20,6 +20,26 @@ enum { PAGE = 4096, HUGE = 2 << 20 };
 
 TestSuite(inplace, .init = forks_handle, .timeout = 120);
 
+/* The stack of a thread that forks becomes private only in part. */
+static bool fails_half_way;
+int __real_inplace_move(const struct inplace_parts *parts, enum inplace_kind kind, int fd,
+                        bool alone, uint8_t *before, uintptr_t *ret_done);
+int __wrap_inplace_move(const struct inplace_parts *parts, enum inplace_kind kind, int fd,
+                        bool alone, uint8_t *before, uintptr_t *ret_done);
+int __wrap_inplace_move(const struct inplace_parts *parts, enum inplace_kind kind, int fd,
+                        bool alone, uint8_t *before, uintptr_t *ret_done)
+{
+    struct inplace_part first;
+    const struct inplace_parts half = {.list = &first, .count = 1};
+    if (!fails_half_way || kind != INPLACE_PRIVATE || !before)
+        return __real_inplace_move(parts, kind, fd, alone, before, ret_done);
+    first = parts->list[0];
+    first.end = first.first + (first.end - first.first) / PAGE / 2 * PAGE;
+    fails_half_way = false;
+    const int r = __real_inplace_move(&half, kind, fd, alone, before, ret_done);
+    return r < 0 ? r : -ENOMEM;
+}
+
 static uint8_t *anonymous(size_t bytes)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -215,6 +235,35 @@ Test(inplace, the_own_stack)
     use_stack();
 }
 
+/* The child ends; the parent's pages are shared as before, and have lost nothing. */
+Test(inplace, a_stack_that_cannot_be_private)
+{
+    enum { BYTES = 8 * PAGE };
+    uint8_t local[BYTES];
+    int status;
+    fill(local, BYTES, 3);
+    uint8_t *there = share(local, BYTES);
+    fails_half_way = true;
+    void (*handler)(int) = signal(SIGSEGV, SIG_DFL);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    signal(SIGSEGV, handler);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    if (fails_half_way)
+        cr_skip_test("a sanitizer has put the array elsewhere");
+    cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    check(local, BYTES, 3);
+    fill(there, BYTES, 4);
+    check(local, BYTES, 4);
+    fill(local, BYTES, 5);
+    check(there, BYTES, 5);
+    const pid_t other = fork(); /* the next one has all of it */
+    if (other == 0)
+        _exit(local[PAGE] != there[PAGE] || deeper(100, local, local) != 5050);
+    expect_success(other);
+}
+
 static void *thread_uses_stack(void *context)
 {
     use_stack();
@@ -407,6 +456,37 @@ Test(inplace, forks_of_forks_and_of_threads)
         check(memory, 4 * PAGE, 6);
     }
     stop_writers(threads);
+}
+
+/* A child has the contents and the protection of pages that its parent may not read now. */
+Test(inplace, memory_without_access)
+{
+    uint8_t *memory = anonymous(4 * PAGE);
+    fill(memory, 4 * PAGE, 8);
+    uint8_t *there = share(memory, 4 * PAGE);
+    cr_assert_eq(mprotect(memory + PAGE, PAGE, PROT_NONE), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        const pid_t grandchild = fork();
+        int status;
+        if (grandchild == 0) {
+            signal(SIGSEGV, SIG_DFL);
+            _exit(memory[PAGE]);
+        }
+        if (waitpid(grandchild, &status, 0) != grandchild || !WIFSIGNALED(status) ||
+            mprotect(memory + PAGE, PAGE, PROT_READ | PROT_WRITE) < 0)
+            _exit(1);
+        for (size_t i = 0; i < 4 * PAGE; i++)
+            if (memory[i] != (uint8_t)(8 + i * 7 + (i >> 12) * 13))
+                _exit(2);
+        memset(memory, 9, 4 * PAGE);
+        _exit(0);
+    }
+    expect_success(child);
+    check(there, 4 * PAGE, 8);
+    inplace_unshare(memory, 4 * PAGE);
+    cr_assert_eq(mprotect(memory + PAGE, PAGE, PROT_READ), 0);
+    check(memory, 4 * PAGE, 8);
 }
 
 /* A program that unmaps what it has shared gets its memory, and so do its children. */
