@@ -70,7 +70,6 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
 {
     struct tca *session = context;
     struct tca_plan *plan;
-    const size_t count = event->n_ids < event->n_of ? event->n_ids : event->n_of;
     if (!session->notify)
         return; /* still opening: there is nothing that an event could refer to */
     switch (event->kind) {
@@ -105,9 +104,10 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
         if (event->share)
             lane_share(session, event->share, frame);
         break;
-    case TCA__EVENT__KIND__UNSHARE:
-        for (size_t i = 0; i < count; i++)
-            lane_unshare(session, event->of[i], event->ids[i]);
+    case TCA__EVENT__KIND__WITHDRAWN:
+        if (session->pairs)
+            pair_event(session, event, frame);
+        lanes_withdraw(session, event->ids, event->n_ids);
         break;
     case TCA__EVENT__KIND__MAPPINGS:
         mapping_adopt_early(session, event, frame);
@@ -115,7 +115,6 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
     case TCA__EVENT__KIND__PAIR:
     case TCA__EVENT__KIND__PAIR_GONE:
     case TCA__EVENT__KIND__LANDING:
-    case TCA__EVENT__KIND__UNLANDING:
         pair_event(session, event, frame);
         break;
     default: /* from a newer daemon */

@@ -389,6 +389,7 @@ struct tca *tca_close(struct tca *session)
     if (session->engine_fd >= 0)
         close(session->engine_fd);
     control_close(&session->control);
+    targets_deinit(&session->targets);
     free(session->node_name);
     free(session->members);
     free(session);

@@ -140,8 +140,8 @@ static int receive_frame(struct control *control, struct reply *ret_reply)
     return 0;
 }
 
-/* The next message, whoever has received it. Results as those of receive_frame(), but the connection
- * is then lost. */
+/* The next message, whoever has received it. Results as those of receive_frame(), but the
+ * connection is then lost. */
 static int receive(struct control *control, struct reply *ret_reply)
 {
     const bool early = take_early(control, ret_reply);
@@ -193,7 +193,8 @@ bool control_hear(struct control *control,
 
 /* ---- messages ---- */
 
-/* Handles an event, a late reply, or the reply to control_post(); keeps the reply that is awaited. */
+/* Handles an event, a late reply, or the reply to control_post(); keeps the reply that is awaited.
+ */
 static void dispatch(struct control *control, struct reply *reply)
 {
     const struct control_ops *ops = control->ops;

@@ -22,8 +22,8 @@ struct control_ops {
     void (*event)(void *context, const Tca__Event *event, struct frame *frame);
     /* The reply to a request that timed out: gives back what it grants. */
     void (*late)(void *context, const Tca__Message *message, struct frame *frame);
-    /* Moves on what the program has started, until the socket is ready for `events` (poll()) or a message
-     * has been received meanwhile, or false: until end_ns. NULL: clock_poll(). */
+    /* Moves on what the program has started, until the socket is ready for `events` (poll()) or a
+     * message has been received meanwhile, or false: until end_ns. NULL: clock_poll(). */
     bool (*await)(void *context, short events, uint64_t end_ns);
     /* Called once, when the connection is lost. Every later call fails with this error. */
     void (*lost)(void *context, int error);
@@ -94,10 +94,11 @@ void control_send(struct control *control, const Tca__Message *message);
 
 /* Sends a message that has no reply. Any thread. False: not now, or the connection is lost. */
 bool control_tell(const struct control *control, const Tca__Message *message);
-/* Sends a request without waiting for its reply, which says only that it is done; waits until end_ns while there is no
- * room for it. Best effort, too. */
+/* Sends a request without waiting for its reply, which says only that it is done; waits until
+ * end_ns while there is no room for it. Best effort, too. */
 void control_post(struct control *control, const Tca__Message *message, uint64_t end_ns);
-/* Waits until end_ns for the replies to all but `most` of these requests. False: they have not come. */
+/* Waits until end_ns for the replies to all but `most` of these requests. False: they have not
+ * come. */
 bool control_settle(struct control *control, uint32_t most, uint64_t end_ns);
 
 /* Marks the connection lost. Returns the error of every later call and sets its text. */
@@ -107,9 +108,9 @@ int control_lose(struct control *control, int error);
  * lost. */
 int control_drain(struct control *control);
 
-/* For another thread than the program's, while the program is not in any of these functions: receives
- * messages and keeps them for the program, except for events that `handle` takes. Whether there was
- * one. Nothing is received while control_is_full(). */
+/* For another thread than the program's, while the program is not in any of these functions:
+ * receives messages and keeps them for the program, except for events that `handle` takes. Whether
+ * there was one. Nothing is received while control_is_full(). */
 bool control_hear(struct control *control,
                   bool (*handle)(void *context, const Tca__Event *event, struct frame *frame));
 static inline bool control_is_full(const struct control *control)

@@ -6,6 +6,7 @@
 #include "client/core/identity.h"
 #include "client/core/rails.h"
 #include "client/core/standby.h"
+#include "client/core/target.h"
 #include "client/core/timeout.h"
 #include "drivers/driver.h"
 #include "proto/costs.h"
@@ -34,7 +35,7 @@ struct tca {
     uint32_t idle_moves,
         skipped;             /* how often nothing had come over them; waits that did not look */
     struct standby *standby; /* moves them on while the program computes, and has the lock of
-                                `pairs` and `mapped_regions`; NULL: not used */
+                                `pairs`, `mapped_regions` and `targets`; NULL: not used */
     bool copying;            /* some of these can be advanced now */
     bool deaf;       /* data of notifications cannot be fetched any more: the session is lost */
     bool ending;     /* plan->ending is set in some plan */
@@ -80,6 +81,7 @@ struct tca {
     struct process *processes; /* that this one puts to, including itself */
     struct tca_region *regions;
     struct heap *heap;                    /* of tca_alloc(); NULL: not used yet */
+    struct targets targets;               /* announced by tcad */
     struct mapped_region *mapped_regions; /* own and peers', as a list */
     struct mapped_region *regions_by_id;  /* the same, as a tree (client/memory/mapping.c) */
     struct mapped_segment *mapped_segments;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -9,15 +10,16 @@
 #include "client/core/error.h"
 #include "client/core/segment.h"
 #include "client/memory/mapping.h"
+#include "proto/list.h"
 
 /* A put that a sender shares, with what copying it needs. */
 struct lane_offer {
+    struct target target;
+    struct lane_in *in;
     struct lane_put put;
     struct copy_program *program;
     struct mapped_region *source;
-    uint64_t target_region;
-    bool withdrawn; /* freed with its last entry */
-    struct lane_offer *next;
+    struct lane_offer *next, **link; /* in in->offers or in->withdrawn */
 };
 
 /* ---- accepting an offer ---- */
@@ -97,19 +99,23 @@ static void offer_free(struct tca *session, struct lane_offer *offer)
 static int add(struct tca *session, struct lane_in *in, const Tca__Share *share,
                struct frame *frame, struct lane_offer *offer)
 {
-    const struct mapped_region *target = mapping_own(session, share->target_region);
+    struct mapped_region *target = mapping_own(session, share->target_region);
     if (!target) { /* freed: the daemon informs the sender */
         lane_skip(&in->lane, share->id);
         return -ESTALE;
     }
-    offer->put.id = share->id;
-    offer->target_region = share->target_region;
+    *offer = (struct lane_offer){
+        .target = {.kind = TARGET_SHARED_PUT, .number = share->target, .region = target},
+        .in = in,
+        .put = {.id = share->id}};
     int r = share->source_fd ? map_source(session, share, frame, &offer->source) : -EPROTO;
     if (r == 0)
         r = compile(offer, share, target);
     if (r < 0)
         refuse(session, in, r);
-    r = lane_add(&in->lane, &offer->put);
+    r = target_add(session, &offer->target, &target->targets);
+    if (r == 0 && (r = lane_add(&in->lane, &offer->put)) < 0)
+        target_remove(session, &offer->target);
     if (r < 0)
         session_lose(session, r);
     return r;
@@ -124,8 +130,7 @@ static void accept_offer(struct tca *session, struct lane_in *in, const Tca__Sha
     } else if (add(session, in, share, frame, offer) < 0) {
         offer_free(session, offer);
     } else {
-        offer->next = in->offers;
-        in->offers = offer;
+        LIST_ADD(&in->offers, offer, next, link);
     }
 }
 
@@ -177,23 +182,26 @@ void lane_share(struct tca *session, const Tca__Share *share, struct frame *fram
         accept_offer(session, lane_in_of(session, share->rank), share, frame);
 }
 
-static void drop_offer(struct tca *session, struct lane_in *in, struct lane_offer **at)
+static struct lane_offer *offer_of(struct target *target)
 {
-    struct lane_offer *offer = *at;
-    *at = offer->next;
-    lane_remove(&in->lane, &offer->put);
+    return (struct lane_offer *)((uint8_t *)target - offsetof(struct lane_offer, target));
+}
+
+static void drop_offer(struct tca *session, struct target *target, const void *none)
+{
+    struct lane_offer *offer = offer_of(target);
+    LIST_REMOVE(offer, next, link);
+    target_remove(session, target);
+    lane_remove(&offer->in->lane, &offer->put);
     offer_free(session, offer);
 }
 
-static void drop_withdrawn(struct tca *session, struct lane_in *in)
+static void drop_all(struct tca *session, struct lane_offer **list)
 {
-    in->withdrawn = false;
-    for (struct lane_offer **at = &in->offers; *at;) {
-        if ((*at)->withdrawn)
-            drop_offer(session, in, at);
-        else
-            at = &(*at)->next;
-    }
+    standby_enter(session->standby);
+    while (*list)
+        drop_offer(session, &(*list)->target, NULL);
+    standby_leave(session->standby);
 }
 
 /* As lane_drain(); takes over the entry that a dead sender was copying. */
@@ -207,40 +215,37 @@ static int drain(struct tca *session, struct lane_in *in)
         r = lane_drain(&in->lane);
     }
     if (r == 0 && in->withdrawn)
-        drop_withdrawn(session, in);
+        drop_all(session, &in->withdrawn);
     return r;
 }
 
-void lane_unshare(struct tca *session, uint32_t rank, uint32_t id)
+void lanes_withdraw(struct tca *session, const uint32_t *targets, size_t count)
 {
-    struct lane_in *in = rank < session->sources ? lane_in_of(session, rank) : NULL;
-    for (struct lane_offer *offer = in ? in->offers : NULL; offer; offer = offer->next) {
-        if (offer->put.id != id)
+    standby_enter(session->standby);
+    for (size_t i = 0; i < count; i++) {
+        struct target *target = target_find(session, targets[i]);
+        if (!target || target->kind != TARGET_SHARED_PUT)
             continue;
-        offer->withdrawn = in->withdrawn = true;
-        drain(session, in); /* the sender may have been killed */
-        return;
+        struct lane_offer *offer = offer_of(target);
+        LIST_REMOVE(offer, next, link);
+        LIST_ADD(&offer->in->withdrawn, offer, next, link);
+        drain(session, offer->in); /* the sender may have been killed */
     }
+    standby_leave(session->standby);
 }
 
-void lane_forget_target(struct tca *session, uint64_t region)
+void lanes_forget_region(struct tca *session, const struct mapped_region *region)
 {
-    for (uint32_t rank = 0; session->lanes_in && rank < session->sources; rank++) {
-        struct lane_in *in = session->lanes_in[rank];
-        for (struct lane_offer **at = in ? &in->offers : NULL; at && *at;) {
-            if ((*at)->target_region == region)
-                drop_offer(session, in, at);
-            else
-                at = &(*at)->next;
-        }
-    }
+    standby_enter(session->standby);
+    targets_end_in(session, region->targets, TARGET_SHARED_PUT, drop_offer);
+    standby_leave(session->standby);
 }
 
 static void close_lane_in(struct tca *session, struct lane_in *in)
 {
     struct lane_in **link = &session->lanes;
-    while (in->offers)
-        drop_offer(session, in, &in->offers);
+    drop_all(session, &in->offers);
+    drop_all(session, &in->withdrawn);
     while (*link != in)
         link = &(*link)->next;
     *link = in->next;

@@ -7,13 +7,14 @@
 #include "drivers/shm/lane.h"
 
 struct lane_offer;
+struct mapped_region;
 
 struct lane_in {
     struct lane lane; /* the receiver's end */
     uint32_t rank;
     struct lane_offer *offers;
-    bool withdrawn;    /* some offers were withdrawn; the lane may still have entries of them */
-    int error;         /* a put could not be accepted: */
+    struct lane_offer *withdrawn; /* freed once the lane has no entries of them */
+    int error;                    /* a put could not be accepted: */
     uint64_t ours_end; /* waits for entries before this one fail with it; the sender copies the
                           later ones, see lanes_strict() */
     struct lane_in *next;
@@ -21,24 +22,26 @@ struct lane_in {
 
 /* Events of the daemon. May take descriptors from the frame. */
 void lane_share(struct tca *session, const Tca__Share *share, struct frame *frame);
-void lane_unshare(struct tca *session, uint32_t rank, uint32_t id);
+/* Those of the targets that are shared puts. */
+void lanes_withdraw(struct tca *session, const uint32_t *targets, size_t count);
 
-/* The rank, a process of this node, has ended: copies what it has left in its lane, and unmaps that. */
+/* The rank, a process of this node, has ended: copies what it has left in its lane, and unmaps
+ * that. */
 void lane_rank_gone(struct tca *session, uint32_t rank);
 
 /* A region of this session is about to be freed: skips puts into it from now on. */
-void lane_forget_target(struct tca *session, uint64_t region);
+void lanes_forget_region(struct tca *session, const struct mapped_region *region);
 
 /* Copies the pending entries of a lane. 1: all published entries are copied; 0: not yet; negative:
  * an entry cannot be copied. */
 int lane_in_drain(struct tca *session, struct lane_in *in);
 
-/* Copies one pending entry of each lane: while this process waits for the receiver of its own put, which may
- * be waiting for it. The context is the session. */
+/* Copies one pending entry of each lane: while this process waits for the receiver of its own put,
+ * which may be waiting for it. The context is the session. */
 void lanes_help(void *context);
 
-/* Copies what is pending, while this process waits: for a start in the daemon's seat, for example, whose notifications
- * senders do not raise before that. */
+/* Copies what is pending, while this process waits: for a start in the daemon's seat, for example,
+ * whose notifications senders do not raise before that. */
 void lanes_drain(const struct tca *session);
 
 /* Makes senders complete their copies before they notify, instead of leaving the rest to this

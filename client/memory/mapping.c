@@ -15,9 +15,9 @@
 /* ---- the regions that are known ---- */
 
 /*
- * A digital search tree: the side on which a region is below another one is the next bit of its id, from
- * the lowest. It takes no memory of its own. Its depth is logarithmic for ids that the daemon has counted,
- * and at most 64 for any.
+ * A digital search tree: the side on which a region is below another one is the next bit of its id,
+ * from the lowest. It takes no memory of its own. Its depth is logarithmic for ids that the daemon
+ * has counted, and at most 64 for any.
  */
 static struct mapped_region *find_region(const struct tca *session, uint64_t id)
 {

@@ -30,7 +30,7 @@ struct mapped_region {
     bool reached;     /* by tca_reach(): stays mapped until the session ends */
     uint32_t uses;    /* by steps of plans and by lane offers */
     struct driver_region *driver_region;
-    struct landing *landings; /* own: of puts over connections (client/plan/pair_events.c) */
+    struct target *targets;           /* own: where others put (client/core/target.h) */
     struct seat_region *seat_regions; /* own: of the drivers of connections (client/plan/pair.c) */
     struct mapped_region *next, **link; /* of all, in no order */
     struct mapped_region *child[2];     /* in the tree of all, by id (mapping.c) */
@@ -70,8 +70,8 @@ void mapping_segment_unuse(struct tca *session, struct mapped_segment *segment);
 /* The process with this session has ended: unmaps its segment, once it is unused. */
 void mapping_session_gone(struct tca *session, uint64_t id);
 
-/* Map the region or counter of a mapping. The counter adds a use of its segment. -ESTALE: the region
- * is gone. */
+/* Map the region or counter of a mapping. The counter adds a use of its segment. -ESTALE: the
+ * region is gone. */
 int mapping_region(struct tca *session, const Tca__Mapping *mapping,
                    struct mapped_region **ret_region);
 int mapping_counter(struct tca *session, const Tca__Mapping *mapping, uint32_t slot,

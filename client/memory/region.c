@@ -279,7 +279,7 @@ int region_free(struct tca_region *region)
     int r = free_at_daemon(session, region->mapped.id);
     if (r < 0 && !session->control.lost) /* a lost daemon has freed the region */
         return r;
-    lane_forget_target(session, region->mapped.id);
+    lanes_forget_region(session, &region->mapped);
     session->forget_region(session, &region->mapped);
     struct tca_region **link = &session->regions;
     while (*link != region)

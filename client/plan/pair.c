@@ -56,9 +56,9 @@ static void peer_down(void *context, struct driver_peer *peer, int error)
         pair_lose(session, pair, error);
 }
 
-/* A peer that carries nonsense loses the pair, one that has closed the connection in order needs none.
- * Devices report the end of the other process as a broken connection, too: then tcad answers the request
- * for another one with the reason. */
+/* A peer that carries nonsense loses the pair, one that has closed the connection in order needs
+ * none. Devices report the end of the other process as a broken connection, too: then tcad answers
+ * the request for another one with the reason. */
 static void peer_broken(void *context, struct driver_peer *peer, int error)
 {
     struct tca *session = context;
@@ -150,7 +150,6 @@ int pairs_expect(struct tca *session)
     struct pairs *pairs = calloc(1, sizeof *pairs);
     if (!pairs)
         return -ENOMEM;
-    pairs->landings = LANDINGS_INIT;
     session->pairs = pairs;
     return 0;
 }
@@ -335,10 +334,7 @@ void pairs_clear(struct tca *session)
     if (!pairs)
         return;
     session->standby = standby_free(session->standby);
-    for (uint32_t i = 0; i < pairs->landings.count; i++)
-        if (pairs->landings.slots[i].landing)
-            pair_free_landing(session, pairs->landings.slots[i].landing);
-    landings_deinit(&pairs->landings);
+    targets_end(session, TARGET_LANDING, pair_end_landing, NULL);
     while (pairs->pairs) {
         struct pair *pair = pairs->pairs;
         if (session->control.pid != getpid()) /* its parent continues to use it */

@@ -1,9 +1,9 @@
 /*
  * Connections between this process and those of other nodes, over which both put by themselves
- * (drivers/seat.h). tcad makes them, or has this process make its end, and tells of their landings, by
- * events. The program reads and
- * writes them whenever it is in a call of the library; while it computes, a thread does
- * (client/core/standby.h). Unless said otherwise, functions are for the program's thread.
+ * (drivers/seat.h). tcad makes them, or has this process make its end, and tells of their landings,
+ * by events. The program reads and writes them whenever it is in a call of the library; while it
+ * computes, a thread does (client/core/standby.h). Unless said otherwise, functions are for the
+ * program's thread.
  */
 #pragma once
 
@@ -41,23 +41,25 @@ struct pair {
     /* what tcad is to be told of its connection */
     enum { PAIR_WELL, PAIR_AGAIN /* make another one */, PAIR_GIVEN_UP } report;
     uint32_t turn; /* the number of that connection */
-    /* pairs_flush(), by number: the last one that was asked for, begun and done. One at a time is under way, in `flush`. */
+    /* pairs_flush(), by number: the last one that was asked for, begun and done. One at a time is
+     * under way, in `flush`. */
     uint64_t flush_wanted, flushing, flushed;
     struct driver_op flush;
     uint8_t offer[OFFER_MAX_BYTES]; /* for the other process, not sent yet */
     size_t offer_bytes;
 };
 
-/* Tells tcad to which rails' devices this process has access, so that it can have connections there.
- * Before this session has regions or is in a group: so tcad knows it when others first put here. */
+/* Tells tcad to which rails' devices this process has access, so that it can have connections
+ * there. Before this session has regions or is in a group: so tcad knows it when others first put
+ * here. */
 void pairs_tell_rails(struct tca *session);
 /* Whether processes of other nodes may be given connections to this one. */
 bool pairs_possible(const struct tca *session);
 /* Makes session->pairs, unless it exists. -ENOMEM. */
 int pairs_expect(struct tca *session);
-/* Starts the standby thread, unless it runs. session->pairs is not NULL, and this is not called while
- * messages of tcad are read. Without the thread, connections are moved on in calls of the library
- * only. */
+/* Starts the standby thread, unless it runs. session->pairs is not NULL, and this is not called
+ * while messages of tcad are read. Without the thread, connections are moved on in calls of the
+ * library only. */
 void pairs_stand_by(struct tca *session);
 
 /* The pair that this session puts over, made unless it exists. */
@@ -66,7 +68,7 @@ int pair_find(struct tca *session, uint64_t id, uint32_t rail, struct pair **ret
 int pair_region(const struct pair_driver *via, struct mapped_region *region,
                 struct driver_region **ret_region);
 
-/* PAIR, PAIR_GONE, LANDING, UNLANDING. May take descriptors from the frame. */
+/* PAIR, PAIR_GONE, LANDING, WITHDRAWN. May take descriptors from the frame. */
 void pair_event(struct tca *session, const Tca__Event *event, struct frame *frame);
 
 /* session->pairs is not NULL: moves them on. With the lock of session->standby. */

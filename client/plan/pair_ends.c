@@ -1,5 +1,5 @@
-/* Pairs that end: the driver loses the connection, or tcad reports an end. Plans that put over them break, unless tcad
- * puts for them now. */
+/* Pairs that end: the driver loses the connection, or tcad reports an end. Plans that put over them
+ * break, unless tcad puts for them now. */
 #include <errno.h>
 
 #include "client/core/session.h"

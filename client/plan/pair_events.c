@@ -1,5 +1,5 @@
-/* Pairs as tcad tells of them: connections, where puts land, ends. The standby thread takes these events
- * while the program computes; what it cannot deal with is left to the program's thread. */
+/* Pairs as tcad tells of them: connections, where puts land, ends. The standby thread takes these
+ * events while the program computes; what it cannot deal with is left to the program's thread. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 #include "client/core/session.h"
 #include "client/memory/mapping.h"
 #include "client/plan/pair_internal.h"
-#include "proto/list.h"
 #include "proto/status.h"
 
 static void adopt(struct pair *pair, int fd, const Tca__Pair *event)
@@ -44,7 +43,8 @@ static int make_offer(struct pair *pair, bool dials, uint8_t ret_offer[OFFER_MAX
     return r < 0 ? r : 0;
 }
 
-/* The processes connect: this one offers its end or, when it knows the other one, is ready for it. */
+/* The processes connect: this one offers its end or, when it knows the other one, is ready for it.
+ */
 static int exchange_offers(struct pair *pair, const Tca__Pair *event)
 {
     const struct pair_driver *via = pair->via;
@@ -87,8 +87,8 @@ static bool refuse(const struct tca *session, uint64_t id)
     return session->control.lost || control_tell(&session->control, &message);
 }
 
-/* Of a pair that exists, or is made. *ret_pair: NULL: it was refused, for want of a driver, access to the
- * rail's device, or memory. */
+/* Of a pair that exists, or is made. *ret_pair: NULL: it was refused, for want of a driver, access
+ * to the rail's device, or memory. */
 static int pair_of_event(struct tca *session, uint64_t id, uint32_t rail, struct pair **ret_pair)
 {
     *ret_pair = pair_look_up(session, id);
@@ -140,18 +140,21 @@ void pairs_take(struct tca *session)
 
 static void free_landing(struct landing *landing)
 {
-    if (landing->region)
-        LIST_REMOVE(landing, next_of_region, link_of_region);
     if (landing->driver_landing)
         landing->via->driver->ops->landing_free(landing->via->driver, landing->driver_landing);
     free(landing->layout);
     free(landing);
 }
 
-void pair_free_landing(struct tca *session, struct landing *landing)
+static struct landing *landing_of(struct target *target)
 {
-    landings_displace(&session->pairs->landings, landing->index);
-    free_landing(landing);
+    return (struct landing *)((uint8_t *)target - offsetof(struct landing, target));
+}
+
+void pair_end_landing(struct tca *session, struct target *target, const void *none)
+{
+    target_remove(session, target);
+    free_landing(landing_of(target));
 }
 
 void pair_remove(struct tca *session, struct pair *pair)
@@ -164,14 +167,10 @@ void pair_remove(struct tca *session, struct pair *pair)
     free(pair);
 }
 
-static void free_landings(struct tca *session, const struct pair *pair)
+static void end_of_pair(struct tca *session, struct target *target, const void *pair)
 {
-    const struct landings *landings = &session->pairs->landings;
-    for (uint32_t i = 0; i < landings->count; i++) {
-        struct landing *landing = landings->slots[i].landing;
-        if (landing && landing->pair == pair->id)
-            pair_free_landing(session, landing);
-    }
+    if (landing_of(target)->pair == ((const struct pair *)pair)->id)
+        pair_end_landing(session, target, NULL);
 }
 
 static struct pair *end(struct tca *session, uint64_t id, int error)
@@ -180,7 +179,7 @@ static struct pair *end(struct tca *session, uint64_t id, int error)
     if (!pair)
         return NULL;
     pairs_take_locked(session->pairs); /* it still counts */
-    free_landings(session, pair);
+    targets_end(session, TARGET_LANDING, end_of_pair, pair);
     pair->ended = true;
     if (!pair->error)
         pair->error = error;
@@ -208,23 +207,22 @@ static int fill(struct tca *session, const Tca__PairLanding *event, struct landi
     struct mapped_region *region = mapping_own(session, event->region);
     if (!region)
         return -ESTALE; /* freed meanwhile */
-    landing->region = region;
-    LIST_ADD(&region->landings, landing, next_of_region, link_of_region);
+    landing->target.region = region;
     landing->layout = malloc(event->layout.len + 1);
     if (!landing->layout)
         return -ENOMEM;
     memcpy(landing->layout, event->layout.data, event->layout.len);
     int r = layout_check(landing->layout, event->layout.len, &why);
-    if (r == 0 && (!layout_fits(landing->layout, event->offset, landing->region->bytes) ||
-                   !is_part(event, landing->region->bytes)))
+    if (r == 0 && (!layout_fits(landing->layout, event->offset, region->bytes) ||
+                   !is_part(event, region->bytes)))
         r = -EPROTO;
     if (r == 0)
-        r = pair_region(landing->via, landing->region, &args->region);
+        r = pair_region(landing->via, region, &args->region);
     args->offset_bytes = event->offset;
     args->part_offset_bytes = event->part_offset;
     args->part_bytes = event->part_bytes;
     args->layout = landing->layout;
-    landing->address = landing->region->address + event->offset;
+    landing->address = region->address + event->offset;
     return r;
 }
 
@@ -251,8 +249,8 @@ static int make_landing(struct tca *session, const Tca__PairLanding *event, stru
                                           &landing->driver_landing);
 }
 
-/* Of the landing's driver; where processes connect, it has to know the pair. *ret_via: NULL: nothing
- * will be put there. */
+/* Of the landing's driver; where processes connect, it has to know the pair. *ret_via: NULL:
+ * nothing will be put there. */
 static int driver_of_landing(struct tca *session, const Tca__PairLanding *event,
                              struct pair_driver **ret_via)
 {
@@ -278,12 +276,12 @@ static int land(struct tca *session, const Tca__PairLanding *event)
     struct landing *landing = calloc(1, sizeof *landing);
     if (!landing)
         return -ENOMEM;
-    landing->via = via;
-    landing->pair = event->pair;
-    landing->index = event->index;
+    *landing = (struct landing){
+        .target = {TARGET_LANDING, .number = event->generation}, .via = via, .pair = event->pair};
     r = make_landing(session, event, landing);
     if (r == 0)
-        r = landings_place(&session->pairs->landings, landing, event->index, event->generation);
+        r = target_add(session, &landing->target,
+                       landing->target.region ? &landing->target.region->targets : NULL);
     if (r < 0) {
         free_landing(landing);
         return r == -ESTALE ? skip(via, event) : r;
@@ -299,16 +297,23 @@ static int land_all(struct tca *session, const Tca__Event *event)
     return r;
 }
 
-static void unland_all(struct tca *session, const Tca__Event *event)
+/* Whether these targets were landings, or were gone: others are left to the program's thread,
+ * perhaps with the event that announces them. */
+static bool unland(struct tca *session, const Tca__Event *event)
 {
-    struct landings *landings = &session->pairs->landings;
-    /* what has come still counts: the sender has released the plan, not the start */
-    pairs_take_locked(session->pairs);
-    for (size_t i = 0; i < event->n_ids && i < event->n_of; i++) {
-        struct landing *landing = landings_find(landings, event->ids[i], event->of[i]);
-        if (landing)
-            pair_free_landing(session, landing);
+    bool taken = false, all = true;
+    for (size_t i = 0; i < event->n_ids; i++) {
+        struct target *target = target_find(session, event->ids[i]);
+        if (!target || target->kind != TARGET_LANDING) {
+            all &= !target && session->control.early_count == 0;
+            continue;
+        }
+        if (!taken) /* what has come still counts: the plan was released, not the start */
+            pairs_take_locked(session->pairs);
+        taken = true;
+        pair_end_landing(session, target, NULL);
     }
+    return all;
 }
 
 /* ---- on the program's thread ---- */
@@ -336,8 +341,8 @@ static int take_event(struct tca *session, const Tca__Event *event, struct frame
         return event->pair ? begin(session, event->pair, frame) : 0;
     case TCA__EVENT__KIND__LANDING:
         return land_all(session, event);
-    case TCA__EVENT__KIND__UNLANDING:
-        unland_all(session, event);
+    case TCA__EVENT__KIND__WITHDRAWN:
+        unland(session, event);
         return 0;
     case TCA__EVENT__KIND__PAIR_GONE:
         pair = event->pair
@@ -372,8 +377,9 @@ bool pair_event_early(void *context, const Tca__Event *event, struct frame *fram
     switch (event->kind) {
     case TCA__EVENT__KIND__PAIR:
     case TCA__EVENT__KIND__LANDING:
-    case TCA__EVENT__KIND__UNLANDING:
         return take_event(session, event, frame) == 0;
+    case TCA__EVENT__KIND__WITHDRAWN:
+        return unland(session, event);
     case TCA__EVENT__KIND__PAIR_GONE: /* its plans are broken by the program's thread */
         if (event->pair)
             end(session, event->pair->id, lost_for(status_from_wire(event->status)));

@@ -1,37 +1,35 @@
 /* Between pair.c and pair_events.c. */
 #pragma once
 
+#include "client/core/target.h"
 #include "client/plan/pair.h"
-#include "drivers/landings.h"
 #include "drivers/seat.h"
 #include "proto/layout.h"
 #include "proto/segment.h"
 
-/* Where puts of another process over a pair land; its address is the token of the driver's landing. */
+/* Where puts of another process over a pair land; its address is the token of the driver's landing.
+ * Its target has no region where it is a notification without data. */
 struct landing {
-    struct landing *next_of_region, **link_of_region; /* in region->landings */
+    struct target target;
     const struct pair_driver *via;
     uint64_t pair;
-    uint32_t index;
-    struct mapped_region *region; /* NULL: a notification without data, or its memory is freed */
     struct driver_landing *driver_landing;
     struct layout *layout;
     struct notify_line *line; /* NULL: no notification */
     uint64_t address;         /* of the data, as a hint */
 };
 
-/* Everything here is under the lock of session->standby. What the driver reports, it may report to the
- * standby thread: it is noted in `struct pair`, and the program's thread acts on it, because plans are
- * its own. */
+/* Everything here is under the lock of session->standby. What the driver reports, it may report to
+ * the standby thread: it is noted in `struct pair`, and the program's thread acts on it, because
+ * plans are its own. */
 struct pairs {
     struct pair_driver *drivers; /* NULL: there was no pair yet */
     struct pair *pairs;
-    struct landings landings; /* by index and generation */
-    bool news;                /* in some pair */
-    bool reports;             /* in some pair */
-    bool deaf;   /* the standby thread leaves events of tcad to the program: control_is_full() */
-    bool alone;  /* there could be no standby thread */
-    bool costly; /* to look: a driver asks the kernel */
+    bool news;    /* in some pair */
+    bool reports; /* in some pair */
+    bool deaf;    /* the standby thread leaves events of tcad to the program: control_is_full() */
+    bool alone;   /* there could be no standby thread */
+    bool costly;  /* to look: a driver asks the kernel */
 };
 
 enum {
@@ -81,4 +79,4 @@ void pair_remove(struct tca *session, struct pair *pair);
 bool pair_is_used(const struct tca *session, const struct pair *pair);
 /* No plan that puts over it can be started any more. */
 void pair_break_plans(struct tca *session, const struct pair *pair, bool lossy, const char *text);
-void pair_free_landing(struct tca *session, struct landing *landing);
+void pair_end_landing(struct tca *session, struct target *target, const void *none);

@@ -5,7 +5,6 @@
 #include "client/core/session.h"
 #include "client/memory/mapping.h"
 #include "client/plan/pair_internal.h"
-#include "proto/list.h"
 
 int pair_region(const struct pair_driver *via, struct mapped_region *region,
                 struct driver_region **ret_region)
@@ -45,23 +44,10 @@ void pair_forget_region(struct mapped_region *region)
     }
 }
 
-static void forget_region(struct mapped_region *region)
-{
-    while (region->landings) {
-        struct landing *landing = region->landings;
-        const struct pair_driver *via = landing->via;
-        via->driver->ops->landing_free(via->driver, landing->driver_landing);
-        landing->driver_landing = NULL;
-        landing->region = NULL;
-        LIST_REMOVE(landing, next_of_region, link_of_region);
-    }
-    pair_forget_region(region);
-}
-
 void pairs_forget_region(struct tca *session, struct mapped_region *region)
 {
     standby_enter(session->standby);
-    if (region->seat_regions)
-        forget_region(region);
+    targets_end_in(session, region->targets, TARGET_LANDING, pair_end_landing);
+    pair_forget_region(region);
     standby_leave(session->standby);
 }

@@ -26,8 +26,8 @@ int pairs_arm(struct tca *session)
 
 /* ---- for tcad ---- */
 
-/* Connections, and starts that wait here. *slice_ns: how long it may sleep: while there are such starts, not
- * for long, because the notifications for them make no descriptor readable. */
+/* Connections, and starts that wait here. *slice_ns: how long it may sleep: while there are such
+ * starts, not for long, because the notifications for them make no descriptor readable. */
 static void move_on(struct tca *session, uint64_t *slice_ns)
 {
     if (session->running)

@@ -70,6 +70,7 @@ static void tell(struct session *to, const struct plan *plan, const struct plan_
     uint32_t fd_count = 0;
     share.rank = plan->session->rank;
     share.id = unit->share;
+    share.target = unit->share_target;
     share.source_region = unit->source->id;
     share.source_address = unit->source->address;
     share.source_region_offset = unit->source->offset_bytes;
@@ -113,6 +114,7 @@ bool lane_offer(struct plan *plan, struct plan_unit *unit, int *ret_lane_fd)
     unit->share = take_id(lane);
     if (unit->share == 0)
         return false; /* the lane is not new */
+    unit->share_target = session_target(to);
     *ret_lane_fd = fd;
     tell(to, plan, unit, fd);
     return session_reads(
@@ -128,7 +130,7 @@ void lane_withdraw(struct plan *plan, struct plan_unit *unit)
     if (lane)
         give_id(lane, unit->share);
     if (to)
-        session_withdraw(to, TCA__EVENT__KIND__UNSHARE, unit->share, plan->session->rank);
+        session_withdraw(to, unit->share_target);
     unit->share = 0;
 }
 

@@ -336,7 +336,7 @@ int pair_land(struct binding *binding)
     int r = landings_add(&pairs->places, binding, &binding->place, &unused);
     if (r < 0)
         return r;
-    binding->generation = ++pairs->last_generation;
+    binding->generation = session_target(pair_receiver(binding));
     binding->placed = true;
     return 0;
 }
@@ -367,7 +367,7 @@ void pair_unland(struct binding *binding)
         return;
     binding->placed = false;
     if (session)
-        session_withdraw(session, TCA__EVENT__KIND__UNLANDING, binding->place, binding->generation);
+        session_withdraw(session, binding->generation);
     landings_remove(&binding->tcad->pairs->places, binding->place);
 }
 

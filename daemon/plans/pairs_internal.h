@@ -6,7 +6,6 @@
 struct pairs {
     struct table ids, connections, processes; /* of the pairs: by three of their fields */
     struct landings places;                   /* of bindings, by the number of their landing */
-    uint32_t last_generation;                 /* of all of them */
 };
 
 int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pair, char *text,

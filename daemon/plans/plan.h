@@ -124,6 +124,7 @@ struct plan_unit {
     enum way copy_mode;       /* the client's seat: how to copy */
     bool only_owner_notified; /* by the rest of the chain: it may help copying (plan_copy_mode.c) */
     uint32_t share;           /* its id in the lane to the owner (lane.h); 0: none */
+    uint32_t share_target;    /* the owner's number for it */
     /* on this node in the daemon's seat; owned by the plan */
     struct binding *binding;
     uint64_t remote_binding; /* on another node */

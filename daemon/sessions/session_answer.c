@@ -78,7 +78,7 @@ void session_event_fds(struct session *session, const Tca__Event *event, const i
 {
     if (!session->client)
         return;
-    if (event->n_ids == 0)
+    if (event->kind != TCA__EVENT__KIND__WITHDRAWN)
         withdrawals_send(session); /* first */
     const Tca__Message message = MESSAGE_OF(EVENT, event, (Tca__Event *)event);
     client_send(session->client, 0, &message, fds, fd_count);

@@ -7,30 +7,21 @@
 
 enum { SEND_MAX = 1024 }; /* in a message */
 
-static void tell(struct session *session, Tca__Event__Kind kind, uint32_t *ids, uint32_t *of,
-                 size_t count)
+static void tell(struct session *session, uint32_t *targets, uint32_t count)
 {
     Tca__Event event = TCA__EVENT__INIT;
-    event.kind = kind;
-    event.ids = ids;
+    event.kind = TCA__EVENT__KIND__WITHDRAWN;
+    event.ids = targets;
     event.n_ids = count;
-    event.of = of;
-    event.n_of = count;
     session_event(session, &event);
 }
 
-/* Sends the next ones, of one kind, in a message. */
 static void send_some(struct session *session)
 {
     struct withdrawals *all = &session->withdrawals;
-    const Tca__Event__Kind kind = all->list[all->told].kind;
-    uint32_t ids[SEND_MAX], of[SEND_MAX], count = 0;
-    while (all->told < all->count && all->list[all->told].kind == kind && count < SEND_MAX) {
-        const struct withdrawal *next = &all->list[all->told++];
-        ids[count] = next->id;
-        of[count++] = next->of;
-    }
-    tell(session, kind, ids, of, count);
+    const uint32_t left = all->count - all->told, count = left < SEND_MAX ? left : SEND_MAX;
+    tell(session, &all->targets[all->told], count);
+    all->told += count;
 }
 
 void withdrawals_send(struct session *session)
@@ -68,29 +59,33 @@ static bool tell_some(void *context)
     return false;
 }
 
-static bool add(struct withdrawals *all, const struct withdrawal *withdrawal)
+static bool add(struct withdrawals *all, uint32_t target)
 {
     if (all->count == all->room) {
         const uint32_t room = 2 * all->room + 16;
-        struct withdrawal *list = reallocarray(all->list, room, sizeof *list);
-        if (!list)
+        uint32_t *targets = reallocarray(all->targets, room, sizeof(*targets));
+        if (!targets)
             return false;
-        all->list = list;
+        all->targets = targets;
         all->room = room;
     }
-    all->list[all->count++] = *withdrawal;
+    all->targets[all->count++] = target;
     return true;
 }
 
-void session_withdraw(struct session *session, Tca__Event__Kind kind, uint32_t id, uint32_t of)
+uint32_t session_target(struct session *session)
+{
+    return ++session->withdrawals.last_target;
+}
+
+void session_withdraw(struct session *session, uint32_t target)
 {
     struct withdrawals *all = &session->withdrawals;
-    const struct withdrawal withdrawal = {kind, id, of};
     if (!session->client)
         return;
-    if (!add(all, &withdrawal)) { /* out of memory */
+    if (!add(all, target)) { /* out of memory */
         withdrawals_send(session);
-        tell(session, kind, &id, &of, 1);
+        tell(session, &target, 1);
         return;
     }
     if (all->telling)
@@ -102,5 +97,5 @@ void session_withdraw(struct session *session, Tca__Event__Kind kind, uint32_t i
 
 void withdrawals_deinit(struct withdrawals *withdrawals)
 {
-    free(withdrawals->list);
+    free(withdrawals->targets);
 }

@@ -68,6 +68,19 @@ class Seats(harness.Case):
         plan, = (plan["id"] for plan in node.plans() if plan["name"] == name)
         return {each["seat"]: each for each in node.tcactl("plan", plan)["chains"][0]["candidates"] if each["possible"]}
 
+    def test_landings_in_freed_memory(self):
+        """A node numbers some thousand landings before it gives a number again; the process has forgotten them with the memory."""
+        _, (sender, receiver) = self.two()
+        source = sender.alloc(64)
+        for _ in range(6):
+            target = receiver.alloc(64)
+            put = f"put {source} 0 8 {receiver.handle(target)} 0 8"
+            plan = sender.plan(*[put] * 1024, "notify 1 0", rail="tcp", seat="client")
+            sender.run(plan, 1)
+            receiver.ask("notified_wait 0 0 -1")
+            receiver.ask(f"free {target}")
+            sender.ask(f"freeplan {plan}")
+
     def test_the_faster_seat_stays(self):
         for slow, fast in (("client", "daemon"), ("daemon", "client")):
             with self.subTest(slow=slow):

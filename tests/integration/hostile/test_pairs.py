@@ -15,7 +15,7 @@ from test_peers import FalseNode
 OPTIONS = {"control.security": "plain", "rails.enable": "shm ofi tcp", "rails.tcp_security": "plain", "control.request_timeout": "10s",
            "limits.pairs_per_session": 8}
 CLIENT_SEAT, EVENT_PAIR, EVENT_PAIR_GONE = 1, 11, 12
-EVENT_LANDING, EVENT_UNLANDING = 13, 14
+EVENT_LANDING, EVENT_WITHDRAWN = 13, 7
 LIMIT = 8
 
 
@@ -328,7 +328,7 @@ class ManyPairs(counted.CountedCase):
 
         def withdrawn():
             client.ask(wire.region_alloc(4096))
-            return [len(wire.varints(event[13][0])) for event in client.events if event[1] == [EVENT_UNLANDING]]
+            return [len(wire.varints(event[13][0])) for event in client.events if event[1] == [EVENT_WITHDRAWN]]
 
         until(lambda: sum(withdrawn()) == most, "the process is told of their end")
 

@@ -329,13 +329,12 @@ void fake_share(struct fake *fake, const Tca__Share *share, const int *fds, size
     atomic_fetch_add(&fake->segment->events, 1);
 }
 
-void fake_unshare(struct fake *fake, uint32_t rank, uint32_t id)
+void fake_withdraw(struct fake *fake, uint32_t target)
 {
     Tca__Event event = TCA__EVENT__INIT;
-    event.kind = TCA__EVENT__KIND__UNSHARE;
-    event.ids = &id;
-    event.of = &rank;
-    event.n_ids = event.n_of = 1;
+    event.kind = TCA__EVENT__KIND__WITHDRAWN;
+    event.ids = &target;
+    event.n_ids = 1;
     const Tca__Message message = MESSAGE_OF(EVENT, event, &event);
     send_message(fake, 0, &message, NULL, 0);
     atomic_fetch_add(&fake->segment->events, 1);

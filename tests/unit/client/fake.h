@@ -71,5 +71,5 @@ void fake_start(struct fake *fake, enum fake_lie lie);
 void fake_stop(struct fake *fake);
 /* From the test's thread: send an event. */
 void fake_share(struct fake *fake, const Tca__Share *share, const int *fds, size_t fd_count);
-void fake_unshare(struct fake *fake, uint32_t rank, uint32_t id);
+void fake_withdraw(struct fake *fake, uint32_t target);
 void fake_event(struct fake *fake, int kind, uint64_t object, int error);

@@ -73,9 +73,10 @@ static void tear_down(void)
 
 static Tca__Share share_of(uint32_t id)
 {
-    Tca__Share share = BODY_OF(share, .id = id, .source_region = SOURCE, .source_fd = 1,
-                               .lane_fd = 2, .source_bytes = BYTES, .source_offset = 128,
-                               .target_region = TARGET, .target_offset = 8192);
+    Tca__Share share =
+        BODY_OF(share, .id = id, .target = id, .source_region = SOURCE, .source_fd = 1,
+                .lane_fd = 2, .source_bytes = BYTES, .source_offset = 128, .target_region = TARGET,
+                .target_offset = 8192);
     share.source_layout = share.target_layout =
         (ProtobufCBinaryData){layout_bytes(layout), (uint8_t *)layout};
     return share;
@@ -88,7 +89,7 @@ static void offer(const Tca__Share *share)
 
 static void withdraw(uint32_t id)
 {
-    fake_unshare(&fake, 0, id);
+    fake_withdraw(&fake, id);
 }
 
 static void publish(uint32_t id)
@@ -354,7 +355,7 @@ Test(client_lane, ranks_and_ids_that_nobody_has)
     offer(&share);
     share.rank = UINT32_MAX;
     offer(&share);
-    fake_unshare(&fake, UINT32_MAX, share.id);
+    withdraw(1);
     withdraw(77);
     raise_notification();
     cr_assert_eq(tca_notified(session, 0, 0), 1);
