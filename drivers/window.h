@@ -2,7 +2,8 @@
  * The sender's side of a link that can break. Puts are cut into pieces, which are numbered and kept
  * until the peer has counted them: pieces that were lost with a connection are sent again, from
  * where their bytes are. These are in the source, until the put completes, or in a ring of bytes.
- * The count is what gives room: in the window, and in the ring, of which the peer may have a mirror.
+ * The count is what gives room: in the window, and in the ring, of which the peer may have a
+ * mirror.
  *
  * The driver makes, sends and counts the pieces; this is what follows for the puts and flushes.
  */
@@ -48,8 +49,8 @@ struct window_put {
     struct flow_put flow; /* queued until all its pieces are made */
     unsigned cost;        /* of a piece, in the unit of budgets */
     bool stale;           /* its target is gone: for use by the driver */
-    /* What a start moves: packed bytes `from` .. `end` of the source, to positions in the target that
-     * are higher by `shift`. */
+    /* What a start moves: packed bytes `from` .. `end` of the source, to positions in the target
+     * that are higher by `shift`. */
     uint64_t from_bytes, end_bytes, shift_bytes;
     /* of the current start */
     struct driver_op *op; /* NULL: not running */
@@ -74,6 +75,8 @@ struct window {
     void *pieces;
     uint32_t size, piece_bytes; /* number of pieces, a power of 2; bytes of each */
     uint64_t made, counted;     /* pieces */
+    uint64_t asked;             /* the driver has asked the peer for a count up to here, */
+    bool ask;                   /* and is to ask for one of all that was made */
     struct window_ring ring;
 };
 
@@ -125,6 +128,21 @@ static inline void window_put_check(struct window_put *put)
 
 /* The peer has counted so many pieces: at least as many as before, at most those that were made. */
 void window_count(struct window *window, uint64_t counted);
+
+/* driver_ops.peer_flush() of a peer that is there. True: the operation waits, and progress() has to
+ * ask for a count if `ask` says so. */
+static inline bool window_flush(struct window *window, struct driver_op *op)
+{
+    const bool idle = window->counted == window->made;
+    if (idle && !op->probe) {
+        op->done(op, 0);
+        return false;
+    }
+    /* A probe of an idle window waits for the piece that asks. */
+    flushes_push(&window->flushes, op, window->made + idle);
+    window->ask |= idle || window->asked < window->made;
+    return true;
+}
 
 /* The peer is lost: completes all puts and flushes with the error. told: the owner needs no report
  * on puts that have completed and may not have arrived. */

@@ -47,7 +47,7 @@ void hca_alive_watch(struct hca_driver *hca)
 static bool waits(const struct hca_peer *peer)
 {
     return peer->answered && peer->error == 0 && peer->failing == 0 &&
-           (peer->telling > peer->window.counted || peer->window.flushes.first ||
+           (peer->window.asked > peer->window.counted || peer->window.flushes.first ||
             window_next_put(&peer->window));
 }
 

@@ -22,8 +22,8 @@ void hca_peer_deactivate(struct hca_peer *peer)
 
 bool hca_peer_rests(const struct hca_peer *peer)
 {
-    return !window_next_put(&peer->window) && !peer->ask && !peer->asked && peer->failing == 0 &&
-           !peer->paused && hca_finds_rest(peer);
+    return !window_next_put(&peer->window) && !peer->window.ask && !peer->asked &&
+           peer->failing == 0 && !peer->paused && hca_finds_rest(peer);
 }
 
 /* The queue pair lives on for a moment: see reap() in hca_progress.c. */
@@ -113,14 +113,8 @@ int hca_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struc
     struct hca_peer *peer = (struct hca_peer *)driver_peer;
     if (peer->error < 0)
         return peer->error;
-    const bool idle = peer->window.counted == peer->window.made;
-    if (idle && !op->probe) {
-        op->done(op, 0);
+    if (!window_flush(&peer->window, op))
         return 0;
-    }
-    /* A probe of an idle peer waits for the message that asks. */
-    flushes_push(&peer->window.flushes, op, peer->window.made + idle);
-    peer->ask |= idle || peer->telling < peer->window.made;
     hca_peer_activate(peer);
     hca_alive_watch(peer->hca);
     return 0;

@@ -163,7 +163,8 @@ static int answer(struct driver *driver, struct driver_peer *driver_peer, const 
     recall_join(&peer->hca->recall, &peer->holder);
     hca_again_resume(peer, other.counted);
     peer->listens = !peer->dials;
-    peer->answered = peer->ask = peer->dials; /* the question is what the other one waits for */
+    peer->answered = peer->window.ask =
+        peer->dials; /* the question is what the other one waits for */
     hca_peer_activate(peer);
     return 0;
 }

@@ -71,7 +71,7 @@ void hca_send_count(struct hca_peer *peer, struct hca_piece *piece, unsigned fla
     window_add(&peer->window, &piece->base);
     if (!(flags & HCA_TELL))
         return;
-    peer->telling = peer->window.made;
+    peer->window.asked = peer->window.made;
     hca_alive_watch(peer->hca);
 }
 
@@ -203,16 +203,17 @@ static int send_ask(struct hca_peer *peer)
 {
     int r = hca_send_notice(peer, HCA_ASK, NULL, 0, NULL);
     if (r == 0)
-        peer->ask = false;
+        peer->window.ask = false;
     return r;
 }
 
 int hca_send_owed(struct hca_peer *peer)
 {
     struct ibv_sge sge;
-    if (peer->ask && peer->window.made > peer->window.counted && peer->telling == peer->window.made)
-        peer->ask = false; /* a later message has asked */
-    int r = peer->ask ? send_ask(peer) : 0;
+    if (peer->window.ask && peer->window.made > peer->window.counted &&
+        peer->window.asked == peer->window.made)
+        peer->window.ask = false; /* a later message has asked */
+    int r = peer->window.ask ? send_ask(peer) : 0;
     if (!peer->asked)
         return r;
     if (!hca_send_has_room(peer, 1))

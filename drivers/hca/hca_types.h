@@ -135,8 +135,6 @@ struct hca_peer {
 
     struct window window; /* of messages */
     struct hca_piece pieces[HCA_WINDOW];
-    uint64_t telling;          /* a count up to here was asked for */
-    bool ask;                  /* a flush waits for a count that nobody has asked for */
     uint64_t posted, reported; /* requests */
     uint64_t quiet;            /* posted since the last signal */
     struct hca_signal signals[HCA_REQUESTS];

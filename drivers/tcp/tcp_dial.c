@@ -1,7 +1,6 @@
-/* Makes a connection for a process, to the port of an instance elsewhere. */
+/* Makes connections to the port of an instance elsewhere: for senders, and for processes. */
 #include <errno.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -26,17 +25,23 @@ static int wait_until(int fd, short events, uint64_t end_ns)
     }
 }
 
-static int make_connection(int fd, const struct tcp_address *address, uint64_t end_ns)
+int tcp_dial(const struct tcp_address *address)
 {
     struct sockaddr_storage to;
-    const socklen_t bytes = tcp_socket_address(address, &to);
-    int error = 0;
-    socklen_t error_bytes = sizeof error;
-    if (connect(fd, (const struct sockaddr *)&to, bytes) == 0)
-        return 0;
-    if (errno != EINPROGRESS)
-        return -errno;
-    int r = wait_until(fd, POLLOUT, end_ns);
+    const socklen_t bytes = tcp_socket_address(address, address->port, &to);
+    int fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && (connect(fd, (const struct sockaddr *)&to, bytes) == 0 || errno == EINPROGRESS))
+        return fd;
+    int r = -errno;
+    if (fd >= 0)
+        close(fd);
+    return r;
+}
+
+static int wait_for_connection(int fd, uint64_t end_ns)
+{
+    int error = 0, r = wait_until(fd, POLLOUT, end_ns);
+    socklen_t error_bytes = sizeof(error);
     if (r == 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes) < 0)
         r = -errno;
     return r < 0 ? r : -error;
@@ -47,11 +52,11 @@ static int skip_challenge(int fd, uint64_t end_ns)
 {
     struct tcp_challenge challenge;
     size_t got = 0;
-    while (got < sizeof challenge) {
+    while (got < sizeof(challenge)) {
         int r = wait_until(fd, POLLIN, end_ns);
         if (r < 0)
             return r;
-        ssize_t n = recv(fd, (uint8_t *)&challenge + got, sizeof challenge - got, 0);
+        ssize_t n = recv(fd, (uint8_t *)&challenge + got, sizeof(challenge) - got, 0);
         if (n == 0)
             return -ECONNRESET;
         if (n < 0 && errno != EINTR && errno != EAGAIN)
@@ -70,8 +75,8 @@ static int introduce(int fd, const struct tcp_address *address, uint64_t pair,
         .magic = TCP_PAIR_MAGIC, .version = TCP_WIRE_VERSION, .pair = pair};
     const struct tcp_signature signature = tcp_sign_pair(secret, &hello);
     int r = address->encrypts ? 0 : skip_challenge(fd, end_ns);
-    memcpy(hello.by_secret, signature.bytes, sizeof hello.by_secret);
-    if (r == 0 && send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello)
+    memcpy(hello.by_secret, signature.bytes, sizeof(hello.by_secret));
+    if (r == 0 && send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello))
         r = -EIO; /* the buffer of a new connection has room for it */
     return r;
 }
@@ -80,16 +85,13 @@ int tcp_pair_dial(struct driver *driver, const void *address, size_t address_byt
                   const uint8_t secret[PAIR_SECRET_BYTES], uint64_t timeout_ns, bool *ret_encrypts)
 {
     struct tcp_address other;
-    const int one = 1;
     const uint64_t end_ns = clock_now_ns() + timeout_ns;
     if (!tcp_address_read(address, address_bytes, &other))
         return -EINVAL;
-    int fd = socket(other.family == 4 ? AF_INET : AF_INET6,
-                    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = tcp_dial(&other);
     if (fd < 0)
-        return -errno;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    int r = make_connection(fd, &other, end_ns);
+        return fd;
+    int r = wait_for_connection(fd, end_ns);
     if (r == 0)
         r = introduce(fd, &other, pair, secret, end_ns);
     if (r < 0) {

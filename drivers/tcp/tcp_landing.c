@@ -110,7 +110,7 @@ int tcp_seat_landing(struct driver *driver, const struct driver_landing_args *ar
     landing->numbered = true;
     landing->index = index;
     tcp->landing_last = generation;
-    tcp_sources_resume(tcp);
+    tcp_receivers_resume(tcp);
     *ret_landing = (struct driver_landing *)landing;
     return 0;
 }

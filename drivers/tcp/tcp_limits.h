@@ -5,8 +5,8 @@ enum {
     TCP_PIECE_BYTES =
         256 << 10, /* others wait for no more than one of these; at most TCP_PIECE_MAX */
     TCP_INLINE_BYTES = 32 << 10,  /* puts that are copied, so that they complete at once */
-    TCP_COPIES_BYTES = 512 << 10, /* of a link: copies of what was not counted yet */
-    TCP_WINDOW = 1024,            /* pieces of a link that were not counted yet */
+    TCP_COPIES_BYTES = 512 << 10, /* of a sender: copies of what was not counted yet */
+    TCP_WINDOW = 1024,            /* pieces of a sender that were not counted yet */
     TCP_UNWRITTEN_MAX = 2,        /* pieces read from their source that wait to be written */
     TCP_STAGING_BYTES = 128 << 10,
     TCP_RECEIVE_BYTES = 128 << 10,
@@ -20,34 +20,35 @@ enum {
     TCP_WRITE_IOVECS = 256,
     TCP_READ_IOVECS = 128,
 
-    TCP_PUSH_PIECES = 16, /* made by tcp_push() of a link */
-    /* tcp_push() keeps fewer pieces than this, each of at most so many bytes, for the next round */
-    TCP_GATHER_PIECES = 16,
-    TCP_GATHER_BYTES = 4 << 10,
-    TCP_GATHER_US = 50,    /* a round that comes later than this was too late: the next so many */
-    TCP_HURRY_BURSTS = 64, /* bursts are not kept */
+    TCP_PUSH_PIECES = 16, /* made by tcp_push() of a sender */
+    /* tcp_push() corks fewer pieces than this, each of at most so many bytes, until the next
+     * round */
+    TCP_CORK_PIECES = 16,
+    TCP_CORK_BYTES = 4 << 10,
+    TCP_CORK_US = 50, /* a round that comes later than this was too late: the next so many */
+    TCP_UNCORKED_BURSTS = 64, /* bursts are not corked */
 
-    TCP_TELL_PIECES = 64,       /* a source tells of so many, or */
+    TCP_TELL_PIECES = 64,       /* a receiver tells of so many, or */
     TCP_TELL_BYTES = 128 << 10, /* of copies that take so much, or */
     TCP_TELL_MS = 5,            /* after so long */
 
     TCP_OPENINGS_MAX = 256,     /* connections that have not said hello: no more are accepted */
     TCP_OPENINGS_OF_HOST = 128, /* of one address: the oldest of them goes first */
     TCP_OPENING_MS = 5000,      /* and within which they have to */
-    TCP_SOURCES_MAX = 4096,     /* links to us */
+    TCP_RECEIVERS_MAX = 4096,   /* for senders elsewhere */
 
     /* A peer is lost when it could not be connected to for so long. Its daemon's heartbeats tell of
      * a node that is down. */
     TCP_LOST_MS = 5000,
     TCP_RETRY_MS = 5, /* first pause between two attempts; doubles up to */
     TCP_RETRY_MAX_MS = 500,
-    TCP_FORGET_MS = 60000, /* a source without a connection: more than TCP_LOST_MS */
+    TCP_FORGET_MS = 60000, /* a receiver without a connection: more than TCP_LOST_MS */
 
-    TCP_HOT_ROUNDS = 2000, /* a source is read without waiting for its event so often after data */
-    TCP_HOT_MAX = 4,       /* so many sources; with more, events say which have data */
+    TCP_POLLS = 2000,   /* rounds after data in which a receiver is read without an event: */
+    TCP_POLLED_MAX = 4, /* so many receivers; with more, events say which have data */
     TCP_EVENTS = 64,
-    /* While there are hot ones or something was written, events are taken every so many rounds, or
-     * after so long: a round can copy for milliseconds, and it takes five events to connect. */
-    TCP_POLL_EVERY = 64,
-    TCP_POLL_US = 100,
+    /* While some are read without, or something was written, events are taken every so many rounds,
+     * or after so long: a round can copy for milliseconds, and it takes five events to connect. */
+    TCP_EVENTS_EVERY = 64,
+    TCP_EVENTS_US = 100,
 };

@@ -1,16 +1,20 @@
-/* Peers: what is put to them, and when they are lost. */
+/* Peers: connected, given connections, flushed, lost. */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include "drivers/tcp/adopt.h"
 #include "drivers/tcp/tcp.h"
 #include "proto/list.h"
 
 bool tcp_address_read(const void *bytes, size_t count, struct tcp_address *ret_address)
 {
-    if (count != sizeof *ret_address)
+    if (count != sizeof(*ret_address))
         return false;
-    memcpy(ret_address, bytes, sizeof *ret_address);
+    memcpy(ret_address, bytes, sizeof(*ret_address));
     return ret_address->magic == TCP_ADDRESS_MAGIC && ret_address->version == TCP_WIRE_VERSION &&
            (ret_address->family == 4 || ret_address->family == 6) && ret_address->encrypts <= 1 &&
            ret_address->port != 0;
@@ -23,19 +27,13 @@ bool tcp_encrypts(const void *address, size_t address_bytes)
     return tcp_address_read(address, address_bytes, &other) && other.encrypts;
 }
 
-struct tcp_peer *tcp_peer_new(struct tcp_driver *tcp)
+static struct tcp_peer *peer_new(struct tcp_driver *tcp)
 {
-    struct tcp_peer *peer = calloc(1, sizeof *peer);
+    struct tcp_peer *peer = calloc(1, sizeof(*peer));
     if (!peer)
         return NULL;
     peer->driver = tcp;
-    peer->link.own = (struct tcp_stream){.role = TCP_LINK, .fd = -1};
-    peer->link.stream = &peer->link.own;
-    peer->link.window = (struct window){
-        .size = TCP_WINDOW,
-        .piece_bytes = sizeof(struct tcp_piece),
-        .ring = {.bytes = TCP_COPIES_BYTES, .largest = TCP_INLINE_BYTES},
-    };
+    tcp_sender_init(&peer->sender);
     return peer;
 }
 
@@ -45,7 +43,7 @@ int tcp_peer_connect(struct driver *driver, const void *address, size_t address_
     struct tcp_address other;
     if (!tcp_address_read(address, address_bytes, &other))
         return -EINVAL;
-    struct tcp_peer *peer = tcp_peer_new(tcp_of(driver));
+    struct tcp_peer *peer = peer_new(tcp_of(driver));
     if (!peer)
         return -ENOMEM;
     peer->address = other;
@@ -67,22 +65,97 @@ void tcp_peer_deactivate(struct tcp_peer *peer)
         LIST_REMOVE(peer, next_active, active_link);
 }
 
+/* So that the receiver need not wait until it may forget what it knows. */
+static void say_goodbye(struct tcp_sender *sender)
+{
+    struct tcp_connection *connection = sender->connection;
+    const struct tcp_head bye = {.kind = TCP_BYE, .number = sender->window.made};
+    if (connection->state == TCP_UP && sender->written == sender->window.made &&
+        sender->written_bytes == 0 &&
+        (!connection->receiver || connection->receiver->outbox_bytes == 0))
+        tcp_connection_say(connection, &bye, sizeof(bye));
+}
+
 void tcp_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)
 {
     struct tcp_peer *peer = (struct tcp_peer *)driver_peer;
+    struct tcp_sender *sender = &peer->sender;
     struct tcp_driver *tcp = tcp_of(driver);
-    const struct tcp_head bye = {.kind = TCP_BYE, .number = peer->link.window.made};
-    if (peer->link.state == TCP_LINK_UP && peer->link.written == peer->link.window.made &&
-        peer->link.written_bytes == 0 && (!peer->source || peer->source->outbox_bytes == 0))
-        tcp_stream_say(peer->link.stream, &bye, sizeof bye); /* else its source expires */
-    if (peer->error < 0 && peer->told && !peer->source)
-        tcp_sources_drop(tcp, peer->address.id);
+    if (sender->connection) {
+        say_goodbye(sender);
+        tcp_connection_close(sender->connection);
+    }
+    if (peer->receiver)
+        tcp_receiver_free(peer->receiver);
+    else if (peer->error < 0 && peer->told)
+        tcp_receivers_drop(tcp, peer->address.id);
     tcp_peer_deactivate(peer);
-    tcp_stream_close(peer->link.stream);
-    tcp_link_free(&peer->link);
-    if (peer->source)
-        tcp_source_free(tcp, peer->source);
-    tcp_free_later(tcp, &peer->link.own);
+    tcp_sender_deinit(sender);
+    tcp_free_later(tcp, &peer->object);
+}
+
+/* ---- connections that are handed over ---- */
+
+int tcp_seat_open(const struct driver_events *events, struct driver **ret_driver)
+{
+    struct tcp_driver *tcp;
+    int r = tcp_instance_new(events, &tcp);
+    if (r == 0)
+        *ret_driver = &tcp->driver;
+    return r;
+}
+
+int tcp_seat_peer(struct driver *driver, uint64_t grant, struct driver_peer **ret_peer)
+{
+    struct tcp_driver *tcp = tcp_of(driver);
+    assert(grant != 0);
+    struct tcp_receiver *receiver = tcp_receiver_new(tcp, grant);
+    if (!receiver)
+        return -ENOBUFS;
+    struct tcp_peer *peer = peer_new(tcp);
+    if (!peer) {
+        tcp_receiver_free(receiver);
+        return -ENOMEM;
+    }
+    peer->receiver = receiver;
+    tcp_sender_down(peer, clock_now_ns());
+    *ret_peer = (struct driver_peer *)peer;
+    return 0;
+}
+
+int tcp_adopt(struct driver *driver, struct driver_peer *driver_peer, int fd, bool dialled,
+              bool kernel, const uint8_t *secret)
+{
+    struct tcp_peer *peer = (struct tcp_peer *)driver_peer;
+    struct tcp_sender *sender = &peer->sender;
+    struct tcp_connection *connection;
+    if (peer->error < 0) {
+        close(fd);
+        return peer->error;
+    }
+    if (sender->connection)
+        tcp_connection_close(sender->connection);
+    tcp_sender_down(peer, clock_now_ns());
+    int r = tcp_connection_new(peer->driver, fd, TCP_ADOPTED, &connection);
+    if (r < 0)
+        return r;
+    r = secret ? tcp_connection_encrypt(connection, dialled ? TCP_END_DIALLED : TCP_END_ACCEPTED,
+                                        kernel, secret)
+               : 0;
+    if (r < 0) {
+        tcp_connection_close(connection);
+        return r;
+    }
+    tcp_connection_attach(connection, sender, peer->receiver);
+    sender->down_ns = 0; /* the other process may be busy for long */
+    return 0;
+}
+
+void tcp_abandon(struct driver *driver, struct driver_peer *driver_peer, int error)
+{
+    struct tcp_peer *peer = (struct tcp_peer *)driver_peer;
+    peer->told = true;
+    tcp_peer_lose(peer, error);
 }
 
 /* ---- losing one ---- */
@@ -90,15 +163,14 @@ void tcp_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)
 void tcp_peer_lose(struct tcp_peer *peer, int error)
 {
     const struct driver_events *events = &peer->driver->driver.events;
+    struct tcp_sender *sender = &peer->sender;
     if (peer->error < 0)
         return;
     peer->error = error;
-    if (peer->source)
-        tcp_source_reset(peer->driver, peer->source);
-    tcp_stream_close(peer->link.stream);
-    peer->link.state = TCP_LINK_IDLE;
-    window_fail(&peer->link.window, events, (struct driver_peer *)peer, peer->told, error);
-    peer->link.written = peer->link.window.made;
+    if (sender->connection)
+        tcp_connection_close(sender->connection);
+    window_fail(&sender->window, events, (struct driver_peer *)peer, peer->told, error);
+    sender->written = sender->window.made;
     tcp_peer_deactivate(peer);
     if (!peer->told && events->peer_down)
         events->peer_down(events->context, (struct driver_peer *)peer, error);
@@ -116,20 +188,36 @@ void tcp_peer_fail(struct driver *driver, struct driver_peer *driver_peer, int e
     tcp_peer_activate(peer);
 }
 
+/* ---- flushing ---- */
+
 int tcp_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struct driver_op *op)
 {
     struct tcp_peer *peer = (struct tcp_peer *)driver_peer;
-    struct tcp_link *link = &peer->link;
     if (peer->error < 0)
         return peer->error;
-    const bool idle = link->window.counted == link->window.made;
-    if (idle && !op->probe) {
-        op->done(op, 0);
-        return 0;
-    }
-    /* A probe of an idle link waits for the piece that asks. */
-    flushes_push(&link->window.flushes, op, link->window.made + idle);
-    link->ask |= idle || link->telling < link->window.made;
-    tcp_peer_activate(peer);
+    if (window_flush(&peer->sender.window, op))
+        tcp_peer_activate(peer);
     return 0;
+}
+
+bool tcp_delivered(struct driver *driver, struct driver_peer *driver_peer)
+{
+    struct tcp_peer *peer = (struct tcp_peer *)driver_peer;
+    struct tcp_sender *sender = &peer->sender;
+    struct tcp_connection *connection = sender->connection;
+    struct window *window = &sender->window;
+    int unsent;
+    if (peer->error < 0)
+        return true;
+    if (window_next_put(window))
+        return false;
+    if (window->counted == window->made)
+        return true;
+    if (window->asked < window->made) {
+        window->ask = true;
+        tcp_peer_activate(peer);
+    }
+    return tcp_is_up(connection) && sender->written == window->made &&
+           tcp_connection_flush(connection) == 0 && ioctl(connection->fd, SIOCOUTQ, &unsent) == 0 &&
+           unsent == 0;
 }

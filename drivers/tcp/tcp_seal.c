@@ -1,12 +1,16 @@
 /*
  * TLS between a socket and us, with buffers of our own on the socket's side: many records go out in
  * one system call, and come in by one. OpenSSL's session lives as long as the handshake; then the
- * kernel has the connection, or tcp_record.c.
+ * kernel has the connection, or we make the records: sealed from where data lies, and opened to
+ * where it belongs, without a copy. OpenSSL's own records cost two at the end that receives, and
+ * one at the end that sends.
  */
+#include <endian.h>
 #include <errno.h>
 #include <openssl/bio.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
+#include <openssl/evp.h>
 #include <openssl/ssl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +19,130 @@
 
 #include "drivers/tcp/tcp.h"
 #include "drivers/tcp/tcp_tls.h"
+
+/* ---- records ---- */
+
+enum { APPLICATION_DATA = 23, TAG_BYTES = 16, HEAD_BYTES = TCP_RECORD_HEAD_BYTES };
+
+int tcp_record_init(struct tcp_record *record, const struct tcp_key *key, bool sends)
+{
+    *record = (struct tcp_record){.cipher = EVP_CIPHER_CTX_new()};
+    memcpy(record->iv, key->iv, sizeof(record->iv));
+    if (!record->cipher)
+        return -ENOMEM;
+    return EVP_CipherInit_ex(record->cipher, EVP_aes_128_gcm(), NULL, key->key, NULL, sends) ? 0
+                                                                                             : -EIO;
+}
+
+void tcp_record_deinit(struct tcp_record *record)
+{
+    EVP_CIPHER_CTX_free(record->cipher); /* which clears the key */
+    record->cipher = NULL;
+}
+
+/* The next record, whose head has been written. */
+static bool begin(struct tcp_record *record, const uint8_t *head)
+{
+    uint8_t nonce[sizeof(record->iv)];
+    const uint64_t number = htobe64(record->number++);
+    int n;
+    memcpy(nonce, record->iv, sizeof(nonce));
+    for (unsigned i = 0; i < sizeof(number); i++)
+        nonce[sizeof(nonce) - sizeof(number) + i] ^= ((const uint8_t *)&number)[i];
+    return EVP_CipherInit_ex(record->cipher, NULL, NULL, NULL, nonce, -1) &&
+           EVP_CipherUpdate(record->cipher, NULL, &n, head, HEAD_BYTES);
+}
+
+/* The thread's errors are the program's, too. */
+static ssize_t done(bool good, size_t bytes, int error)
+{
+    if (good)
+        return (ssize_t)bytes;
+    ERR_clear_error();
+    return error;
+}
+
+uint8_t *tcp_cursor_next(struct tcp_cursor *cursor, size_t most, size_t *ret_bytes)
+{
+    while (cursor->count > 0 && cursor->skip == cursor->parts->iov_len) {
+        cursor->parts++;
+        cursor->count--;
+        cursor->skip = 0;
+    }
+    if (cursor->count == 0 || most == 0)
+        return NULL;
+    const size_t left = cursor->parts->iov_len - cursor->skip;
+    uint8_t *bytes = (uint8_t *)cursor->parts->iov_base + cursor->skip;
+    *ret_bytes = left < most ? left : most;
+    cursor->skip += *ret_bytes;
+    return bytes;
+}
+
+static size_t bytes_at(struct tcp_cursor cursor)
+{
+    size_t bytes = 0, length;
+    while (bytes < TCP_RECORD_BYTES && tcp_cursor_next(&cursor, TCP_RECORD_BYTES - bytes, &length))
+        bytes += length;
+    return bytes;
+}
+
+ssize_t tcp_record_seal(struct tcp_record *record, struct tcp_cursor *from, uint8_t *ret_sealed)
+{
+    static const uint8_t type = APPLICATION_DATA;
+    const size_t bytes = bytes_at(*from), inner = bytes + sizeof(type) + TAG_BYTES;
+    uint8_t *to = ret_sealed + HEAD_BYTES;
+    const uint8_t *part;
+    size_t length;
+    int n;
+    ret_sealed[0] = APPLICATION_DATA;
+    ret_sealed[1] = ret_sealed[2] = 3;
+    ret_sealed[3] = (uint8_t)(inner >> 8);
+    ret_sealed[4] = (uint8_t)inner;
+    bool good = begin(record, ret_sealed);
+    for (size_t left = bytes; good && (part = tcp_cursor_next(from, left, &length));
+         left -= length) {
+        good = EVP_CipherUpdate(record->cipher, to, &n, part, (int)length);
+        to += length;
+    }
+    good = good && EVP_CipherUpdate(record->cipher, to, &n, &type, sizeof(type)) &&
+           EVP_CipherFinal_ex(record->cipher, to + sizeof(type), &n) &&
+           EVP_CIPHER_CTX_ctrl(record->cipher, EVP_CTRL_AEAD_GET_TAG, TAG_BYTES, to + sizeof(type));
+    return done(good, HEAD_BYTES + inner, -EIO);
+}
+
+/* Ours have data, one type, and no padding. */
+ssize_t tcp_record_sealed(const uint8_t *bytes, size_t count)
+{
+    if (count < HEAD_BYTES)
+        return 0;
+    const size_t sealed = HEAD_BYTES + ((size_t)bytes[3] << 8 | bytes[4]);
+    return bytes[0] == APPLICATION_DATA && bytes[1] == 3 && bytes[2] == 3 &&
+                   sealed > TCP_RECORD_EXTRA_BYTES && sealed <= TCP_SEALED_BYTES
+               ? (ssize_t)sealed
+               : -EPROTO;
+}
+
+ssize_t tcp_record_unseal(struct tcp_record *record, const uint8_t *bytes, size_t sealed,
+                          struct tcp_cursor *to)
+{
+    const size_t count = sealed - TCP_RECORD_EXTRA_BYTES;
+    const uint8_t *from = bytes + HEAD_BYTES;
+    uint8_t type = 0, *part;
+    size_t length;
+    int n;
+    bool good = begin(record, bytes);
+    for (size_t left = count; good && (part = tcp_cursor_next(to, left, &length)); left -= length) {
+        good = EVP_CipherUpdate(record->cipher, part, &n, from, (int)length);
+        from += length;
+    }
+    good = good && EVP_CipherUpdate(record->cipher, &type, &n, from, sizeof(type)) &&
+           EVP_CIPHER_CTX_ctrl(record->cipher, EVP_CTRL_AEAD_SET_TAG, TAG_BYTES,
+                               (void *)(from + sizeof(type))) &&
+           EVP_CipherFinal_ex(record->cipher, &type, &n) && type == APPLICATION_DATA;
+    return done(good, count, -EPROTO);
+}
+
+/* ---- buffers ---- */
 
 enum {
     MANY_BYTES = 8 * TCP_SEALED_BYTES, /* where the data of puts goes out, or comes in */
@@ -30,6 +158,7 @@ struct buffer {
 struct tcp_seal {
     SSL *ssl; /* NULL after the handshake */
     struct tcp_tls tls;
+    uint8_t secret[TCP_SECRET_BYTES]; /* until the handshake is over */
     bool accepts;
     bool kernel; /* is to have the connection, if it can */
     int fd;
@@ -130,18 +259,19 @@ static int buffer_new(struct buffer *buffer, size_t capacity)
 int tcp_seal_new(const struct tcp_driver *tcp, int fd, enum tcp_end end, bool kernel,
                  const uint8_t secret[TCP_SECRET_BYTES], struct tcp_seal **ret_seal)
 {
-    struct tcp_seal *seal = calloc(1, sizeof *seal);
+    struct tcp_seal *seal = calloc(1, sizeof(*seal));
     if (!seal)
         return -ENOMEM;
     seal->fd = fd;
-    seal->accepts = end == TCP_END_SOURCE || end == TCP_END_LISTENS;
+    seal->accepts = end == TCP_END_RECEIVER || end == TCP_END_ACCEPTED;
     seal->kernel = kernel;
-    seal->tls.secret = secret;
+    memcpy(seal->secret, secret, sizeof(seal->secret));
+    seal->tls.secret = seal->secret;
     BIO *bio = BIO_new(tcp->seal_method);
     seal->ssl = tcp_tls_session(tcp->tls, seal->accepts, &seal->tls);
     if (!bio || !seal->ssl ||
-        buffer_new(&seal->in, end == TCP_END_LINK ? FEW_BYTES : MANY_BYTES) < 0 ||
-        buffer_new(&seal->out, end == TCP_END_SOURCE ? FEW_BYTES : MANY_BYTES) < 0) {
+        buffer_new(&seal->in, end == TCP_END_SENDER ? FEW_BYTES : MANY_BYTES) < 0 ||
+        buffer_new(&seal->out, end == TCP_END_RECEIVER ? FEW_BYTES : MANY_BYTES) < 0) {
         BIO_free(bio);
         tcp_seal_free(seal);
         return -ENOMEM;
@@ -153,6 +283,12 @@ int tcp_seal_new(const struct tcp_driver *tcp, int fd, enum tcp_end end, bool ke
     return 0;
 }
 
+static void forget_secrets(struct tcp_seal *seal)
+{
+    tcp_tls_forget(&seal->tls);
+    OPENSSL_cleanse(seal->secret, sizeof(seal->secret));
+}
+
 void tcp_seal_free(struct tcp_seal *seal)
 {
     if (!seal)
@@ -160,7 +296,7 @@ void tcp_seal_free(struct tcp_seal *seal)
     SSL_free(seal->ssl);
     tcp_record_deinit(&seal->receives);
     tcp_record_deinit(&seal->sends);
-    tcp_tls_forget(&seal->tls);
+    forget_secrets(seal);
     free(seal->in.bytes);
     free(seal->out.bytes);
     free(seal);
@@ -197,9 +333,9 @@ static int give_keys(struct tcp_seal *seal)
         r = tcp_record_init(&seal->sends, &sends, true);
     if (r == 0)
         r = tcp_record_init(&seal->receives, &receives, false);
-    OPENSSL_cleanse(&sends, sizeof sends);
-    OPENSSL_cleanse(&receives, sizeof receives);
-    tcp_tls_forget(&seal->tls);
+    OPENSSL_cleanse(&sends, sizeof(sends));
+    OPENSSL_cleanse(&receives, sizeof(receives));
+    forget_secrets(seal);
     return r;
 }
 
@@ -263,7 +399,7 @@ static ssize_t open_record(struct tcp_seal *seal, struct tcp_cursor *to, size_t 
     in->begin += (size_t)sealed;
     if ((size_t)sealed - TCP_RECORD_EXTRA_BYTES <= room)
         return tcp_record_unseal(&seal->receives, bytes, (size_t)sealed, to);
-    const struct iovec whole = {seal->plain, sizeof seal->plain};
+    const struct iovec whole = {seal->plain, sizeof(seal->plain)};
     ssize_t n = tcp_record_unseal(&seal->receives, bytes, (size_t)sealed,
                                   &(struct tcp_cursor){.parts = &whole, .count = 1});
     seal->plain_begin = 0;

@@ -1,6 +1,6 @@
 /* TLS 1.3 of the tcp driver: OpenSSL makes the handshake, with a key that both ends derive from the
- * listener's secret. Then records are sealed with the keys that the handshake has ended with, by the
- * kernel or by tcp_record.c. */
+ * listener's secret. Then records are sealed with the keys that the handshake has ended with, by
+ * the kernel or by tcp_seal.c. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@ struct iovec;
 struct ssl_ctx_st;
 struct ssl_st;
 
-/* ---- handshake: tcp_tls.c ---- */
+/* ---- the handshake: tcp_tls.c ---- */
 
 enum tcp_traffic { TCP_TRAFFIC_CLIENT, TCP_TRAFFIC_SERVER };
 
@@ -38,15 +38,15 @@ struct tcp_key {
 int tcp_tls_key(const struct tcp_tls *tls, enum tcp_traffic traffic, struct tcp_key *ret_key);
 void tcp_tls_forget(struct tcp_tls *tls);
 
-/* ---- the kernel's records: tcp_kernel.c ---- */
+/* ---- the kernel's records: tcp_tls.c ---- */
 
 /* Whether this kernel encrypts and decrypts TLS 1.3; found out once in a process. */
 bool tcp_kernel_tls(void);
-/* The socket takes and gives plain text from now on. -EOPNOTSUPP: this socket cannot, it is as before.
- * Else it is of no use any more. */
+/* The socket takes and gives plain text from now on. -EOPNOTSUPP: this socket cannot, it is as
+ * before. Else it is of no use any more. */
 int tcp_kernel_seal(int fd, const struct tcp_key *sends, const struct tcp_key *receives);
 
-/* ---- our own records: tcp_record.c ---- */
+/* ---- our own records: tcp_seal.c ---- */
 
 enum {
     TCP_RECORD_BYTES = 16 << 10, /* of data, at most */
@@ -73,13 +73,13 @@ uint8_t *tcp_cursor_next(struct tcp_cursor *cursor, size_t most, size_t *ret_byt
 
 int tcp_record_init(struct tcp_record *record, const struct tcp_key *key, bool sends);
 void tcp_record_deinit(struct tcp_record *record);
-/* One record of what lies at the cursor: its bytes, at most TCP_SEALED_BYTES, or an error. Moves the
- * cursor on. */
+/* One record of what lies at the cursor: its bytes, at most TCP_SEALED_BYTES, or an error. Moves
+ * the cursor on. */
 ssize_t tcp_record_seal(struct tcp_record *record, struct tcp_cursor *from, uint8_t *ret_sealed);
 /* How many bytes the record that begins here has; 0: that is not known yet. -EPROTO: it is none of
  * ours. */
 ssize_t tcp_record_sealed(const uint8_t *bytes, size_t count);
-/* Of its `sealed` bytes, all of them there. The cursor has room for the data: its bytes, or -EPROTO: it
- * was not sealed by the other end, and what the cursor has led to is anything. */
+/* Of its `sealed` bytes, all of them there. The cursor has room for the data: its bytes, or
+ * -EPROTO: it was not sealed by the other end, and what the cursor has led to is anything. */
 ssize_t tcp_record_unseal(struct tcp_record *record, const uint8_t *bytes, size_t sealed,
                           struct tcp_cursor *to);

@@ -1,20 +1,22 @@
 /*
- * What two instances of the tcp driver send each other. Every field that arrives is checked before it
- * is used.
+ * What two instances of the tcp driver send each other. Every field that arrives is checked before
+ * it is used.
  *
- * A connection is made by the instance that puts (the link), to the port of the instance that is put
- * into (the source). It opens with a challenge, a hello and a welcome, inside TLS 1.3 if the listening
- * instance demands that. All three are signed with the listener's secret, which is part of its address
- * and so known only to daemons that the listener's daemon has greeted.
+ * A connection is made by the instance that puts (the sender), to the port of the instance that is
+ * put into (the receiver). It opens with a challenge, a hello and a welcome, inside TLS 1.3 if the
+ * listening instance demands that. All three are signed with the listener's secret, which is part
+ * of its address and so known only to daemons that the listener's daemon has greeted.
  *
- * Then records go from link to source: a head and, after it, the bytes of a piece of a put. A put
- * consists of one piece or more; the pieces of all puts are numbered through the life of a link,
- * across connections. Back come heads alone, with the number of pieces that have been received.
- * After a new connection the welcome says how many were, and the link sends the rest again: every
- * piece is written to its target once or, if its connection broke within it, from its beginning.
+ * Then records go from sender to receiver: a head and, after it, the bytes of a piece of a put. A
+ * put consists of one piece or more; the pieces of all puts are numbered through the life of a
+ * sender, across connections. Back come heads alone, with the number of pieces that have been
+ * received. After a new connection the welcome says how many were, and the sender sends the rest
+ * again: every piece is written to its target once or, if its connection broke within it, from its
+ * beginning.
  *
- * A connection between two processes (adopt.h) is link and source at both ends: both say a welcome,
- * and heads that come back stand between the pieces of the other direction.
+ * A connection between two processes (adopt.h) has a sender and a receiver at both ends, and opens
+ * at both at once: both say a welcome. Heads that come back stand between the pieces of the other
+ * direction.
  */
 #pragma once
 
@@ -68,7 +70,7 @@ struct tcp_blob {
 static_assert(sizeof(struct tcp_blob) == 40 && sizeof(struct tcp_blob) <= LANDING_MAX_BYTES,
               "wire format");
 
-/* The source's first words. */
+/* The receiver's first words. */
 struct tcp_challenge {
     uint32_t magic;
     uint16_t version, zero;
@@ -79,17 +81,17 @@ static_assert(sizeof(struct tcp_challenge) == 40, "wire format");
 struct tcp_hello {
     uint32_t magic;
     uint16_t version;
-    uint16_t known; /* 1: this link has been welcomed before */
+    uint16_t known; /* 1: this sender has been welcomed before */
     struct tcp_id id;
-    uint64_t link; /* random: a link of that instance */
+    uint64_t link; /* random: a sender of that instance */
     uint8_t nonce[TCP_SECRET_BYTES];
     uint8_t by_listener[TCP_SECRET_BYTES]; /* signed with the listener's secret, and */
     uint8_t by_sender[TCP_SECRET_BYTES];   /* with the sender's own */
 };
 static_assert(sizeof(struct tcp_hello) == 128, "wire format");
 
-/* In clear, instead of TLS or of a hello: the connection is for a pair of processes, which do all the
- * rest. */
+/* In clear, instead of TLS or of a hello: the connection is for a pair of processes, which do all
+ * the rest. */
 struct tcp_pair_hello {
     uint32_t magic;
     uint16_t version, zero;
@@ -100,7 +102,7 @@ static_assert(sizeof(struct tcp_pair_hello) == 48, "wire format");
 
 struct tcp_welcome {
     uint32_t magic;
-    uint32_t known;    /* 1: the source still has what it received on this link before */
+    uint32_t known;    /* 1: the receiver still has what it received from this sender before */
     uint64_t received; /* pieces */
     uint8_t by_listener[TCP_SECRET_BYTES];
 };
@@ -108,15 +110,15 @@ static_assert(sizeof(struct tcp_welcome) == 48, "wire format");
 
 enum tcp_kind {
     TCP_PIECE = 1,
-    TCP_ASK = 5,      /* a piece of nothing, to be counted like the others */
-    TCP_BYE = 2,      /* the link is closed for good, everything on it was received */
+    TCP_ASK = 5,      /* a piece without data, for no landing; it is counted like the others */
+    TCP_BYE = 2,      /* the sender has ended, everything that it has sent was received */
     TCP_RECEIVED = 3, /* back: `number` pieces were received */
     TCP_STALE = 4,    /* back: piece `number` was for a landing that is gone */
 };
 
 enum tcp_flags {
     TCP_LAST = 1 << 0, /* piece of its put: if the landing notifies, it does so then */
-    TCP_TELL = 1 << 1, /* the link waits for the count that includes this piece */
+    TCP_TELL = 1 << 1, /* the sender waits for the count that includes this piece */
 };
 
 struct tcp_head {

@@ -139,7 +139,7 @@ static void begin(void)
 static void work(unsigned rounds)
 {
     while (rounds-- > 0) {
-        tcp->rounds = TCP_POLL_EVERY - 1; /* it looks for events in each */
+        tcp->rounds = TCP_EVENTS_EVERY - 1; /* it looks for events in each */
         FUZZ_REQUIRE(tcp_progress(&tcp->driver, 16) >= 0);
     }
 }
@@ -268,24 +268,27 @@ static void swallow(int fd)
 
 static void check(void)
 {
-    const struct tcp_link *link = &peer->link;
-    unsigned hot = 0, sources = 0, openings = 0;
-    FUZZ_REQUIRE(link->window.counted <= link->written && link->written <= link->window.made);
-    FUZZ_REQUIRE(link->window.made - link->window.counted <= TCP_WINDOW &&
-                 link->unwritten <= TCP_UNWRITTEN_MAX);
-    FUZZ_REQUIRE(link->window.ring.head <= TCP_COPIES_BYTES - TCP_INLINE_BYTES);
-    for (const struct tcp_source *source = tcp->sources; source; source = source->next) {
-        hot += source->hot > 0;
-        sources++;
-        FUZZ_REQUIRE(source->begin <= source->end && source->end <= TCP_RECEIVE_BYTES);
-        FUZZ_REQUIRE(source->outbox_bytes <= TCP_OUTBOX_BYTES &&
-                     source->credits.reported <= source->credits.counted);
-        FUZZ_REQUIRE(!source->in_piece || source->piece_bytes <= source->head.length_bytes);
+    const struct tcp_sender *sender = &peer->sender;
+    const struct window *window = &sender->window;
+    unsigned polled = 0, receivers = 0, accepted = 0;
+    FUZZ_REQUIRE(window->counted <= sender->written && sender->written <= window->made);
+    FUZZ_REQUIRE(window->made - window->counted <= TCP_WINDOW &&
+                 sender->unwritten <= TCP_UNWRITTEN_MAX);
+    FUZZ_REQUIRE(window->ring.head <= TCP_COPIES_BYTES - TCP_INLINE_BYTES);
+    FUZZ_REQUIRE(!sender->connection || sender->connection->sender == sender);
+    for (const struct tcp_receiver *at = tcp->receivers; at; at = at->next) {
+        polled += at->polls > 0;
+        receivers++;
+        FUZZ_REQUIRE(at->begin <= at->end && at->end <= TCP_RECEIVE_BYTES);
+        FUZZ_REQUIRE(at->outbox_bytes <= TCP_OUTBOX_BYTES &&
+                     at->credits.reported <= at->credits.counted);
+        FUZZ_REQUIRE(!at->in_piece || at->piece_bytes <= at->head.length_bytes);
+        FUZZ_REQUIRE(at->connection ? at->connection->receiver == at : at->polls == 0);
     }
-    for (const struct tcp_opening *opening = tcp->openings; opening; opening = opening->next)
-        openings++;
-    FUZZ_REQUIRE(hot == tcp->hot_count && sources == tcp->source_count);
-    FUZZ_REQUIRE(openings == tcp->opening_count && openings <= TCP_OPENINGS_MAX);
+    for (const struct tcp_connection *at = tcp->listener.accepted; at; at = at->next_accepted)
+        accepted++;
+    FUZZ_REQUIRE(polled == tcp->polled_count && receivers == tcp->receiver_count);
+    FUZZ_REQUIRE(accepted == tcp->listener.accepted_count && accepted <= TCP_OPENINGS_MAX);
 }
 
 static bool is_target(uint64_t at)
@@ -327,10 +330,10 @@ static void end(void)
     while (hang_up(&answer_fd), (answer_fd = accept4(door_fd, NULL, NULL, 0)) >= 0)
         ;
     work(1);
-    while (tcp->openings)
-        tcp_opening_free(tcp, tcp->openings);
-    while (tcp->sources)
-        tcp_source_free(tcp, tcp->sources);
+    while (tcp->listener.accepted)
+        tcp_connection_close(tcp->listener.accepted);
+    while (tcp->receivers)
+        tcp_receiver_free(tcp->receivers);
     work(1);
     for (unsigned i = 0; i < TCP_LANDINGS; i++)
         free_landing(i);
@@ -362,8 +365,8 @@ static void obey(const struct tcp_record *record, const uint8_t *data)
         post(record->whose % TCP_PUTS);
         break;
     case TCP_RECONNECT:
-        if (peer->link.state == TCP_LINK_BROKEN)
-            peer->link.retry_ns = 0;
+        if (!peer->sender.connection)
+            peer->sender.redial_ns = 0;
         break;
     case TCP_ANSWER:
         answer(data, record->bytes);
@@ -394,7 +397,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         bytes -= record.bytes;
         work(ROUNDS);
         if (record.deed % TCP_DEEDS != TCP_ANSWER) /* a hello is read by TCP_ADMIT */
-            swallow(peer->link.state == TCP_LINK_UP ? answer_fd : -1);
+            swallow(tcp_is_up(peer->sender.connection) ? answer_fd : -1);
         check();
     }
     check_memory();

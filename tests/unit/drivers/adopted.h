@@ -19,6 +19,12 @@ static const uint8_t right[TCP_SECRET_BYTES] = "known to both", wrong[TCP_SECRET
 
 static struct side sender, receiver;
 
+/* NULL: none */
+static inline struct tcp_connection *connection_of(const struct driver_peer *peer)
+{
+    return ((const struct tcp_peer *)peer)->sender.connection;
+}
+
 /* One direction between two peers: landings of one with its grant, puts of the other. Each kind has
  * its part of the regions, each direction a half. */
 struct pair {

@@ -56,14 +56,14 @@ static void flush_behind_a_full_window(struct pair *pair)
     op_init(&pair->ops[MESSAGES]);
     cr_assert(sender.driver->ops->peer_flush(sender.driver, pair->peer, &pair->ops[MESSAGES].op) ==
               0);
-    cr_assert(peer_of(pair->peer)->telling <= peer_of(pair->peer)->window.counted);
+    cr_assert(peer_of(pair->peer)->window.asked <= peer_of(pair->peer)->window.counted);
 }
 
 static void put_behind_a_full_window(struct pair *pair)
 {
     fill_window(pair);
     start_kind(pair, SHORT);
-    cr_assert(peer_of(pair->peer)->telling <= peer_of(pair->peer)->window.counted);
+    cr_assert(peer_of(pair->peer)->window.asked <= peer_of(pair->peer)->window.counted);
 }
 
 /* The end that waits notices, though others of its connections wait for nothing. */

@@ -1,6 +1,7 @@
 /*
  * Connections that are handed to instances of the tcp driver, as to processes: they are cut and
- * replaced, and each put still arrives once; one that opens or writes what it may not harms no other.
+ * replaced, and each put still arrives once; one that opens or writes what it may not harms no
+ * other.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -26,14 +27,13 @@ static void check_cuts(const uint8_t *secret)
     pair_open_back(&back, &pair, 1);
     join(&pair, secret);
     for (uint32_t seed = 1; seed <= 40; seed++) {
-        const struct tcp_link *link = &((struct tcp_peer *)pair.peer)->link;
         refill(&pair, seed);
         refill(&back, seed + 100);
         begin(&pair);
         begin(&back);
         pump_rounds(&sender, &receiver, seed);
-        if (link->stream->fd >= 0)
-            shutdown(link->stream->fd, seed % 2 ? SHUT_RDWR : SHUT_WR);
+        if (connection_of(pair.peer))
+            shutdown(connection_of(pair.peer)->fd, seed % 2 ? SHUT_RDWR : SHUT_WR);
         pump_rounds(&sender, &receiver, seed % 7);
         join(&pair, secret);
         end(&pair, 0);
@@ -63,8 +63,8 @@ static size_t allocated(void)
     return info.uordblks + info.hblkhd;
 }
 
-/* What a connection takes in each process, both directions used, is what tcactl shows and limits.pairs_per_session in
- * tcad.conf(5) says. */
+/* What a connection takes in each process, both directions used, is what tcactl shows and
+ * limits.pairs_per_session in tcad.conf(5) says. */
 static void check_memory(const uint8_t *secret, size_t said_bytes)
 {
     enum { PUTS_BYTES = 16 << 10 }; /* and landings */
@@ -104,7 +104,7 @@ Test(tcp_adopt, no_other_connection)
     pair_open(&pair, 1);
     join(&pair, NULL);
     run(&pair, 1);
-    shutdown(((struct tcp_peer *)pair.peer)->link.stream->fd, SHUT_RDWR);
+    shutdown(connection_of(pair.peer)->fd, SHUT_RDWR);
     begin(&pair);
     cr_assert(pump_until(&sender, &receiver, &pair.ops[2].done, 1));
     cr_assert(pair.ops[2].status == -ENETDOWN);
@@ -139,7 +139,7 @@ Test(tcp_adopt, another_secret)
     cr_assert(tcp_adopt(sender.driver, pair.peer, ends[0], true, true, wrong) == 0);
     cr_assert(tcp_adopt(receiver.driver, pair.back, ends[1], false, true, right) == 0);
     begin(&pair);
-    while (((struct tcp_peer *)pair.peer)->link.state != TCP_LINK_BROKEN)
+    while (connection_of(pair.peer))
         pump_rounds(&sender, &receiver, 1);
     cr_assert(receiver.notified_count == 0);
     join(&pair, right);
@@ -193,7 +193,7 @@ Test(tcp_adopt, counts_travel_with_data)
     join(&pair, NULL);
     run(&pair, 1);
     run(&back, 2);
-    const struct credits *credits = &((struct tcp_peer *)pair.back)->source->credits;
+    const struct credits *credits = &((struct tcp_peer *)pair.back)->receiver->credits;
     for (unsigned i = 1; i <= ROUNDS; i++) {
         op_init(&pair.ops[0]);
         cr_assert(post(&sender, &receiver, pair.puts[0], &pair.ops[0]) == 0);
@@ -292,7 +292,7 @@ Test(tcp_adopt, garbage_in_return)
         cr_assert(write(ends[1], words, sizeof words) == sizeof words);
         cr_assert(tcp_seat_peer(sender.driver, 2, &victim) == 0);
         cr_assert(tcp_adopt(sender.driver, victim, ends[0], true, true, NULL) == 0);
-        while (((struct tcp_peer *)victim)->link.stream->fd >= 0)
+        while (connection_of(victim))
             pump_rounds(&sender, &receiver, 1);
         sender.driver->ops->peer_disconnect(sender.driver, victim);
         close(ends[1]);

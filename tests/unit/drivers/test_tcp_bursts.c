@@ -12,7 +12,7 @@ TestSuite(tcp_bursts, .init = setup, .fini = teardown, .timeout = 120);
 static int in_socket(const struct pair *pair)
 {
     int bytes;
-    cr_assert(ioctl(((struct tcp_peer *)pair->back)->link.stream->fd, FIONREAD, &bytes) == 0);
+    cr_assert(ioctl(connection_of(pair->back)->fd, FIONREAD, &bytes) == 0);
     return bytes;
 }
 
@@ -26,7 +26,7 @@ static int push(struct pair *pair, struct driver_put *put, struct op *op)
     return in_socket(pair) - before;
 }
 
-enum { BURST = TCP_GATHER_PIECES + 1, SHORT = 8 + sizeof(struct tcp_head) };
+enum { BURST = TCP_CORK_PIECES + 1, SHORT = 8 + sizeof(struct tcp_head) };
 
 struct burst {
     struct pair pair;
@@ -62,18 +62,18 @@ static void burst_close(struct burst *burst)
 }
 
 /* The first goes at once. The others go together, with a long one, or when there are many. */
-Test(tcp_bursts, bursts_gather)
+Test(tcp_bursts, bursts_are_corked)
 {
     struct burst burst;
     burst_open(&burst);
-    struct tcp_link *link = &((struct tcp_peer *)burst.pair.peer)->link;
+    struct tcp_sender *puts = &((struct tcp_peer *)burst.pair.peer)->sender;
     cr_assert(push(&burst.pair, burst.puts[0], &burst.ops[0]) == SHORT);
     for (unsigned i = 1; i < BURST - 1; i++)
         cr_assert(push(&burst.pair, burst.puts[i], &burst.ops[i]) == 0);
     cr_assert(push(&burst.pair, burst.puts[BURST - 1], &burst.ops[BURST - 1]) ==
               SHORT * (BURST - 1));
     pump_rounds(&sender, &receiver, 100);
-    cr_assert(link->hurry == 0); /* nothing was kept for long */
+    cr_assert(puts->uncorked == 0); /* nothing was kept for long */
 
     cr_assert(push(&burst.pair, burst.puts[0], &burst.ops[0]) == SHORT);
     cr_assert(push(&burst.pair, burst.puts[1], &burst.ops[1]) == 0);
@@ -82,7 +82,7 @@ Test(tcp_bursts, bursts_gather)
     for (unsigned i = 0; i < BURST; i++)
         cr_assert(burst.ops[i].done == 1 && burst.ops[i].status == 0);
     pump_rounds(&sender, &receiver, 100);
-    link->hurry = 0; /* this machine may be slow */
+    puts->uncorked = 0; /* this machine may be slow */
 
     cr_assert(push(&burst.pair, burst.puts[0], &burst.ops[0]) == SHORT);
     cr_assert(push(&burst.pair, burst.puts[1], &burst.ops[1]) == 0);
@@ -98,8 +98,8 @@ Test(tcp_bursts, bursts_that_waited)
     burst_open(&burst);
     cr_assert(push(&burst.pair, burst.puts[0], &burst.ops[0]) == SHORT);
     cr_assert(push(&burst.pair, burst.puts[1], &burst.ops[1]) == 0);
-    usleep(2 * TCP_GATHER_US);
-    for (unsigned turn = 0; turn < TCP_HURRY_BURSTS; turn++) {
+    usleep(2 * TCP_CORK_US);
+    for (unsigned turn = 0; turn < TCP_UNCORKED_BURSTS; turn++) {
         pump_rounds(&sender, &receiver, 100);
         for (unsigned i = 0; i < 3; i++)
             cr_assert(push(&burst.pair, burst.puts[i], &burst.ops[i]) == SHORT);
@@ -132,9 +132,10 @@ Test(tcp_bursts, silence)
     cr_assert(may_sleep(&sender) && may_sleep(&receiver)); /* without a connection */
     cr_assert(tcp_adopt(sender.driver, pair.peer, ends[0], true, true, right) == 0);
     cr_assert(tcp_adopt(receiver.driver, pair.back, ends[2], false, true, right) == 0);
-    const struct tcp_link *link = &((struct tcp_peer *)pair.peer)->link;
-    cr_assert(link->broken_ns == 0 && link->retry_ns == 0); /* nothing will end it but the socket */
-    cr_assert(write(ends[3], "\x16\x03\x01", 3) == 3);      /* a record that begins */
+    const struct tcp_sender *puts = &((struct tcp_peer *)pair.peer)->sender;
+    cr_assert(puts->down_ns == 0 &&
+              puts->connection->deadline_ns == 0);     /* only the socket ends it */
+    cr_assert(write(ends[3], "\x16\x03\x01", 3) == 3); /* a record that begins */
     pump_rounds(&sender, &receiver, 10);
     cr_assert(may_sleep(&sender) && may_sleep(&receiver));
     close(ends[1]);

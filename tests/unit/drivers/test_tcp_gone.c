@@ -49,7 +49,7 @@ static uint16_t port_of(const struct driver_peer *peer)
 {
     struct sockaddr_in at;
     socklen_t bytes = sizeof at;
-    const int fd = ((const struct tcp_peer *)peer)->link.stream->fd;
+    const int fd = ((const struct tcp_peer *)peer)->sender.connection->fd;
     cr_assert(getsockname(fd, (struct sockaddr *)&at, &bytes) == 0);
     return at.sin_port;
 }

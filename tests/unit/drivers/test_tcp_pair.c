@@ -263,7 +263,7 @@ Test(tcp_pair, ahead_of_its_landing)
     way_open(&way, 0, 7);
     side_join(&sender, way.peer, &receiver, way.back, NULL);
     way_post(&way);
-    for (unsigned i = 0; i < 100 && !((struct tcp_peer *)way.peer)->link.written; i++)
+    for (unsigned i = 0; i < 100 && !((struct tcp_peer *)way.peer)->sender.written; i++)
         pump_rounds(&sender, &receiver, 100);
     pump_rounds(&receiver, NULL, 5000);
     cr_assert(receiver.notified_count == 0);
@@ -311,7 +311,7 @@ Test(tcp_pair, dropped)
     side_join(&sender, way.peer, &receiver, way.back, NULL);
     way_post(&way);
     receiver.driver->ops->peer_fail(receiver.driver, way.back, -EOWNERDEAD);
-    while (((struct tcp_peer *)way.peer)->link.stream->fd >= 0)
+    while (((struct tcp_peer *)way.peer)->sender.connection)
         pump_rounds(&sender, &receiver, 1);
     sender.driver->ops->peer_fail(sender.driver, way.peer, -EOWNERDEAD);
     cr_assert(pump_until(&sender, &receiver, &way.op.done, 1));

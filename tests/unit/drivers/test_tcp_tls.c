@@ -285,20 +285,22 @@ Test(tcp_tls, key_used_up, .timeout = 60)
     cr_assert(connect_to(sender.driver, address, (size_t)address_bytes, &peer) == 0);
     args.peer = peer;
     cr_assert(ops->put_prepare(sender.driver, &args, &put, &info) == 0);
-    struct tcp_stream *stream = ((struct tcp_peer *)peer)->link.stream;
+    const struct tcp_sender *puts = &((struct tcp_peer *)peer)->sender;
     for (uint32_t turn = 0; turn < 3; turn++) {
         struct op op;
         op_init(&op);
         fill(sender.memory, BYTES, turn);
         receiver.notified_count = 0;
         if (turn == 1)
-            stream->records = TCP_KEY_RECORDS - 40; /* of the 128 and more that it takes */
+            puts->connection->records =
+                TCP_KEY_RECORDS - 40; /* of the 128 and more that it takes */
         cr_assert(post(&sender, &receiver, put, &op) == 0);
         cr_assert(pump_until(&sender, &receiver, &op.done, 1));
         pump_rounds(&sender, &receiver, 100);
         cr_assert(op.status == 0 && receiver.notified_count == 1);
         cr_assert(memcmp(receiver.memory, sender.memory, BYTES) == 0);
-        cr_assert(stream->records > 0 && stream->records < 1000); /* it is another stream */
+        cr_assert(puts->connection->records > 0 &&
+                  puts->connection->records < 1000); /* another one */
     }
     ops->put_release(sender.driver, put);
     ops->peer_disconnect(sender.driver, peer);
