@@ -37,7 +37,7 @@ static void draft_pair(Tca__BoundPut *put, const struct binding *binding)
     put->generation = binding->generation;
     if (!pair)
         return;
-    pair->named = true;
+    pair_name(pair);
     put->pair = pair->connection;
     put->secret =
         (ProtobufCBinaryData){pairs_secret_bytes(binding->tcad, pair->rail), pair->secret};

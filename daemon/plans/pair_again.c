@@ -1,7 +1,7 @@
-/* Another connection for a pair whose connection has broken. Either process may notice that first. The
- * node that accepts connections expects one, with another secret if the daemons make it, and says so; the
- * other one dials, or asks its process for another offer. A number for each connection tells new reports
- * from old ones. */
+/* Another connection for a pair whose connection has broken. Either process may notice that first.
+ * The node that accepts connections expects one, with another secret if the daemons make it, and
+ * says so; the other one dials, or asks its process for another offer. A number for each connection
+ * tells new reports from old ones. */
 #include <errno.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static bool too_often(struct pair *pair)
 /* This node accepts it. */
 static void expect(struct pair *pair)
 {
-    if (too_often(pair) || pair_expect(pair) < 0)
+    if (too_often(pair) || pair_expect(pair, PAIR_NAMED) < 0)
         pair_give_up(pair, -ENETDOWN);
     else
         tell_other(pair);
@@ -56,7 +56,7 @@ void pair_lost(struct session *session, const Tca__PairLost *lost)
         session->pair_rails &= ~(1u << pair->rail);
     if (!lost->again)
         pair_give_up(pair, -ENETDOWN);
-    else if (lost->turn != pair->turn || pair->expected || pair->dialling || pair->asked)
+    else if (lost->turn != pair->turn || pair->state != PAIR_UP)
         return; /* there is another one, or will be */
     else if (!pair->dials)
         expect(pair);
@@ -69,11 +69,12 @@ void pair_lost(struct session *session, const Tca__PairLost *lost)
 void pairs_again(struct tcad *tcad, uint32_t node, const Tca__PeerPairAgain *again)
 {
     struct pair *pair = pair_of_connection(tcad, again->pair);
-    if (!pair || pair->node != node || again->turn < pair->turn || pair->dialling || pair->asked)
+    if (!pair || pair->node != node || again->turn < pair->turn ||
+        (pair->state != PAIR_UP && !pair_is_expected(pair)))
         return;
     const bool is_later = again->turn > pair->turn;
     pair->turn = again->turn;
-    if (!pair->dials && pair->expected && !is_later) {
+    if (pair_is_expected(pair) && !is_later) {
         tell_other(pair); /* it was dialling when it was told */
         return;
     }

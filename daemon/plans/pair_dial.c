@@ -34,11 +34,12 @@ static void dial_work(void *context)
                                        dial->connection, dial->secret, DIAL_NS, &dial->encrypts);
 }
 
-/* The dial of this connection of the pair; NULL: the pair has ended, or has got another connection. */
+/* The dial of this connection of the pair; NULL: the pair has ended, or has got another
+ * connection. */
 static struct pair *dialling_pair(struct tcad *tcad, uint64_t id, uint64_t connection)
 {
     struct pair *pair = pair_find(tcad, id);
-    return pair && pair->connection == connection && pair->dialling ? pair : NULL;
+    return pair && pair->connection == connection && pair->state == PAIR_DIALS ? pair : NULL;
 }
 
 /* Another node was asked whether it is up. */
@@ -56,8 +57,9 @@ static void doubt_ends(void *context, int status, const Tca__Message *reply, con
     free(doubt);
 }
 
-/* A node that has just died refuses connections before its end is noticed. So the pair is kept until
- * the node has answered or is down: processes are told which of the two was lost, rail or node. */
+/* A node that has just died refuses connections before its end is noticed. So the pair is kept
+ * until the node has answered or is down: processes are told which of the two was lost, rail or
+ * node. */
 static void ask_for_life(struct pair *pair)
 {
     struct tcad *tcad = pair->tcad;
@@ -78,7 +80,6 @@ static void dialled(void *context)
     struct dial *dial = context;
     struct pair *pair = dialling_pair(dial->tcad, dial->id, dial->connection);
     if (pair && dial->fd >= 0) {
-        pair->dialling = false;
         pair_hand_over(pair, dial->fd, dial->encrypts);
     } else if (pair) {
         log_warning(NULL,
@@ -119,7 +120,8 @@ int pair_dial(struct pair *pair)
     int r = worker_submit(pair->tcad->dialler, pair->node, dial_work, dialled, not_dialled, dial);
     if (r < 0)
         free(dial);
-    pair->dialling = r == 0;
+    else
+        pair_move(pair, PAIR_DIALS);
     return r;
 }
 
@@ -148,13 +150,14 @@ static int is_impossible(uint32_t node, char *text, size_t text_bytes)
     return -EPROTO;
 }
 
-/* Both nodes were asked first, and expect the other one to dial. A number that the other one was not
- * told does not count: the request for it can still fail. */
-static int settle(struct pair *pair, const Tca__BoundPut *bound, char *text, size_t text_bytes)
+/* The pair is opened from both sides. */
+static int cross(struct pair *pair, const Tca__BoundPut *bound, char *text, size_t text_bytes)
 {
-    if (pair->tcad->node < pair->node && (pair->named || !pair->expected))
+    const struct pair_state_row *row = &pair_states[pair->state];
+    const enum pair_cross what = pair->tcad->node < pair->node ? row->lower : row->higher;
+    if (what == PAIR_KEEPS)
         return 0;
-    if (!pair->expected)
+    if (what == PAIR_IMPOSSIBLE)
         return is_impossible(pair->node, text, text_bytes);
     pair_forget(pair);
     pair_renumber(pair, bound->pair);
@@ -181,7 +184,7 @@ int pair_to(struct tcad *tcad, const struct session *from, uint32_t node, unsign
         (!pair && pair_find(tcad, bound->pair)))
         return is_impossible(node, text, text_bytes);
     if (pair)
-        return settle(pair, bound, text, text_bytes);
+        return cross(pair, bound, text, text_bytes);
     take_secret(&values, bound);
     int r = pair_new(tcad, &values, ret_pair, text, text_bytes);
     if (r < 0)

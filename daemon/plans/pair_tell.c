@@ -37,6 +37,7 @@ void pair_event(const struct pair *pair, Tca__Event__Kind kind, int status, int 
 
 void pair_hand_over(struct pair *pair, int fd, bool encrypts)
 {
+    pair_move(pair, PAIR_UP);
     pair->encrypts = encrypts;
     pair->turn++;
     pair_event(pair, TCA__EVENT__KIND__PAIR, 0, fd, NULL);

@@ -94,6 +94,35 @@ static void delist(struct pair *pair)
         session->pair_count--;
 }
 
+/* ---- states ---- */
+
+#define MAY(state) (1u << PAIR_##state)
+
+const struct pair_state_row pair_states[PAIR_STATES] = {
+    [PAIR_NEW] = {"new", MAY(EXPECTS) | MAY(DIALS) | MAY(OFFERS), PAIR_KEEPS, PAIR_IMPOSSIBLE},
+    [PAIR_EXPECTS] = {"expects", MAY(NAMED) | MAY(DIALS) | MAY(OFFERS) | MAY(ANSWERS) | MAY(UP),
+                      PAIR_YIELDS, PAIR_YIELDS},
+    [PAIR_NAMED] = {"named", MAY(NAMED) | MAY(DIALS) | MAY(OFFERS) | MAY(ANSWERS) | MAY(UP),
+                    PAIR_KEEPS, PAIR_YIELDS},
+    [PAIR_DIALS] = {"dials", MAY(UP), PAIR_KEEPS, PAIR_IMPOSSIBLE},
+    [PAIR_OFFERS] = {"offers", MAY(OFFERED), PAIR_KEEPS, PAIR_IMPOSSIBLE},
+    [PAIR_OFFERED] = {"offered", MAY(UP), PAIR_KEEPS, PAIR_IMPOSSIBLE},
+    [PAIR_ANSWERS] = {"answers", MAY(UP), PAIR_KEEPS, PAIR_IMPOSSIBLE},
+    [PAIR_UP] = {"up", MAY(NAMED) | MAY(DIALS) | MAY(OFFERS), PAIR_KEEPS, PAIR_IMPOSSIBLE},
+};
+
+void pair_move(struct pair *pair, enum pair_state state)
+{
+    assert(pair_states[pair->state].next & 1u << state);
+    pair->state = state;
+}
+
+void pair_name(struct pair *pair)
+{
+    if (pair->state == PAIR_EXPECTS)
+        pair_move(pair, PAIR_NAMED);
+}
+
 /* ---- life ---- */
 
 static const struct driver_pair_ops *ops_of(const struct tcad *tcad, unsigned rail,
@@ -184,9 +213,8 @@ void pair_forget(struct pair *pair)
 {
     struct driver *driver;
     const struct driver_pair_ops *ops = ops_of(pair->tcad, pair->rail, &driver);
-    if (pair->expected && ops && ops->forget)
+    if (pair_is_expected(pair) && ops && ops->forget)
         ops->forget(driver, pair->connection);
-    pair->expected = false;
 }
 
 static void drop_one(void *context, void *owner)
@@ -231,18 +259,18 @@ static int choose_number(struct tcad *tcad, struct pair *values)
     return 0;
 }
 
-int pair_expect(struct pair *pair)
+int pair_expect(struct pair *pair, enum pair_state state)
 {
     struct driver *driver;
     const struct driver_pair_ops *ops = ops_of(pair->tcad, pair->rail, &driver);
-    if (ops && !ops->expect) {
-        pair->expected = true;
-        return 0;
+    int r = ops ? 0 : -ENETDOWN;
+    if (r == 0 && ops->expect) {
+        if (getrandom(pair->secret, sizeof(pair->secret), 0) != sizeof(pair->secret))
+            return -EIO;
+        r = ops->expect(driver, pair->connection, pair->secret);
     }
-    if (getrandom(pair->secret, sizeof pair->secret, 0) != sizeof pair->secret)
-        return -EIO;
-    int r = ops ? ops->expect(driver, pair->connection, pair->secret) : -ENETDOWN;
-    pair->expected = r == 0;
+    if (r == 0)
+        pair_move(pair, state);
     return r;
 }
 
@@ -260,7 +288,7 @@ int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct ses
         r = pair_new(tcad, &values, ret_pair, text, text_bytes);
     if (r < 0)
         return r;
-    r = pair_expect(*ret_pair);
+    r = pair_expect(*ret_pair, PAIR_EXPECTS);
     if (r < 0) {
         snprintf(text, text_bytes, "no memory for a pair");
         pair_drop(*ret_pair);
@@ -271,24 +299,23 @@ int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct ses
 void pair_untold(struct tcad *tcad, uint64_t id)
 {
     struct pair *pair = pair_find(tcad, id);
-    if (pair && pair->expected && !pair->named && pair->bindings == 0)
+    if (pair && pair->state == PAIR_EXPECTS && pair->bindings == 0)
         pair_end(pair, -ENETDOWN);
 }
 
 void pair_untaken(struct tcad *tcad, uint32_t node, uint64_t connection)
 {
     struct pair *pair = pair_of_connection(tcad, connection);
-    if (pair && pair->node == node && pair->expected && pair->turn == 0 && pair->bindings == 0)
+    if (pair && pair->node == node && pair_is_expected(pair) && pair->turn == 0 &&
+        pair->bindings == 0)
         pair_give_up(pair, -ENETDOWN);
 }
 
 void pairs_connected(struct tcad *tcad, uint64_t connection, int fd, bool encrypts)
 {
     struct pair *pair = pair_of_connection(tcad, connection);
-    if (pair && pair->expected) {
-        pair->expected = false;
+    if (pair && pair_is_expected(pair))
         pair_hand_over(pair, fd, encrypts);
-    }
     close(fd);
 }
 

@@ -2,10 +2,10 @@
  * Pairs: a process of this node and one of another, with a connection of their own over which each
  * puts into memory of the other. The daemons make it: the one that is first asked to bind puts
  * chooses its number and a secret, and expects the connection at the rail's port; the other dials.
- * If both are asked at once, the choice of the node with the lower number counts. Both hand their end
- * to their process, with an event, and are not involved any more, unless the connection breaks: then
- * they make another in the same way (pair_again.c). A pair ends with either process, with the other
- * node, or when one of the two gives it up; the next plan makes another one.
+ * If both are asked at once, the pair is opened from both sides: see pair_states[]. Both hand their
+ * end to their process, with an event, and are not involved any more, unless the connection breaks:
+ * then they make another in the same way (pair_again.c). A pair ends with either process, with the
+ * other node, or when one of the two gives it up; the next plan makes another one.
  *
  * Over rails with devices that processes drive, the processes connect: to dial, the daemon asks its
  * process for an offer, which it carries to the other process, and the answer back (pair_offer.c).
@@ -25,6 +25,35 @@ struct pairs;
 struct session;
 struct tcad;
 
+/* What it waits for. */
+enum pair_state {
+    PAIR_NEW,
+    PAIR_EXPECTS, /* the connection, or the other process's offer; the other node does not know */
+    PAIR_NAMED,   /* the same, and the other node knows, which then dials */
+    PAIR_DIALS,   /* the worker, which connects */
+    PAIR_OFFERS,  /* the process's offer */
+    PAIR_OFFERED, /* the other process's answer to it */
+    PAIR_ANSWERS, /* the process's answer to the other's offer */
+    PAIR_UP,      /* nothing: its process has got an end */
+    PAIR_STATES
+};
+
+/* What becomes of a pair for which the other node names a connection of its own. */
+enum pair_cross {
+    PAIR_KEEPS,      /* its own connection counts: the other node will see that, too */
+    PAIR_YIELDS,     /* the other's counts, and this node dials */
+    PAIR_IMPOSSIBLE, /* no node does that */
+};
+
+struct pair_state_row {
+    const char *name;
+    unsigned next; /* states, a bit each */
+    /* Opened from both sides: at the node with the lower number, and at the other one. A connection
+     * of which the other node was not told does not count: the request for it can still fail. */
+    enum pair_cross lower, higher;
+};
+extern const struct pair_state_row pair_states[PAIR_STATES];
+
 struct pair {
     struct table_entry entry, by_connection, by_processes;
     struct pair *next_of_session, **link_of_session; /* in session->pairs */
@@ -36,12 +65,9 @@ struct pair {
     uint64_t other;      /* theirs */
     unsigned rail;
     uint32_t bindings; /* that have not ended: puts over it land here, or will */
+    enum pair_state state;
     bool encrypts;
-    bool expected;     /* a connection, or the other process's offer */
-    bool named;        /* to the other node, which then dials */
-    bool dials;        /* this node does */
-    bool dialling;     /* now */
-    bool asked;        /* the process for its offer, which has not come */
+    bool dials;        /* this node's end is the one that dials */
     uint32_t turn;     /* how many connections its process has got */
     unsigned renewals; /* by new connections, */
     uint64_t renewals_since_ns;
@@ -49,6 +75,8 @@ struct pair {
 };
 
 struct pair *pair_find(struct tcad *tcad, uint64_t id);
+/* The other node is about to be told of it. */
+void pair_name(struct pair *pair);
 int pairs_new(struct tcad *tcad, struct pairs **ret_pairs);
 /* NULL is a no-op. Returns NULL. */
 struct pairs *pairs_free(struct pairs *pairs);
@@ -67,9 +95,11 @@ struct pairs_to pairs_to_node(const struct tcad *tcad, uint32_t node, unsigned r
 /* Whether the rail's driver can make pairs. */
 bool pairs_served(const struct tcad *tcad, unsigned rail);
 /* The rail over which processes can have connections to that node; 0: none. If the node was not
- * contacted yet, it may turn out that the rail does not lead there. wanted: bit per rail, 0: any. */
+ * contacted yet, it may turn out that the rail does not lead there. wanted: bit per rail, 0:
+ * any. */
 unsigned pairs_rail(const struct tcad *tcad, uint32_t node, unsigned wanted);
-/* Whether its daemons make the connections; else the processes do, if they have access to the device. */
+/* Whether its daemons make the connections; else the processes do, if they have access to the
+ * device. */
 bool pairs_are_made(const struct tcad *tcad, unsigned rail);
 /* Whether the session's process can have connections over it: it has access, if it needs that. */
 bool pairs_can(const struct session *session, unsigned rail);
@@ -79,11 +109,11 @@ size_t pairs_secret_bytes(const struct tcad *tcad, unsigned rail);
 /* For the receiver: the pair with that process, made unless it exists. -EDQUOT, -ENOMEM. */
 int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct session *to,
               unsigned rail, struct pair **ret_pair, char *text, size_t text_bytes);
-/* A request for it has failed, and has ended its bindings: ends the pair if the other node was not told
- * of it, and no other request needs it. */
+/* A request for it has failed, and has ended its bindings: ends the pair if the other node was not
+ * told of it, and no other request needs it. */
 void pair_untold(struct tcad *tcad, uint64_t id);
-/* The other node has not taken a reply that named it: ends the pair if it is expected for the first time and no
- * other reply names it. */
+/* The other node has not taken a reply that named it: ends the pair if it is expected for the first
+ * time and no other reply names it. */
 void pair_untaken(struct tcad *tcad, uint32_t node, uint64_t connection);
 /* Whether the kernel encrypts what this node's process sends. */
 bool pair_by_kernel(const struct pair *pair);
@@ -91,18 +121,19 @@ bool pair_by_kernel(const struct pair *pair);
 void pair_bound(const struct binding *binding, int change);
 /* The process that a binding to a pair is for; NULL: it has ended. */
 struct session *pair_receiver(const struct binding *binding);
-/* Numbers the place where puts over a pair land. -ENETDOWN: the pair has ended; -ENOSPC, -ENOMEM. */
+/* Numbers the place where puts over a pair land. -ENETDOWN: the pair has ended; -ENOSPC,
+ * -ENOMEM. */
 int pair_land(struct binding *binding);
-/* Informs the process of those, with one event for the first ones that have the same receiver: at most BIND_PUTS_MAX
- * bindings, of pairs or not. Returns how many these are. */
+/* Informs the process of those, with one event for the first ones that have the same receiver: at
+ * most BIND_PUTS_MAX bindings, of pairs or not. Returns how many these are. */
 size_t pairs_tell_landings(struct binding *const *bindings, size_t count);
 /* And of the end of a landing. */
 void pair_unland(struct binding *binding);
 /* The driver's event, on the loop: the connection that was expected. */
 void pairs_connected(struct tcad *tcad, uint64_t connection, int fd, bool encrypts);
 
-/* For the sender: the pair with the process that its node has named, made unless it exists. -EPROTO,
- * -EDQUOT, -ENOMEM. */
+/* For the sender: the pair with the process that its node has named, made unless it exists.
+ * -EPROTO, -EDQUOT, -ENOMEM. */
 int pair_to(struct tcad *tcad, const struct session *from, uint32_t node, unsigned rail,
             const Tca__BoundPut *bound, struct pair **ret_pair, char *text, size_t text_bytes);
 /* A client's PairLost. */

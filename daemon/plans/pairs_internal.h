@@ -12,14 +12,20 @@ int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pai
              size_t text_bytes);
 void pair_drop(struct pair *pair);
 void pairs_each(const struct tcad *tcad, void (*call)(void *context, void *pair), void *context);
+void pair_move(struct pair *pair, enum pair_state state);
+static inline bool pair_is_expected(const struct pair *pair)
+{
+    return pair->state == PAIR_EXPECTS || pair->state == PAIR_NAMED;
+}
 /* With that process; NULL: none. */
 struct pair *pair_with(const struct tcad *tcad, uint64_t session, uint32_t node, uint64_t other);
 /* By the number of its connection. NULL: none. */
 struct pair *pair_of_connection(const struct tcad *tcad, uint64_t connection);
 /* Its connection gets another number. */
 void pair_renumber(struct pair *pair, uint64_t connection);
-/* The receiver's side: waits for a connection that opens with pair->secret, which it chooses. */
-int pair_expect(struct pair *pair);
+/* The receiver's side: waits for a connection that opens with pair->secret, which it chooses.
+ * state: EXPECTS or NAMED. */
+int pair_expect(struct pair *pair, enum pair_state state);
 /* The process is asked for its offer. */
 void pair_ask_offer(struct pair *pair);
 /* The process gets its end of a connection. */
