@@ -774,8 +774,9 @@ TCA_API int tca_start_parts(struct tca_plan *plan, const struct tca_part *parts,
 TCA_API int tca_test(struct tca_plan *plan);
 
 /* Waits until the last start is complete: 0, -ETIMEDOUT (it is still running), or the error with
- * which it failed or, if the plan can no longer be started, was refused. When a process or node has ended (-EOWNERDEAD, -EHOSTDOWN), chains with a
- * remaining step that needs it end at once; the others run to their ends first. */
+ * which it failed or, if the plan can no longer be started, was refused. When a process or node has
+ * ended (-EOWNERDEAD, -EHOSTDOWN), chains with a remaining step that needs it end at once; the others
+ * run to their ends first, unless the start was still waiting for earlier ones of its channel. */
 TCA_API int tca_wait(struct tca_plan *plan, int64_t timeout_ns);
 
 /* Waits until a condition of the program is true: `ready` returns > 0, or < 0 to end the wait with

@@ -104,6 +104,8 @@ struct engine {
 
 /* engine_session.c: the engine's thread only. Returns the amount of work done. */
 unsigned engine_session_poll(struct engine_session *session);
+/* Takes the starts that were submitted before, unless earlier ones hold up their channel. */
+void engine_session_take_all(struct engine_session *session);
 /* Makes the client write wake_fd after a submission. False: there is work, so it is not armed. */
 bool engine_session_arm(struct engine_session *session);
 void engine_session_wake(struct engine_session *session);

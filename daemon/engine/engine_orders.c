@@ -119,6 +119,9 @@ static void order_work(struct engine *engine, void *context)
         lose(plan, order->error);
         return;
     }
+    /* A start that was submitted before the object ended runs as far as it can without it. */
+    if (order->verb == ENGINE_BREAK)
+        engine_session_take_all(order->session);
     engine_plan_set_state(plan, states[order->verb]);
     tell_rested(plan);
     if (order->verb != ENGINE_PAUSE) {

@@ -111,11 +111,12 @@ static void take_other(struct engine_session *session, const struct submit_entry
         engine_parts_start(session, entry);
 }
 
-static unsigned take_starts(struct engine_session *session)
+/* budget: entries of one channel */
+static unsigned take_starts(struct engine_session *session, unsigned budget)
 {
     unsigned work = 0;
     for (int channel = 0; channel < CHANNELS && session->engine->losses == 0; channel++) {
-        for (int i = 0; i < POP_BUDGET && !session->on_channel[channel]; i++) {
+        for (unsigned i = 0; i < budget && !session->on_channel[channel]; i++) {
             struct submit_entry entry;
             int r = ring_pop(&session->submit[channel], &entry);
             if (r == 0)
@@ -137,6 +138,16 @@ static unsigned take_starts(struct engine_session *session)
         }
     }
     return work;
+}
+
+static unsigned take(struct engine_session *session, unsigned budget)
+{
+    return session->broken || session->detaching ? 0 : take_starts(session, budget);
+}
+
+void engine_session_take_all(struct engine_session *session)
+{
+    take(session, SUBMIT_ENTRIES);
 }
 
 /* Continues where the last round stopped. */
@@ -173,8 +184,7 @@ unsigned engine_session_poll(struct engine_session *session)
     if (session->broken && !was_broken)
         engine_session_break(session,
                              "completion ring overrun: more starts in flight than it has entries");
-    if (!session->broken && !session->detaching)
-        work += take_starts(session);
+    work += take(session, POP_BUDGET);
     if (work)
         session->idle_rounds = 0;
     else if (!has_starts(session) && !session->detaching &&
