@@ -41,7 +41,9 @@ struct worker {
     struct lane *first, **last;
     unsigned queued;            /* lanes in it */
     unsigned threads, sleeping; /* all, and those of them that wait for jobs */
-    bool stop, left;            /* set by the loop's thread; left: it does not use the worker */
+    bool ended_any;
+    pthread_t ended_last; /* of those that have ended: to be joined */
+    bool stop, left;      /* set by the loop's thread; left: it does not use the worker */
     /* loop's thread only: */
     uint64_t in_flight; /* submitted and not complete */
 };
@@ -113,8 +115,11 @@ static struct lane *lane_get(struct worker *worker, uint64_t key)
     return lane;
 }
 
+/* Not under the mutex, when no thread is left but that one. */
 static void destroy(struct worker *worker)
 {
+    if (worker->ended_any)
+        pthread_join(worker->ended_last, NULL);
     table_deinit(&worker->lanes);
     pthread_cond_destroy(&worker->wake);
     pthread_cond_destroy(&worker->ended);
@@ -145,6 +150,28 @@ static void run_one(struct worker *worker)
         lane_free(worker, lane);
 }
 
+/* Each thread joins the one that ended before it, so that none outlives worker_free(): what
+ * libraries keep for a thread is freed at its very end, and not any more when the process ends.
+ * Under the mutex, which it releases. */
+static void end_thread(struct worker *worker)
+{
+    const bool joins = worker->ended_any, last = --worker->threads == 0 && worker->left;
+    const pthread_t before = worker->ended_last;
+    if (last) {
+        pthread_mutex_unlock(&worker->mutex);
+        pthread_detach(pthread_self());
+        destroy(worker);
+        return;
+    }
+    worker->ended_last = pthread_self();
+    worker->ended_any = true;
+    if (worker->threads == 0)
+        pthread_cond_signal(&worker->ended);
+    pthread_mutex_unlock(&worker->mutex);
+    if (joins)
+        pthread_join(before, NULL);
+}
+
 static void *worker_main(void *argument)
 {
     struct worker *worker = argument;
@@ -161,13 +188,7 @@ static void *worker_main(void *argument)
         pthread_cond_wait(&worker->wake, &worker->mutex);
         worker->sleeping--;
     }
-    worker->threads--;
-    const bool last = worker->threads == 0 && worker->left;
-    if (worker->threads == 0)
-        pthread_cond_signal(&worker->ended);
-    pthread_mutex_unlock(&worker->mutex);
-    if (last)
-        destroy(worker);
+    end_thread(worker);
     return NULL;
 }
 
@@ -180,7 +201,6 @@ static int add_thread(struct worker *worker)
     int r = thread_begin(&thread, worker->name, worker_main, worker);
     if (r < 0)
         return r;
-    pthread_detach(thread);
     worker->threads++;
     return 0;
 }

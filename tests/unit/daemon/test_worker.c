@@ -132,6 +132,50 @@ Test(worker, lets_lanes_take_turns)
     loop_free(loop);
 }
 
+/* What libraries keep for a thread is freed at its very end. */
+static pthread_key_t kept;
+static unsigned forgotten;
+
+static void forget(void *value)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL); /* without a join, others go on */
+    __atomic_fetch_add(&forgotten, 1, __ATOMIC_RELAXED);
+}
+
+static void keep(void *context)
+{
+    pthread_setspecific(kept, &forgotten);
+    work(context);
+}
+
+Test(worker, has_no_threads_any_more_when_it_is_freed)
+{
+    enum { LANES = 4 };
+    struct loop *loop;
+    struct worker *worker;
+    sem_t begun, gate;
+    struct job jobs[LANES], last = {0};
+    sem_init(&begun, 0, 0);
+    sem_init(&gate, 0, 0);
+    cr_assert_eq(pthread_key_create(&kept, forget), 0);
+    cr_assert_eq(loop_new(&loop), 0);
+    last.stop = loop;
+    cr_assert_eq(worker_new(loop, "worker", LANES, &worker), 0);
+    for (unsigned i = 0; i < LANES; i++) {
+        jobs[i] = (struct job){.begun = &begun, .gate = &gate};
+        cr_assert_eq(worker_submit(worker, i, keep, done, dropped, &jobs[i]), 0);
+    }
+    for (unsigned i = 0; i < LANES; i++)
+        sem_wait(&begun); /* each has a thread */
+    for (unsigned i = 0; i < LANES; i++)
+        sem_post(&gate);
+    cr_assert_eq(worker_submit(worker, 0, work, done, dropped, &last), 0);
+    cr_assert_eq(loop_run(loop), 0);
+    worker_free(worker);
+    cr_assert_eq(forgotten, LANES);
+    loop_free(loop);
+}
+
 static void *open_gate(void *gate)
 {
     nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL); /* worker_free() waits by now */
