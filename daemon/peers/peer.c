@@ -313,8 +313,8 @@ void peers_reload(struct peers *peers)
         peers->by_node[peer->node] = NULL;
         peer_free(peer);
     }
-    if (!peers_find_own_later(peers->tcad))
-        peers_open(peers);
+    peers_open(peers); /* requests to a node that was added need the key at once */
+    peers_find_own_later(peers->tcad);
 }
 
 /* ---- display ---- */

@@ -45,8 +45,10 @@ static void connect_rest(struct peer *peer)
     int r = -ENOKEY; /* logged when the configuration was loaded */
     if (peers->tcad->conf->control.security != CONF_SECURITY_TLS || peers->tls)
         r = dial_new(peers->tcad->loop, peer->addresses, peer->tried, dialled, peer, &peer->dial);
-    if (r < 0)
+    if (r < 0) {
+        peer->tried = UINT32_MAX; /* no other address is better */
         fail(peer, r, remedy_text(r), "");
+    }
 }
 
 static void connect_to(struct peer *peer, struct addresses *addresses)

@@ -179,6 +179,12 @@ struct peer *peer_find(const struct peers *peers, uint32_t node);
 int peer_get(struct peers *peers, uint32_t node, struct peer **ret_peer);
 /* Removes characters that a terminal cannot show from a text of another node. */
 void peer_clean(char *text);
+/* Loads the key and listens, as far as configured and not done yet; an error is logged. */
+void peers_open(struct peers *peers);
+
+/* ---- peer_own.c ---- */
+/* As peers_find_own(), in another thread, and then peers_open(). */
+void peers_find_own_later(struct tcad *tcad);
 
 /* ---- peer_watch.c ---- */
 /* The tick's timer function. */
@@ -275,11 +281,6 @@ void connection_unwatch(struct connection *connection);
 /* Ends and frees it, because of an error here or on the network. */
 void connection_fail(struct connection *connection, int error, const char *text);
 /* Sends the reason, then ends it. */
-/* Loads the key and listens, as far as configured and not done yet; an error is logged. */
-void peers_open(struct peers *peers);
-/* As peers_find_own(), in another thread, and then peers_open(). Returns false if there is nothing to look up. */
-bool peers_find_own_later(struct tcad *tcad);
-
 void connection_refuse(struct connection *connection, int error, char *text);
 /* Takes it from its peer, if it has one, and keeps it until its last message is sent. */
 struct peer *connection_detach(struct connection *connection);

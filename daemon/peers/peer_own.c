@@ -117,15 +117,14 @@ int peers_find_own(struct tcad *tcad, char *text, size_t text_bytes)
     return r;
 }
 
-bool peers_find_own_later(struct tcad *tcad)
+void peers_find_own_later(struct tcad *tcad)
 {
     if (!is_wanted(tcad))
-        return false;
+        return;
     struct search *search = search_new(tcad);
     if (search && worker_submit(tcad->names, ADDRESSES_LANE, work, done, search_free, search) == 0)
-        return true;
+        return;
     if (search)
         search_free(search);
     log_error(NULL, "other nodes cannot connect: out of memory");
-    return false;
 }

@@ -194,6 +194,48 @@ Test(peer, a_node_that_is_not_there_is_down_at_once)
     expect_answer(a, 1, "now");
 }
 
+/* A node that has no others yet, and so has not loaded the key. */
+static struct node *node_alone(void)
+{
+    char text[128];
+    struct node *a = node_init(0);
+    cluster_free(a->tcad.cluster);
+    snprintf(text, sizeof text, "cluster = test\nn0 id=0 address=%s:%u\n", test.address,
+             test.ports[0]);
+    a->tcad.cluster = make_cluster(text);
+    node_open(a);
+    cr_assert_null(a->tcad.peers->tls);
+    return a;
+}
+
+static void add_nodes(struct node *node)
+{
+    cluster_free(node->tcad.cluster);
+    node->tcad.cluster = make_cluster(test.cluster_text);
+}
+
+Test(peer, without_the_key_a_node_is_down)
+{
+    struct node *a = node_alone();
+    add_nodes(a);
+    ask(a, 1, "x", LONG, &reply);
+    run_until(answered);
+    cr_assert_eq(reply.status, -EHOSTDOWN);
+    contains(reply.text, "node n1 (id 1) is down: 127.");
+}
+
+/* Before the look-up of where this node listens is over. */
+Test(peer, an_added_node_can_be_asked_at_once)
+{
+    struct node *a = node_alone();
+    node_new(1);
+    add_nodes(a);
+    strcpy(a->conf.control.listen.host, "localhost");
+    peers_reload(a->tcad.peers);
+    cr_assert_null(a->tcad.own);
+    expect_answer(a, 1, "first");
+}
+
 Test(peer, host_names_are_looked_up)
 {
     test.cluster_text[0] = '\0';
