@@ -200,10 +200,22 @@ void ofi_source_bye(struct ofi_driver *ofi, const struct ofi_message *message)
         source_end(ofi, source, true);
 }
 
+/* All operations beyond the count will be sent again, also those that have arrived after a gap:
+ * they count when they come for the second time, as pieces change their target until then. A
+ * repeated SYNC may come after some of them. */
+static void forget_arrived(struct ofi_source *source, uint64_t sync)
+{
+    if (source->sync != sync)
+        source->arrived = 0;
+    source->sync = sync;
+}
+
 void ofi_source_sync(struct ofi_driver *ofi, const struct ofi_message *message)
 {
-    const struct ofi_source *source = find(ofi, message);
+    struct ofi_source *source = find(ofi, message);
     struct ofi_message synced = reply_to(message, OFI_SYNCED, source ? 0 : -ESTALE);
+    if (source)
+        forget_arrived(source, message->number);
     synced.count = source ? source->credits.counted : 0;
     for (uint32_t i = 0; source && i < ofi_message_keys(message); i++)
         if (!ofi_region_known(ofi, message->keys[i]))

@@ -195,6 +195,7 @@ struct ofi_source {
     struct ofi_secret mail_secret;
     struct credits credits;   /* of operations */
     uint64_t arrived, pieces; /* bit n % OFI_WINDOW: operation n has arrived, and is a piece */
+    uint64_t sync;            /* number of the last SYNC */
     uint64_t forged;          /* completions with an invalid segment */
     /* in the list of sources that are owed a credit or a WELCOME */
     struct ofi_source *next_owed;

@@ -255,6 +255,76 @@ Test(ofi_hostile, completions_without_their_segments)
     check_alive();
 }
 
+/* ---- a connection is lost, with an operation, and the next ones come over another */
+
+/* Returns the count. */
+static uint64_t ask_count(const struct ofi_message *ring, uint64_t number)
+{
+    struct ofi_message sync = hello();
+    const unsigned before = attacker.received;
+    sync.type = OFI_SYNC;
+    sync.source = ring->source;
+    sync.source_epoch = ring->source_epoch;
+    sync.secret = ring->secret;
+    sync.number = number;
+    cr_assert(fi_recv(attacker.endpoint, inbox(), sizeof(*inbox()), fi_mr_desc(attacker.mr),
+                      FI_ADDR_UNSPEC, attacker.buffer) == 0);
+    memcpy(attacker.buffer, &sync, sizeof(sync));
+    send_message(sizeof(sync));
+    while (attacker.received == before)
+        pump(1);
+    cr_assert(inbox()->type == OFI_SYNCED && inbox()->status == 0 && inbox()->number == number);
+    return inbox()->count;
+}
+
+static void write_piece(const struct ofi_message *ring, uint32_t sequence)
+{
+    write_data(8, attacker.address.sink_address, attacker.address.sink_key,
+               sign(ring, OFI_DATA_PIECE, sequence));
+}
+
+/* What was asked for again counts when it has come again: pieces change their target until then. */
+Test(ofi_hostile, operations_after_a_gap_come_twice)
+{
+    const struct ofi_message ring = get_ring();
+    struct ofi_segment lost = segment_of(&ring, 0), last = segment_of(&ring, 2);
+    const uint32_t after = window_ring_after(0, (uint32_t)sizeof lost + lost.length_bytes,
+                                             ring.segment_bytes, ring.ring_bytes);
+    lost.flags = 0;
+    write_piece(&ring, 1);
+    cursor.sequence = 2;
+    cursor.offset = after;
+    write_segment(&ring, &last, false);
+    cr_assert(victim.notified_count == 0);
+
+    cr_assert(ask_count(&ring, 1) == 0);
+    cursor.sequence = 0;
+    cursor.offset = 0;
+    write_segment(&ring, &lost, false);
+    cr_assert(victim.notified_count == 0, "the end counts, but the piece is still to come");
+    write_piece(&ring, 1);
+    cr_assert(ask_count(&ring, 2) == 2);
+    cursor.sequence = 2;
+    cursor.offset = after;
+    write_segment(&ring, &last, false);
+    cr_assert(victim.notified_count == 1);
+    cr_assert(ask_count(&ring, 3) == 3);
+}
+
+/* Where the order is not kept, a repeated request may come after what it asked for. */
+Test(ofi_hostile, a_request_for_the_count_comes_twice)
+{
+    const struct ofi_message ring = get_ring();
+    struct ofi_segment lost = segment_of(&ring, 0);
+    cr_assert(ask_count(&ring, 1) == 0);
+    write_piece(&ring, 1);
+    cr_assert(ask_count(&ring, 1) == 0);
+    cursor.sequence = 0;
+    cursor.offset = 0;
+    write_segment(&ring, &lost, false);
+    cr_assert(ask_count(&ring, 1) == 2);
+}
+
 /* Valid except for the secret: it is ignored, and hides no valid one. */
 Test(ofi_hostile, completions_without_the_secret)
 {
