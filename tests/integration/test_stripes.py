@@ -2,6 +2,7 @@
 """Large puts that are divided among several rails of one driver: what arrives, in which order, and when a rail is lost."""
 
 import contextlib
+import itertools
 import tempfile
 
 import harness
@@ -14,6 +15,8 @@ LARGE = 4 * MIB
 SMALL = MIB // 2  # a share of it fits in the buffers of a connection
 TWO_TCP = {"rails.enable": "shm tcp", "rails.tcp_security": "plain", "rail tcp:b.driver": "tcp", "rail tcp:b.plane": "b",
            "rail tcp:b.security": "plain"}
+THREE_TCP = {"rails.enable": "shm", "rails.tcp_security": "plain", **{
+    f"rail tcp:{name}.{key}": value for name in "abc" for key, value in (("driver", "tcp"), ("plane", name), ("security", "plain"))}}
 OFI_TOO = {"rails.enable": "shm tcp ofi", "rail ofi:rxm.driver": "ofi", "rail ofi:rxm.provider": "tcp;ofi_rxm",
            "rail ofi:rxm.unprotected": "yes"}
 
@@ -138,6 +141,40 @@ class Checks(harness.Case):
             for region in (behind_target, target):
                 receiver.ask(f"set {region} 0 {LARGE} 0")
 
+    def check_overwrites(self, driver, options):
+        """A put that overwrites two divided ones waits for all of their stripes, which are gathered and so complete here before they
+        are there: also for one on a rail that the second does not use."""
+        pair = self.pair({**options, "rails.stripe": "64K"})
+        sender, receiver = pair
+        first, second, half, second_at = 768 << 10, 160 << 10, 32 << 10, 2 * MIB
+        shapes = [f"{size // 128}x128x256" for size in (first, second)]
+        small = sender.alloc(2 * half)
+        sender.ask(f"fill {small} 0 {2 * half} 9")
+        also = f"put {{source}} 0 {shapes[1]} {{handle}} {second_at} {shapes[1]}"
+        plan, _ = self.put(pair, shapes[0], "divided", also, rail=driver)
+        shares, further = ({stripe["rail"]: stripe["bytes"] for stripe in step["stripes"]} for step in self.steps("divided"))
+        sender.ask(f"freeplan {plan}")
+        self.assertEqual((len(shares), len(further)), (3, 2))
+        lost, = set(shares) - set(further)
+        share_at = 2 * sum(itertools.takewhile(lambda share: share, (0 if rail == lost else share for rail, share in shares.items())))
+        places = f"{share_at} 2x{half}x{second_at - share_at}"
+        plan, target = self.put(pair, shapes[0], "overwritten", also, f"put {small} 0 {2 * half} {{handle}} {places}", "notify 1 0",
+                                rail=driver)
+        mark = sender.plan("notify 1 2", rail=next(iter(further)), channel=2)
+        for each in (plan, mark):  # connects
+            sender.run(each, -1)
+        receiver.ask("notified_wait 0 0 -1")
+        receiver.ask("notified_wait 0 2 -1")
+        receiver.ask(f"set {target} 0 {LARGE} 0")
+        with stalled(self.nodes[1], lost):
+            sender.ask(f"start {plan}")
+            for _ in range(20):  # meanwhile, it would arrive
+                sender.run(mark, -1)
+                receiver.ask("notified_wait 0 2 -1")
+        sender.ask(f"wait {plan} -1")
+        receiver.ask("notified_wait 0 0 -1")
+        receiver.ask(f"check {target} {places} 9")
+
     def check_gaps(self, driver, options):
         """A layout with gaps is divided by its bytes; nothing between its blocks is written."""
         pair = self.pair(options)
@@ -184,8 +221,7 @@ class Checks(harness.Case):
 class Explained(Checks):
     """What tcactl plan explain says of a large put, by rates that are known: tcp:a moves 2 bytes in 1 ns, tcp:b 1."""
 
-    THREE = {"rails.tcp_security": "plain", **{f"rail tcp:{name}.{key}": value for name in "abc"
-                                               for key, value in (("driver", "tcp"), ("plane", name), ("security", "plain"))}}
+    options = THREE_TCP
     COSTS = "tcad-cost 8\n" + "".join(f"tcp:{rail} daemon {figure}\n" for rail, rate in (("a", 2), ("b", 1)) for figure in (
         "latency_ns = 1000", "hop_ns = 0", "block_ns = 0", f"small_bytes_per_ns = {rate}", f"large_bytes_per_ns = {rate}"))
 
@@ -194,7 +230,7 @@ class Explained(Checks):
         with tempfile.NamedTemporaryFile("w", suffix=".cost") as costs:
             costs.write(self.COSTS)
             costs.flush()
-            pair = self.pair({"rails.enable": "shm", **self.THREE, "rails.calibration": "auto", "rails.calibration_file": costs.name})
+            pair = self.pair({**self.options, "rails.calibration": "auto", "rails.calibration_file": costs.name})
             self.put(pair, plan.pop("shape", LARGE), "put", **plan)
         number = next(plan["id"] for plan in self.nodes[0].plans())
         division = self.steps("put")[0]["division"]
@@ -223,7 +259,7 @@ class Explained(Checks):
         self.assertNotIn("SHARE", text)
 
     def test_too_small_to_divide(self):
-        self.THREE = {**self.THREE, "rails.stripe": "64K"}
+        self.options = {**THREE_TCP, "rails.stripe": "64K"}
         _, rails, text = self.explained(shape=96 << 10)
         self.assertEqual({rail: (candidate["bytes"], candidate["why"]) for rail, candidate in rails.items()}, {
             "tcp:a": (96 << 10, "the chain's rail"), "tcp:b": (0, "dividing the put would not make it faster"),
@@ -248,6 +284,10 @@ class Stripes(Checks):
 
     def test_order(self):
         self.check_order("tcp", TWO_TCP)
+
+    def test_overwrites(self):
+        self.check_overwrites("ofi", {**OFI_TOO, "rail ofi:more.driver": "ofi", "rail ofi:more.provider": "tcp;ofi_rxm",
+                                      "rail ofi:more.unprotected": "yes", "rail ofi:more.plane": "more"})
 
     def test_gaps(self):
         self.check_gaps("tcp", TWO_TCP)
