@@ -133,18 +133,10 @@ void frame_close_foreign(int fd)
     close(fd);
 }
 
-static void close_for(const struct frame *frame, int fd)
-{
-    if (fd >= 0 && frame->closer.close)
-        frame->closer.close(frame->closer.context, frame->closer.lane, fd);
-    else
-        frame_close_foreign(fd);
-}
-
 void frame_close_fds(struct frame *frame, size_t keep)
 {
     for (; frame->fd_count > keep; frame->fd_count--)
-        close_for(frame, frame->fds[frame->fd_count - 1]);
+        frame_close_foreign(frame->fds[frame->fd_count - 1]);
 }
 
 int frame_take_fd(struct frame *frame)
@@ -201,38 +193,31 @@ void frame_discard(int socket_fd)
 }
 
 /* Peeks at the header of the next message. Returns the message's length or a negative errno. */
-static ssize_t peek_message(int socket_fd, struct frame_header *ret_header)
+static ssize_t peek_message(int socket_fd, struct frame_header *ret_header, bool *ret_fds)
 {
+    struct iovec part = {.iov_base = ret_header, .iov_len = sizeof *ret_header};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1}; /* no room for descriptors */
     ssize_t n;
     do
-        n = recv(socket_fd, ret_header, sizeof *ret_header, MSG_PEEK | MSG_TRUNC);
+        n = recvmsg(socket_fd, &message, MSG_PEEK | MSG_TRUNC);
     while (n < 0 && errno == EINTR);
     if (n < 0)
         return -errno;
+    *ret_fds = message.msg_flags & MSG_CTRUNC;
     return n > 0 ? n : -ECONNRESET;
 }
 
-/* Moves the descriptors of a received message to the frame, which owns them from then on. Closes
- * those beyond FRAME_FDS_MAX and returns -EPROTO. */
-static int take_fds(struct frame *frame, struct msghdr *message)
+/* Moves the descriptors of a received message to the frame, which owns them from then on. */
+static void take_fds(struct frame *frame, struct msghdr *message)
 {
-    int r = 0;
     for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(message); cmsg; cmsg = CMSG_NXTHDR(message, cmsg)) {
         if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
             continue;
         size_t count = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof fd, sizeof fd);
-            if (frame->fd_count < FRAME_FDS_MAX) {
-                frame->fds[frame->fd_count++] = fd;
-            } else {
-                close_for(frame, fd);
-                r = -EPROTO;
-            }
-        }
+        assert(frame->fd_count + count <= FRAME_FDS_MAX);
+        memcpy(frame->fds + frame->fd_count, CMSG_DATA(cmsg), count * sizeof(int));
+        frame->fd_count += count;
     }
-    return r;
 }
 
 /* Receives the next message into the frame, whose header was peeked before and gives the expected
@@ -246,7 +231,7 @@ static int receive_message(int socket_fd, struct frame *frame)
         {.iov_base = &header, .iov_len = sizeof header},
         {.iov_base = frame->payload, .iov_len = bytes},
     };
-    union any_control control;
+    union control control; /* Linux closes more descriptors than it holds */
     struct msghdr message = {
         .msg_iov = parts,
         .msg_iovlen = 2,
@@ -259,11 +244,9 @@ static int receive_message(int socket_fd, struct frame *frame)
     while (n < 0 && errno == EINTR);
     if (n < 0)
         return -errno;
-    int r = take_fds(frame, &message);
-    if (r < 0)
-        return r;
-    if (message.msg_flags & MSG_CTRUNC) /* our descriptor table is full */
-        return -EMFILE;
+    take_fds(frame, &message);
+    if (message.msg_flags & MSG_CTRUNC) /* too many, or our descriptor table is full */
+        return frame->fd_count == FRAME_FDS_MAX ? -EPROTO : -EMFILE;
     if ((message.msg_flags & MSG_TRUNC) || (size_t)n != sizeof header + bytes ||
         memcmp(&header, &frame->header, sizeof header) !=
             0) /* differs from the header that was checked */
@@ -301,7 +284,7 @@ int frame_recv(int socket_fd, struct frame **ret_frame)
 int frame_recv_any(int socket_fd, struct frame_header *ret_header, struct frame **ret_frame)
 {
     struct frame *frame;
-    int r = frame_recv_lazy(socket_fd, NULL, ret_header, &frame);
+    int r = frame_recv_lazy(socket_fd, true, ret_header, &frame);
     if (r < 0)
         return r;
     r = frame_load(frame);
@@ -313,31 +296,31 @@ int frame_recv_any(int socket_fd, struct frame_header *ret_header, struct frame 
     return 0;
 }
 
-int frame_recv_lazy(int socket_fd, const struct frame_closer *closer,
-                    struct frame_header *ret_header, struct frame **ret_frame)
+int frame_recv_lazy(int socket_fd, bool with_fds, struct frame_header *ret_header,
+                    struct frame **ret_frame)
 {
     struct frame_header header = {0};
-    ssize_t n = peek_message(socket_fd, &header);
+    bool has_fds = false;
+    ssize_t n = peek_message(socket_fd, &header, &has_fds);
     *ret_header = header;
     if (n < 0)
         return (int)n;
+    if (has_fds && !with_fds)
+        return FRAME_HAS_FDS;
 
     int r = (size_t)n < sizeof header ? -EPROTO : frame_header_check(&header, NULL);
     bool inside = !(header.flags & FRAME_IN_MEMFD);
     if (r == 0 && (size_t)n != sizeof header + (inside ? header.length_bytes : 0))
         r = -EPROTO;
     if (r < 0) {
-        if (!closer)
-            drop_message(socket_fd);
+        drop_message(socket_fd);
         return r;
     }
 
     struct frame *frame = malloc(sizeof *frame + (inside ? header.length_bytes : 0));
     if (!frame)
         return -ENOMEM;
-    *frame = (struct frame){.header = header,
-                            .payload = inside ? (uint8_t *)(frame + 1) : NULL,
-                            .closer = closer ? *closer : (struct frame_closer){0}};
+    *frame = (struct frame){.header = header, .payload = inside ? (uint8_t *)(frame + 1) : NULL};
     r = receive_message(socket_fd, frame);
     if (r < 0) {
         frame_free(frame);

@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,14 +30,6 @@ struct frame_header {
 };
 static_assert(sizeof(struct frame_header) == 16, "wire format");
 
-/* Closes descriptors that came from outside, for whom close() must not be called here: that of a file of a hostile file
- * system (FUSE) can block. */
-struct frame_closer {
-    void (*close)(void *context, uint64_t lane, int fd);
-    void *context;
-    uint64_t lane;
-};
-
 /* A received frame. Code that takes ownership of a descriptor sets its entry to -1. */
 struct frame {
     struct frame_header header;
@@ -44,7 +37,6 @@ struct frame {
     uint8_t *loaded;  /* the same, if it was in a memfd: from malloc() */
     int fds[FRAME_FDS_MAX];
     size_t fd_count;
-    struct frame_closer closer; /* close NULL: frame_close_foreign() */
 };
 
 /* Checks an untrusted header. Returns 0, -EPROTO (not a frame, or unknown flags), -EPROTONOSUPPORT
@@ -83,12 +75,14 @@ int frame_recv(int socket_fd, struct frame **ret_frame);
  * zero if nothing was received. */
 int frame_recv_any(int socket_fd, struct frame_header *ret_header, struct frame **ret_frame);
 
-/* As frame_recv_any(), but with a closer, which may be NULL, that frame_close_fds() and frame_free() call, too; with one, a
- * refused message stays on the socket. Leaves a long payload in its memfd, fds[0], until frame_load() reads it.
- * frame_load() may be called in any thread, and returns 0, -EPROTO (the memfd is not sealed, or the
- * length does not match) or another negative errno. */
-int frame_recv_lazy(int socket_fd, const struct frame_closer *closer,
-                    struct frame_header *ret_header, struct frame **ret_frame);
+/* As frame_recv_any(), but leaves a long payload in its memfd, fds[0], until frame_load() reads it.
+ * with_fds false: a message that carries descriptors stays on the socket, and FRAME_HAS_FDS is
+ * returned: where they are received, Linux closes those for which there is no room, which can block
+ * (frame_close_foreign() cannot prevent that). frame_load() may be called in any thread, and returns
+ * 0, -EPROTO (the memfd is not sealed, or the length does not match) or another negative errno. */
+enum { FRAME_HAS_FDS = 1 };
+int frame_recv_lazy(int socket_fd, bool with_fds, struct frame_header *ret_header,
+                    struct frame **ret_frame);
 int frame_load(struct frame *frame);
 
 /* Replies to a frame of another version with a Failure in that version, so that its sender can read

@@ -45,7 +45,7 @@ static void serve(struct client *client, struct client_request *request)
 {
     struct session *session = client->session;
     const Tca__Message *message = request->message;
-    const uint32_t tag = request->tag;
+    const uint32_t tag = request->header.tag;
 
     if (message->body_case == TCA__MESSAGE__BODY_HELLO) {
         hello(client, tag, message->hello);

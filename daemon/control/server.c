@@ -94,69 +94,57 @@ static void log_broken(const struct client *client, int error)
 static void serve(struct client *client, struct client_request *request)
 {
     const int error = request->error;
+    const struct frame_header header = request->header;
     if (error == 0 && !request->failed && !client->doomed) {
         request_serve(client, request);
         return;
     }
     client_request_free(request);
+    if (error == 0 || error == -EAGAIN || error == -EINTR)
+        return;
+    if (error == -EMFILE) { /* for the descriptor in the message, which has not been handled yet */
+        client_failf(client, header.tag, error,
+                     "tcad could not receive the descriptor of a message: %s", remedy_of(error));
+        return;
+    }
     if (error == -EBADMSG) {
         client_doom(client, "a frame is not a message");
-    } else if (error < 0) {
-        log_broken(client, error);
-        client->doomed = true;
+        return;
     }
+    if (error == -EPROTONOSUPPORT)
+        refuse_version(client, &header);
+    else if (error != -ECONNRESET)
+        log_broken(client, error);
+    client->doomed = true;
 }
 
-static void serve_late(struct client *client, struct client_request *request)
+static void requested(struct client *client, struct client_request *request)
 {
+    const bool late = request->late; /* else ready() looks at the client */
     serve(client, request);
-    if (client->doomed)
+    if (late && client->doomed)
         client_drop(client);
-    else
+    else if (late)
         client_listen(client);
 }
 
-/* Returns false if the connection has ended. */
-static bool receive(struct client *client)
+static void receive(struct client *client)
 {
-    const struct frame_closer closer = closer_for(client->tcad, client->uid);
-    struct frame *frame;
-    struct frame_header header;
     char text[256];
-    if (closer_is_stuck(client->tcad, client->uid, text, sizeof text)) {
+    if (closer_is_stuck(client->tcad, client->uid, text, sizeof text))
         client_doom(client, text);
-        return true;
-    }
-    int r = frame_recv_lazy(client->fd, &closer, &header, &frame);
-    if (r == -EAGAIN || r == -EINTR)
-        return true;
-    if (r < 0) {
-        if (r == -EMFILE) { /* for the descriptor in the message, which has not been handled yet */
-            client_failf(client, header.tag, r,
-                         "tcad could not receive the descriptor of a message: %s", remedy_of(r));
-            return true;
-        }
-        if (r == -EPROTONOSUPPORT)
-            refuse_version(client, &header);
-        else if (r != -ECONNRESET)
-            log_broken(client, r);
-        return false;
-    }
-    const bool late = !frame->payload;
-    if (client_request_new(client, frame, late ? serve_late : serve) < 0)
-        client_failf(client, header.tag, -ENOMEM, "out of memory for a request");
-    return true;
+    else
+        client_request_new(client, requested);
 }
 
 static void ready(void *context, unsigned events)
 {
     struct client *client = context;
-    bool alive = true;
     if (!client->doomed && (events & LOOP_WRITE))
         client_flush(client);
     if (!client->doomed && (events & LOOP_READ))
-        alive = receive(client);
-    if (!alive || client->doomed)
+        receive(client);
+    if (client->doomed)
         client_drop(client);
 }
 

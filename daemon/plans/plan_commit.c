@@ -231,7 +231,7 @@ static struct plan *plan_new(struct session *session, uint32_t tag)
 
 void plan_commit(struct session *session, struct client_request *request)
 {
-    struct plan *plan = plan_new(session, request->tag);
+    struct plan *plan = plan_new(session, request->header.tag);
     if (!plan) {
         client_request_free(request);
         return;

@@ -22,7 +22,7 @@ static void unpack(void *context)
         if (!request->message || request->message->body_case == TCA__MESSAGE__BODY__NOT_SET)
             request->error = -EBADMSG;
     }
-    if (frame->fd_count == 0) /* else closed on the loop */
+    if (frame->fd_count == 0) /* else closed by destroy() */
         request->frame = frame_free(frame);
 }
 
@@ -43,9 +43,10 @@ static void destroy(void *context)
         request->client->request = NULL;
     if (request->message)
         free_message(request->message);
+    if (request->frame)
+        closer_close(request->tcad, request->uid, frame_take_fd(request->frame));
     frame_free(request->frame);
-    if (request->fd >= 0)
-        closer_close(request->tcad, request->uid, request->fd);
+    closer_close(request->tcad, request->uid, request->fd);
     free(request);
 }
 
@@ -65,7 +66,7 @@ static void charge(struct client_request *request)
                         request->memory_bytes, "a long request", text, sizeof text);
     if (r == 0)
         return;
-    client_failf(request->client, request->tag, r, "%s", text);
+    client_failf(request->client, request->header.tag, r, "%s", text);
     discard_message(request);
     request->failed = true;
 }
@@ -90,37 +91,93 @@ static void unpacked(void *context)
     hand_over(request);
 }
 
-int client_request_new(struct client *client, struct frame *frame,
-                       void (*ready)(struct client *client, struct client_request *request))
+/* False: out of memory. */
+static bool submit(struct client_request *request, struct worker *worker,
+                   void (*work)(void *context), void (*done)(void *context),
+                   void (*dropped)(void *context))
 {
-    struct client_request *request = malloc(sizeof *request);
-    if (!request) {
-        frame_free(frame);
-        return -ENOMEM;
-    }
-    *request = (struct client_request){.tcad = client->tcad,
-                                       .client = client,
-                                       .frame = frame,
-                                       .tag = frame->header.tag,
-                                       .uid = client->uid,
-                                       .fd = -1,
-                                       .ready = ready};
-    if (frame->payload) {
+    struct client *client = request->client;
+    if (worker_submit(worker, request->uid, work, done, dropped, request) < 0)
+        return false;
+    request->late = true;
+    client->request = request;
+    client_listen(client);
+    return true;
+}
+
+/* Received, or not. */
+static void go_on(struct client_request *request)
+{
+    struct frame *frame = request->frame;
+    if (request->error < 0) {
+        hand_over(request);
+    } else if (frame->payload) {
         request->fd = frame_take_fd(frame);
         unpack(request);
         request->memory_bytes = 0;
         hand_over(request);
-        return 0;
+    } else if (!submit(request, request->tcad->worker, unpack, unpacked, destroy)) {
+        client_failf(request->client, request->header.tag, -ENOMEM, "out of memory for a request");
+        request->failed = true;
+        hand_over(request);
     }
-    frame_close_fds(frame, 1); /* the payload's: the others are not requested */
-    int r = worker_submit(client->tcad->worker, client->uid, unpack, unpacked, destroy, request);
-    if (r < 0) {
+}
+
+/* ---- messages with descriptors ---- */
+
+/* In the user's lane of the closer: Linux closes the descriptors for which there is no room. Only
+ * the first one is ever requested. */
+static void receive(void *context)
+{
+    struct client_request *request = context;
+    request->error = frame_recv_lazy(request->socket, true, &request->header, &request->frame);
+    if (request->error == 0)
+        frame_close_fds(request->frame, 1);
+}
+
+static void received(void *context)
+{
+    struct client_request *request = context;
+    if (!request->client) {
+        client_request_free(request);
+        return;
+    }
+    request->client->request = NULL;
+    go_on(request);
+}
+
+/* Any thread: tcad ends. */
+static void abandoned(void *context)
+{
+    struct client_request *request = context;
+    frame_free(request->frame);
+    free(request);
+}
+
+void client_request_new(struct client *client,
+                        void (*ready)(struct client *client, struct client_request *request))
+{
+    struct client_request *request = malloc(sizeof *request);
+    if (!request) {
+        client_doom(client, "out of memory for a request");
+        return;
+    }
+    *request = (struct client_request){.tcad = client->tcad,
+                                       .client = client,
+                                       .socket = client->fd,
+                                       .uid = client->uid,
+                                       .fd = -1,
+                                       .ready = ready};
+    int r = frame_recv_lazy(client->fd, false, &request->header, &request->frame);
+    if (r == FRAME_HAS_FDS) {
+        if (submit(request, client->tcad->closer, receive, received, abandoned))
+            return;
+        client_doom(client, "out of memory for a request");
         destroy(request);
-        return r;
+        return;
     }
-    client->request = request;
-    client_listen(client);
-    return 0;
+    request->error = r;
+    go_on(request);
 }
 
 void client_request_free(struct client_request *request)

@@ -1,7 +1,8 @@
 /*
- * A client's request: a frame and the message in it. Short ones are unpacked at once. Long ones can
- * take tens of milliseconds: the worker reads, unpacks and frees them, and the client is not read
- * meanwhile, so that its requests stay in order. Their memory is charged to the user.
+ * A client's request: a frame and the message in it. Short ones are received and unpacked at once.
+ * Those with descriptors are received where descriptors are closed (closer.h). Long ones can take
+ * tens of milliseconds: the worker reads, unpacks and frees them, and their memory is charged to the
+ * user. The client is not read meanwhile, so that its requests stay in order.
  */
 #pragma once
 
@@ -11,30 +12,34 @@
 #include <sys/types.h>
 
 #include "daemon/sessions/user.h"
+#include "proto/frame.h"
 #include "proto/tca.pb-c.h"
 
 struct client;
-struct frame;
 struct tcad;
 
 struct client_request {
     struct tcad *tcad;
     struct client
-        *client;         /* until ready(); NULL: it was dropped while the worker had the request */
+        *client; /* until ready(); NULL: it was dropped while the worker had the request */
+    int socket;  /* the client's */
+    struct frame_header
+        header;          /* also of a frame that was refused; all zero: nothing was received */
     struct frame *frame; /* until it is unpacked */
-    uint32_t tag;
     uid_t uid;
+    bool late;   /* ready() is not called by client_request_new() */
     int fd;      /* the first descriptor that came with a short message, or -1 */
-    int error;   /* -EBADMSG: the frame contains no valid message; otherwise of frame_load() */
-    bool failed; /* the client has got an error reply: its user's limit forbids the message */
+    int error;   /* -EBADMSG: the frame contains no valid message; or of frame_recv_lazy() or
+                  * frame_load() */
+    bool failed; /* the client has got an error reply */
     Tca__Message *message;
     size_t memory_bytes; /* of a long message */
     struct charge charge;
     void (*ready)(struct client *client, struct client_request *request);
 };
 
-/* Takes ownership of the frame, and unpacks it; ready(), which owns the request, follows: at once,
- * or later for a long one, which is client->request until then. -ENOMEM: it does not follow. */
-int client_request_new(struct client *client, struct frame *frame,
-                       void (*ready)(struct client *client, struct client_request *request));
+/* The client has something to be received: ready(), which owns the request, follows, at once or later;
+ * until then, it is client->request. Without memory, dooms the client instead. */
+void client_request_new(struct client *client,
+                        void (*ready)(struct client *client, struct client_request *request));
 void client_request_free(struct client_request *request);

@@ -7,6 +7,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/worker.h"
 #include "daemon/tcad.h"
+#include "proto/frame.h"
 
 /* Of one user, of closer_waiting(). A single message can bring 253 more. */
 enum { CLOSINGS_MAX = 256 };
@@ -40,23 +41,14 @@ static void close_later(struct tcad *tcad, uid_t uid, int fd, bool is_connection
 
 void closer_close(struct tcad *tcad, uid_t uid, int fd)
 {
-    close_later(tcad, uid, fd, false);
+    if (fd >= 0)
+        close_later(tcad, uid, fd, false);
 }
 
 void closer_end(struct tcad *tcad, uid_t uid, int fd)
 {
     shutdown(fd, SHUT_RDWR);
     close_later(tcad, uid, fd, true);
-}
-
-static void close_of_frame(void *context, uint64_t lane, int fd)
-{
-    closer_close(context, (uid_t)lane, fd);
-}
-
-struct frame_closer closer_for(struct tcad *tcad, uid_t uid)
-{
-    return (struct frame_closer){.close = close_of_frame, .context = tcad, .lane = uid};
 }
 
 unsigned closer_waiting(const struct tcad *tcad, uid_t uid)

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Garbage on the UNIX socket: its sender loses the connection, and no other client notices."""
 
+import contextlib
 import os
 import random
 import resource
 import socket
+import time
 
 import wire
 from hostile import HostileCase, until
@@ -123,30 +125,63 @@ class Frames(HostileCase):
             pass
         return stuck
 
+    @staticmethod
+    @contextlib.contextmanager
+    def no_room(node):
+        """The process can have no more descriptors than it has."""
+        pid = node.process.pid
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        # what it is about to close is room
+        used = set.intersection(*({int(name) for name in os.listdir(f"/proc/{pid}/fd")} for _ in range(5) if not time.sleep(0.02)))
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (min(set(range(len(used) + 1)) - used), limits[1]))
+        yield
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+
+    def test_sockets_that_linger_in_messages_without_room(self):
+        """Linux closes those in a message for which there is no room, where it is received."""
+        cluster = self.cluster(options={"rails.enable": "shm"})
+        listener = socket.create_server(("127.0.0.1", 0))
+        client, other = (self.open(cluster[0]) for _ in range(2))
+        with self.no_room(cluster[0]):
+            stuck = self.socket_that_lingers(listener)
+            cluster[0].pause()  # or this process could be the last to close it
+            other.send(wire.blob(wire.REGION_FREE, wire.number(1, 1)), [stuck.fileno()])
+            stuck.close()
+            cluster[0].resume()
+            client.socket.settimeout(20)  # the loop goes on
+            client.send(wire.blob(wire.REGION_FREE, wire.number(1, 1)))
+            with self.fails("-EINVAL"):
+                client.answer()
+            listener.close()  # resets it
+            with self.fails("-EMFILE", "LimitNOFILE="):
+                other.answer()
+        client.close()
+        other.close()
+
     def test_sockets_that_linger_beside_refused_connections(self):
-        """Without descriptors, Linux closes those in a message where it is received."""
         cluster = self.cluster(options={"rails.enable": "shm"})
         listener = socket.create_server(("127.0.0.1", 0))
         client = self.open(cluster[0])
-        pid = cluster[0].process.pid
-        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (min(set(range(len(used) + 1)) - used), limits[1]))
+        with self.no_room(cluster[0]):
+            self.refused_with_a_socket(cluster[0], listener)
+            client.socket.settimeout(20)  # the loop goes on
+            client.send(wire.blob(wire.REGION_FREE, wire.number(1, 1)))
+            with self.fails("-EINVAL"):
+                client.answer()
+            listener.close()  # resets them
+        client.close()
+
+    def refused_with_a_socket(self, node, listener):
         stuck = self.socket_that_lingers(listener)
-        other = self.connect(cluster[0])
+        node.pause()
+        other = self.connect(node)
         other.raw(wire.header(0), [stuck.fileno()])
         stuck.close()
+        node.resume()
         other.tag = 1
         with self.fails("-EMFILE", "LimitNOFILE="):
             other.answer()
         other.close()
-        client.socket.settimeout(20)  # the loop goes on
-        client.send(wire.blob(wire.REGION_FREE, wire.number(1, 1)))
-        with self.fails("-EINVAL"):
-            client.answer()
-        listener.close()  # resets them
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
-        client.close()
 
     def test_sockets_that_linger(self):
         """Closing a socket with unsent data may take as long as its owner likes: not in the daemon's loop."""

@@ -120,6 +120,29 @@ FRAME_TEST(no_room_for_descriptors)
     cr_assert_eq(r, -EMFILE);
 }
 
+FRAME_TEST(descriptors_are_left_where_they_are)
+{
+    struct frame_header header;
+    struct frame *frame = NULL;
+    cr_assert_eq(frame_send(ends[0], 1, "x", 1, NULL, 0), 0);
+    cr_assert_eq(frame_send(ends[0], 2, "x", 1, (int[]){0, 1}, 2), 0);
+    cr_assert_eq(frame_recv_lazy(ends[1], false, &header, &frame), 0);
+    cr_assert_eq(frame->header.tag, 1);
+    frame_free(frame);
+    for (unsigned i = 0; i < 2; i++) {
+        cr_assert_eq(frame_recv_lazy(ends[1], false, &header, &frame), FRAME_HAS_FDS);
+        cr_assert_eq(header.tag, 2);
+    }
+    cr_assert_eq(frame_recv_lazy(ends[1], true, &header, &frame), 0);
+    cr_assert_eq(frame->fd_count, 2);
+    frame_free(frame);
+    /* also those of a message that is refused */
+    send_raw("garbage", 7, (int[]){0}, 1);
+    cr_assert_eq(frame_recv_lazy(ends[1], false, &header, &frame), FRAME_HAS_FDS);
+    cr_assert_eq(frame_recv_lazy(ends[1], true, &header, &frame), -EPROTO);
+    cr_assert_eq(frame_recv_lazy(ends[1], false, &header, &frame), -EAGAIN);
+}
+
 static void send_memfd(int fd, uint32_t stated, const void *extra, size_t extra_bytes)
 {
     uint8_t raw[sizeof(struct frame_header) + 64];
