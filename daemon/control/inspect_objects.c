@@ -1,5 +1,6 @@
 /* Rows about sessions, users and regions, and the counters. */
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -275,6 +276,10 @@ json_t *inspect_stats(struct tcad *tcad)
     one(families, "tcad_plans_inherited", "counter", "",
         "Commits that took over what a released plan had prepared at other nodes.",
         (double)tcad->inherited);
+    const struct mallinfo2 heap = mallinfo2();
+    one(families, "tcad_heap_bytes", "gauge", "bytes",
+        "Memory that tcad has allocated for itself, without what it keeps for later.",
+        (double)(heap.uordblks + heap.hblkhd));
     const struct descriptors descriptors = descriptors_now();
     one(families, "tcad_descriptors", "gauge", "", "File descriptors in use.",
         (double)descriptors.used);
