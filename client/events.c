@@ -7,8 +7,7 @@
 #include "client/memory/mapping.h"
 #include "client/plan/pair.h"
 #include "client/plan/plan.h"
-#include "client/plan/trial_rails.h"
-#include "client/plan/trial_seat.h"
+#include "client/plan/trial_route.h"
 #include "proto/status.h"
 
 static bool needs_rank(const struct tca_plan *plan, uint32_t rank)
@@ -88,17 +87,15 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
             plan_break(plan, error < 0 ? error : -EPROTO, event->text);
         }
         break;
-    case TCA__EVENT__KIND__PLAN_MOVED:
+    case TCA__EVENT__KIND__ROUTE_CHANGED:
         plan = plan_of(session, event->plan);
-        if (plan) {
-            trial_rails_moved(plan, event);
-            trial_seat_moved(plan, event);
-        }
+        if (plan && event->changed)
+            trial_route_changed(plan, event->changed);
         break;
     case TCA__EVENT__KIND__PLAN_PAIRED:
         plan = plan_of(session, event->plan);
         if (plan)
-            trial_seat_paired(plan, event->committed);
+            trial_route_paired(plan, event->committed);
         break;
     case TCA__EVENT__KIND__SHARE:
         if (event->share)

@@ -336,6 +336,7 @@ int tca_open(const struct tca_open_args *args, struct tca **ret_session)
     memset(session, 0, sizeof(*session));
     session->engine_fd = session->control.fd = -1;
     session->forget_region = pairs_forget_region;
+    session->trial_effects = &trial_effects;
     forks_handle();
     int r = open_all(session, args ? args : &nothing);
     if (r < 0) {

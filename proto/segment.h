@@ -68,8 +68,8 @@ struct ring_indexes {
     _Alignas(LINE_BYTES) _Atomic uint32_t head; /* written by the consumer only */
 };
 
-/* What the puts or chains of a kind in a plan have tried (client/plan/trial.h, trial_rails.h,
- * trial_seat.h), for tcactl plan explain. Stored by the client once the kind has settled; the daemon only displays it.
+/* What the puts or chains of a kind in a plan have tried (client/plan/trial.h,
+ * trial_route.h), for tcactl plan explain. Stored by the client once the kind has settled; the daemon only displays it.
  * Plans share lines: the last one stays. */
 enum {
     TRIAL_LINES = 64,

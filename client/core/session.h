@@ -88,8 +88,10 @@ struct tca {
     struct wisdom *wisdom;             /* NULL: not read yet */
     bool parts_taken[START_PARTS_MAX]; /* of segment->parts */
     struct tca_plan *plans;
-    struct tca_plan *tries_rails; /* or seats: whose turn it is (client/plan/trial_rails.h); NULL */
-    uint64_t tries_rails_ns;      /* when that one was last started */
+    const struct trial_effects *trial_effects; /* set by client/session.c */
+    struct tca_plan
+        *tries;        /* routes: whose turn it is (client/plan/trial_route.h); NULL: nobody's */
+    uint64_t tries_ns; /* when that one was last started */
     struct tca_plan *plans_by_id[PLANS_PER_SESSION_MAX];
 };
 

@@ -1,6 +1,6 @@
 /*
  * Wisdom: which copy mode was the fastest for puts of a kind, which rail for chains of a kind, and which seat for plans of
- * a kind, as trials found it (client/plan/trial.h, trial_rails.h, trial_seat.h), kept for later plans and, in a file of the
+ * a kind, as trials found it (client/plan/trial.h, trial_route.h), kept for later plans and, in a file of the
  * user, for later runs.
  *
  * The file belongs to the user and is replaced as a whole, by rename. It is read once and checked

@@ -8,8 +8,7 @@
 #include "client/plan/pair.h"
 #include "client/plan/plan.h"
 #include "client/plan/trial.h"
-#include "client/plan/trial_rails.h"
-#include "client/plan/trial_seat.h"
+#include "client/plan/trial_route.h"
 #include "client/plan/unit.h"
 #include "drivers/shm/share.h"
 #include "proto/handle.h"
@@ -261,7 +260,6 @@ void plan_drop_chains(struct tca_plan *plan)
 
 void plan_unbind(struct tca_plan *plan)
 {
-    trial_rails_end(plan);
-    trial_seat_end(plan);
+    trial_route_end(plan);
     plan_drop_chains(plan);
 }

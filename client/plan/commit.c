@@ -13,14 +13,13 @@
 #include "client/plan/plan.h"
 #include "client/plan/repeat.h"
 #include "client/plan/trial.h"
-#include "client/plan/trial_rails.h"
-#include "client/plan/trial_seat.h"
+#include "client/plan/trial_route.h"
 
 /* The message and its parts, in one array of each kind. */
 struct draft {
     Tca__PlanCommit commit;
     struct collective_draft collective;
-    struct trial_rails_known known;
+    struct routes_known known;
     Tca__Chain chains[PLAN_CHAINS_MAX];
     Tca__Chain *chain_pointers[PLAN_CHAINS_MAX];
     struct draft_step {
@@ -150,11 +149,9 @@ static int request_commit(struct tca_plan *plan, enum tca_seat seat, uint64_t en
     if (r < 0)
         return r;
     draft.commit.seat = (uint32_t)seat;
-    const bool rails = trial_rails_known(plan, seat, &draft.known);
-    enum seat found;
-    draft.commit.tries = trial_seat_known(plan, seat, &found) || rails;
-    draft.commit.found_seat = (uint32_t)found;
-    for (uint32_t i = 0; rails && i < plan->chain_count; i++)
+    draft.commit.tries = trial_route_known(plan, seat, &draft.known);
+    draft.commit.found_seat = (uint32_t)draft.known.seat;
+    for (uint32_t i = 0; draft.commit.tries && i < plan->chain_count; i++)
         draft.chains[i].rail = draft.known.rails[i];
     draft.commit.timeout_ns = session_wire_timeout(timeout_ns);
     r = session_request_timed(plan->session, &request, TCA__MESSAGE__BODY_PLAN_COMMITTED,
@@ -209,6 +206,14 @@ static void check_ranks(struct tca_plan *plan)
     }
 }
 
+enum plan_pace plan_pace(const struct tca_plan *plan)
+{
+    return plan->daemon_count > 0                            ? PACE_SUBMITS
+           : plan->flags & TCA_PLAN_TIMED                    ? PACE_MEASURED
+           : plan->paired || plan_waits(plan) || plan->parts ? PACE_HERE
+                                                             : PACE_FAST;
+}
+
 /* Makes the plan startable. */
 static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *committed)
 {
@@ -226,16 +231,12 @@ static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *commi
     plan->paired = false;
     for (uint32_t i = 0; i < plan->unit_count; i++)
         plan->paired |= plan->units[i].pair != NULL;
-    plan->pace = plan->daemon_count > 0                            ? PACE_SUBMITS
-                 : plan->flags & TCA_PLAN_TIMED                    ? PACE_MEASURED
-                 : plan->paired || plan_waits(plan) || plan->parts ? PACE_HERE
-                                                                   : PACE_FAST;
+    plan->pace = plan_pace(plan);
     session->plans_by_id[plan->id] = plan;
     if (!daemon_waits(plan, committed))
         plan_stop_engine(plan);
     trial_begin(plan);
-    trial_rails_begin(plan, committed);
-    trial_seat_begin(plan, committed);
+    trial_route_begin(plan, committed);
     parts_whole(plan);
     plan->state = PLAN_IDLE;
     check_ranks(plan);

@@ -6,7 +6,7 @@
 #include "client/plan/pair_internal.h"
 #include "client/plan/plan.h"
 #include "client/plan/progress.h"
-#include "client/plan/trial_seat.h"
+#include "client/plan/trial_route.h"
 
 /* ---- plans ---- */
 
@@ -29,7 +29,7 @@ bool pair_is_used(const struct tca *session, const struct pair *pair)
 void pair_break_plans(struct tca *session, const struct pair *pair, bool lossy, const char *text)
 {
     for (struct tca_plan *plan = session->plans; plan; plan = plan->next) {
-        if (!puts_over(plan, pair) || trial_seat_goes_on(plan, pair->error))
+        if (!puts_over(plan, pair) || trial_route_goes_on(plan, pair->error))
             continue;
         plan->lossy |= lossy;
         plan_break(plan, pair->error, text);

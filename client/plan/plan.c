@@ -17,7 +17,7 @@
 #include "client/memory/lane.h"
 #include "client/plan/pair.h"
 #include "client/plan/parts.h"
-#include "client/plan/trial_seat.h"
+#include "client/plan/trial_route.h"
 #include "drivers/shm/share.h"
 
 /* The name of a rail or of a driver; "": any. */
@@ -316,7 +316,7 @@ bool plan_copies_here(const struct tca_plan *plan)
 
 bool plan_puts_in_order(struct tca_plan *plan)
 {
-    trial_seat_end(plan);
+    trial_route_stay(plan);
     for (uint32_t i = 1; i < plan->unit_count; i++)
         if (plan->units[i].pair != plan->units[0].pair)
             return false;

@@ -26,17 +26,17 @@ enum plan_state {
 
 /* What a start has to do. */
 enum plan_pace {
-    PACE_FAST,    /* copies that complete in tca_start() */
-    PACE_HERE,    /* more, all of it in the client's seat */
-    PACE_SUBMITS, /* it has chains in the daemon's seat */
-    PACE_MEASURED, /* any of these, and times are recorded, or candidates tried (trial.h, trial_rails.h,
-                      trial_seat.h) */
+    PACE_FAST,     /* copies that complete in tca_start() */
+    PACE_HERE,     /* more, all of it in the client's seat */
+    PACE_SUBMITS,  /* it has chains in the daemon's seat */
+    PACE_MEASURED, /* any of these, and times are recorded, or candidates tried (trial.h,
+                      trial_route.h) */
 };
 
 /* Starts of more bytes in the client's seat are copied in the calls after tca_start(). */
 enum { PLAN_DEFER_BYTES = 4 << 20 };
 
-/* In tca_plan.flags, beside the flags of tca_plan_new(): trial.h, trial_rails.h, trial_seat.h. */
+/* In tca_plan.flags, beside the flags of tca_plan_new(): trial.h, trial_route.h. */
 #define PLAN_TRIES (UINT32_C(1) << 31)
 
 enum step_kind {
@@ -131,7 +131,7 @@ struct tca_plan {
     int status;    /* 0, or the first error */
     /* Not 0: the chains are complete, and until then the start waits to learn why it has failed (progress.c) */
     uint64_t doubt_end_ns;
-    /* Not 0: the chains are complete, and until then the start waits until its data has arrived (trial_seat.h) */
+    /* Not 0: the chains are complete, and until then the start waits until its data has arrived (trial_route.h) */
     uint64_t hold_end_ns;
     uint64_t start_ns;
     uint64_t client_done_ns;
@@ -170,8 +170,7 @@ struct tca_plan {
     struct unit *units;
     uint32_t unit_count;
     struct trial *trial;                 /* of copy modes; NULL: nothing to try */
-    struct rail_trial *rail_trial;       /* NULL: nothing to try */
-    struct seat_trial *seat_trial;       /* NULL: nothing to try */
+    struct route_trial *route_trial;     /* NULL: nothing to try */
     struct plan_parts *parts;            /* NULL: every start moves all */
     const struct collective *collective; /* until the commit; NULL: it belongs to none */
     uint32_t first_rail;                 /* of the first chain: index in session->rails */
@@ -203,6 +202,8 @@ int plan_not_committed(const struct tca_plan *plan) __attribute__((cold));
 int plan_reserve_step(struct tca_plan *plan, struct step **ret_step);
 void plan_add_step(struct tca_plan *plan);
 
+/* commit.c: its pace without trials. */
+enum plan_pace plan_pace(const struct tca_plan *plan);
 /* Creates the client-seat chains from the reply to a commit. Undone by plan_unbind(). */
 int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed);
 void plan_unbind(struct tca_plan *plan);

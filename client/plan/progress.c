@@ -9,7 +9,7 @@
 #include "client/plan/pair.h"
 #include "client/plan/plan.h"
 #include "client/plan/repeat.h"
-#include "client/plan/trial_seat.h"
+#include "client/plan/trial_route.h"
 #include "drivers/shm/share.h"
 #include "proto/status.h"
 
@@ -49,8 +49,8 @@ void plan_finish(struct tca_plan *plan)
         plan->session->doubts++;
         return;
     }
-    if (plan->flags & PLAN_TRIES && plan->seat_trial && trial_seat_holds(plan)) {
-        plan->hold_end_ns = clock_now_ns() + SEAT_HOLD_NS;
+    if (plan->flags & PLAN_TRIES && trial_route_holds(plan)) {
+        plan->hold_end_ns = clock_now_ns() + TRIAL_HOLD_NS;
         plan->session->holds++;
         return;
     }
@@ -71,12 +71,12 @@ static __attribute__((noinline, cold)) void end_holds(struct tca *session)
     for (struct tca_plan *plan = session->plans; plan; plan = plan->next) {
         if (!plan->hold_end_ns)
             continue;
-        const bool arrived = trial_seat_arrived(plan);
+        const bool arrived = trial_route_arrived(plan);
         if (!arrived && !plan->broken && !session->control.lost &&
             clock_left(plan->hold_end_ns) > 0)
             continue;
         if (!arrived)
-            trial_seat_late(plan);
+            trial_route_late(plan);
         end_hold(plan);
     }
 }
@@ -123,7 +123,7 @@ static void take_completion(struct tca *session, const struct complete_entry *en
     plan->entry = *entry;
     const int status = status_from_wire(entry->status);
     /* tcad has just lost the rail, and does not know the plan any more: it goes on in the client's seat */
-    plan_note_error(plan, status == -ENOENT && plan->seat_trial ? -ENETDOWN : status);
+    plan_note_error(plan, status == -ENOENT && plan->route_trial ? -ENETDOWN : status);
     if (!plan->client_left)
         plan_finish(plan);
 }

@@ -17,13 +17,25 @@ enum route_order route_choose_begin(struct route_choose *choose, unsigned routes
     return ROUTE_TAKE;
 }
 
-void route_choose_begin_here(struct route_choose *choose, unsigned favourite, uint64_t seed)
+enum route_order route_choose_begin_here(struct route_choose *choose, unsigned favourite,
+                                         uint64_t seed)
 {
     route_choose_begin(choose, 2, favourite, seed);
     choose->tune.order[0] = (uint8_t)favourite;
     choose->tune.order[1] = (uint8_t)!favourite;
     choose->route = favourite;
-    choose->state = ROUTE_RUNS;
+    return ROUTE_TAKE;
+}
+
+void route_choose_only(struct route_choose *choose, unsigned from, unsigned to)
+{
+    *choose = (struct route_choose){.state = ROUTE_DRAINS, .route = from};
+    tune_init(&choose->tune, 1, to, TUNE_STRETCH_MAX, 0);
+}
+
+void route_choose_give_up(struct route_choose *choose, unsigned route)
+{
+    end(choose, false, route);
 }
 
 enum route_order route_choose_start(struct route_choose *choose, uint64_t now_ns)
@@ -44,10 +56,12 @@ enum route_order route_choose_arrived(struct route_choose *choose, uint64_t late
 {
     if (choose->state != ROUTE_DRAINS)
         return ROUTE_GO_ON;
-    tune_end(&choose->tune, choose->ended_ns, late_ns);
+    const bool tried = !tune_settled(&choose->tune);
+    if (tried)
+        tune_end(&choose->tune, choose->ended_ns, late_ns);
     const unsigned next = tune_candidate(&choose->tune);
     if (tune_settled(&choose->tune))
-        return end(choose, true, next);
+        return end(choose, tried, next);
     choose->state = next == choose->route ? ROUTE_RUNS : ROUTE_MOVES;
     choose->route = next;
     return choose->state == ROUTE_RUNS ? ROUTE_GO_ON : ROUTE_TAKE;

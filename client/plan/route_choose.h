@@ -3,7 +3,7 @@
  * starts of a block take one; when the block is over, its data is to arrive before another route is taken, so that a route
  * that only buffers does not seem fast, and starts stay in order. Says what is to be done; the caller does it, and reports.
  *
- *   RUNS --block over--> DRAINS --arrived--> MOVES --moved--> RUNS, until one route is left: OVER
+ *   MOVES --moved--> RUNS --block over--> DRAINS --arrived--> MOVES, until one route is left: OVER
  *
  * Pure: no clock, no allocation, no system call, no plan.
  */
@@ -20,10 +20,10 @@ enum {
 
 struct route_choose {
     enum {
+        ROUTE_OVER,   /* or not begun */
+        ROUTE_MOVES,  /* until the next starts take `route` */
         ROUTE_RUNS,   /* starts are counted */
         ROUTE_DRAINS, /* until the data of the block has arrived */
-        ROUTE_MOVES,  /* until the next starts take `route` */
-        ROUTE_OVER,
     } state;
     unsigned route;    /* that starts take, or are to take */
     bool found;        /* OVER: it is the fastest; else the trial was given up */
@@ -43,8 +43,13 @@ enum route_order {
 /* At least 2 routes, of which `favourite` stays unless another is clearly faster. */
 enum route_order route_choose_begin(struct route_choose *choose, unsigned routes,
                                     unsigned favourite, uint64_t seed);
-/* Where starts take the favourite already, and there are 2: it is tried first. */
-void route_choose_begin_here(struct route_choose *choose, unsigned favourite, uint64_t seed);
+/* Of 2 routes, the favourite, which starts take already, is tried first. */
+enum route_order route_choose_begin_here(struct route_choose *choose, unsigned favourite,
+                                         uint64_t seed);
+/* No trial: starts take `from`, and are to take `to` once their data has arrived; found stays false. */
+void route_choose_only(struct route_choose *choose, unsigned from, unsigned to);
+/* The trial is over, and this route is taken. */
+void route_choose_give_up(struct route_choose *choose, unsigned route);
 /* A start begins. */
 enum route_order route_choose_start(struct route_choose *choose, uint64_t now_ns);
 /* The data of the block took this long after its last start. */

@@ -10,8 +10,7 @@
 #include "client/plan/progress.h"
 #include "client/plan/repeat.h"
 #include "client/plan/trial.h"
-#include "client/plan/trial_rails.h"
-#include "client/plan/trial_seat.h"
+#include "client/plan/trial_route.h"
 
 #define unlikely(condition) __builtin_expect((condition), 0)
 
@@ -85,10 +84,8 @@ static inline void run_client_chains(struct tca_plan *plan)
 
 static __attribute__((noinline)) int submit_measured(struct tca_plan *plan)
 {
-    if (plan->seat_trial && plan->flags & PLAN_TRIES)
-        trial_seat_start(plan);
-    else if (plan->rail_trial && plan->flags & PLAN_TRIES)
-        trial_rails_start(plan);
+    if (plan->route_trial && plan->flags & PLAN_TRIES)
+        trial_route_start(plan);
     else if (plan->flags & PLAN_TRIES)
         trial_start(plan);
     if (plan->daemon_count > 0)
@@ -124,7 +121,7 @@ static __attribute__((noinline)) int start_slowly(struct tca_plan *plan)
         }
         if (plan->flags & TCA_PLAN_TIMED)
             plan->client_done_ns = clock_now_ns();
-    } else if (plan->seat_trial) {
+    } else if (plan->route_trial) {
         count_start(plan); /* tcad does not know those that were run here */
     }
     if (!plan->daemon_left)

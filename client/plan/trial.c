@@ -6,10 +6,10 @@
 #include "client/core/clock.h"
 #include "client/core/session.h"
 #include "client/core/wisdom.h"
+#include "client/layout/layout.h"
+#include "client/plan/pair.h"
 #include "client/plan/plan.h"
-#include "client/plan/trial_kinds.h"
 #include "client/plan/trial_lines.h"
-#include "client/plan/trial_rails.h"
 #include "client/plan/tune.h"
 #include "drivers/shm/share.h"
 #include "proto/load.h"
@@ -24,8 +24,20 @@ enum {
 #define LEADS_NS UINT64_C(10000000) /* a plan that is not started for so long leads no more */
 static_assert((int)COPY_MODES_MAX <= (int)TUNE_CANDIDATES_MAX, "all modes can be tried");
 
+/* Puts that try together: those between layouts of the same shape, over the same distance. */
+struct kind {
+    const struct step *step; /* of the first one */
+    uint32_t unit;           /* the first one */
+    struct lane *lane;       /* to its receiver */
+    uint64_t key[2];         /* in wisdom */
+    unsigned distance;       /* class of the distance */
+    unsigned mode_count;
+    unsigned choice; /* index in modes: the predicted, the known or the found one */
+    bool known;      /* a trial has found it, in this run or an earlier one */
+    struct copy_mode modes[COPY_MODES_MAX];
+};
+
 struct trial {
-    enum plan_pace pace; /* without trials */
     uint32_t starts;
     uint32_t kind_count;
     uint32_t at;             /* the kind that tries now */
@@ -38,20 +50,189 @@ struct trial {
     struct kind kinds[KINDS_MAX];
 };
 
+/* ---- kinds of puts ---- */
+
+/* Distances within a factor of two or so are one: measurements vary, and so do machines. */
+static unsigned distance_class(uint64_t ns)
+{
+    unsigned number = 0;
+    for (; ns > 48 && number < WISDOM_DISTANCES - 1; ns /= 2)
+        number++;
+    return number;
+}
+
+/* Whether a measurement may belong to a class: near a boundary, to those on both sides. */
+static bool is_within(uint32_t ns, unsigned distance)
+{
+    return distance_class(ns * UINT64_C(4) / 5) <= distance &&
+           distance <= distance_class(ns * UINT64_C(5) / 4);
+}
+
+static bool keys_equal(const uint64_t a[2], const uint64_t b[2])
+{
+    return a[0] == b[0] && a[1] == b[1];
+}
+
+/* The mode that is predicted to be best. */
+static unsigned predicted(const struct kind *kind, const struct layout *target,
+                          const struct layout *source)
+{
+    const struct way_choice choice = way_choose(target, source);
+    const enum way way = kind->lane->distance_ns <= choice.up_to_ns ? choice.near : choice.far;
+    const struct copy_mode mode = copy_mode_of(way, target, source);
+    unsigned best = 0;
+    for (unsigned i = kind->mode_count; i-- > 0;)
+        if (copy_mode_equal(&kind->modes[i], &mode) ||
+            (kind->modes[i].way == way && kind->modes[best].way != way))
+            best = i;
+    return best;
+}
+
+static void kind_init(struct kind *kind, const struct unit *unit, uint32_t number,
+                      const uint64_t key[2])
+{
+    const struct layout *target = unit->tried->put.target_layout->program,
+                        *source = unit->tried->put.source_layout->program;
+    *kind = (struct kind){.step = unit->tried,
+                          .unit = number,
+                          .lane = &unit->process->lane,
+                          .key = {key[0], key[1]},
+                          .distance = distance_class(unit->process->lane.distance_ns)};
+    kind->mode_count = copy_mode_candidates(target, source, true, kind->modes);
+    kind->choice = predicted(kind, target, source);
+}
+
+/* Sorts the puts into kinds, and numbers them in unit->kind; puts of further kinds have the number KINDS_MAX. */
+static void find_kinds(struct tca_plan *plan)
+{
+    struct trial *trial = plan->trial;
+    const struct step *last = NULL;
+    uint32_t count = 0;
+    uint64_t key[2];
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        struct unit *unit = &plan->units[i];
+        if (!unit->tried)
+            continue;
+        /* plans often put between the same layouts again and again */
+        if (!last || last->put.source_layout != unit->tried->put.source_layout ||
+            last->put.target_layout != unit->tried->put.target_layout)
+            wisdom_key(unit->tried->put.target_layout->program,
+                       unit->tried->put.source_layout->program, key);
+        last = unit->tried;
+        const unsigned distance = distance_class(unit->process->lane.distance_ns);
+        uint32_t at = 0;
+        while (at < count &&
+               !(keys_equal(trial->kinds[at].key, key) && trial->kinds[at].distance == distance))
+            at++;
+        unit->kind = at;
+        if (at == count && at < KINDS_MAX)
+            kind_init(&trial->kinds[count++], unit, i, key);
+    }
+    trial->kind_count = count;
+}
+
+/* Whether they would try the same. */
+static bool kinds_alike(const struct kind *a, const struct kind *b)
+{
+    return keys_equal(a->key, b->key) && (a->distance == b->distance || a->lane == b->lane);
+}
+
+/* What an earlier trial has found over this distance; NULL: nothing. */
+static const struct wisdom_entry *look_up(const struct kind *kind, const struct wisdom *wisdom)
+{
+    const uint32_t ns = kind->lane->distance_ns;
+    const struct wisdom_entry *entry = wisdom_find(wisdom, kind->key, kind->distance);
+    for (unsigned near = 0; !entry && near < WISDOM_DISTANCES; near++)
+        if (is_within(ns, near))
+            entry = wisdom_find(wisdom, kind->key, near);
+    return entry;
+}
+
+/* Whether an earlier trial, which would try the same modes now, has found the mode: then it is the choice. */
+static bool kind_is_known(struct kind *kind, const struct wisdom *wisdom)
+{
+    const struct wisdom_entry *entry = look_up(kind, wisdom);
+    for (unsigned i = 0; entry && i < kind->mode_count; i++) {
+        const struct copy_mode *mode = &kind->modes[i];
+        if (mode->way != entry->way || mode->stream != entry->stream ||
+            mode->piece_bytes != entry->piece_bytes)
+            continue;
+        kind->choice = i;
+        return true;
+    }
+    return false;
+}
+
+static void note(const struct kind *kind, const struct tune *tune, struct wisdom *wisdom)
+{
+    const struct layout *target = kind->step->put.target_layout->program,
+                        *source = kind->step->put.source_layout->program;
+    const struct copy_mode *mode = &kind->modes[kind->choice];
+    const uint64_t blocks =
+        target->block_count > source->block_count ? target->block_count : source->block_count;
+    wisdom_add(wisdom,
+               &(struct wisdom_entry){.key = {kind->key[0], kind->key[1]},
+                                      .bytes = target->size_bytes,
+                                      .blocks = blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX,
+                                      .piece_bytes = mode->piece_bytes,
+                                      .ns = tune_quartile_ns(tune, kind->choice),
+                                      .distance = (uint8_t)kind->distance,
+                                      .way = (uint8_t)mode->way,
+                                      .stream = mode->stream});
+}
+
+/* For tcactl plan explain. */
+static void show(const struct kind *kind, const struct tune *tune, const struct tca_plan *plan,
+                 uint32_t number)
+{
+    uint32_t modes[COPY_MODES_MAX];
+    for (unsigned i = 0; i < kind->mode_count; i++) {
+        const struct copy_mode *mode = &kind->modes[i];
+        modes[i] = (uint32_t)mode->way | (mode->stream ? 256u : 0) | mode->piece_bytes * 65536u;
+    }
+    trial_lines_show(plan, number,
+                     &(struct trial_shown){.tune = tune,
+                                           .first = kind->unit,
+                                           .count = kind->mode_count,
+                                           .choice = kind->choice,
+                                           .modes = modes});
+}
+
+/* ---- effects ---- */
+
+static bool tell_tcad(struct tca_plan *plan, const Tca__PlanTry *request)
+{
+    const Tca__Message message = REQUEST(PLAN_TRY, plan_try, (Tca__PlanTry *)request);
+    return control_tell(&plan->session->control, &message);
+}
+
+const struct trial_effects trial_effects = {
+    .now_ns = clock_now_ns,
+    .probe = lane_probe,
+    .set_mode = shm_put_mode,
+    .tell = tell_tcad,
+    .flush = pairs_flush,
+    .flushed = pairs_flushed,
+    .bind = plan_bind_pairs,
+    .drop = plan_drop_chains,
+};
+
 /* ---- trying ---- */
+
+void trial_set_tries(struct tca_plan *plan, bool on)
+{
+    plan->pace = on ? PACE_MEASURED : plan_pace(plan);
+    plan->flags = on ? plan->flags | PLAN_TRIES : plan->flags & ~PLAN_TRIES;
+    if (!on && plan->session->tries == plan)
+        plan->session->tries = NULL;
+}
 
 static void set_mode(struct tca_plan *plan, uint32_t number, unsigned mode)
 {
     for (uint32_t i = 0; i < plan->unit_count; i++)
         if (plan->units[i].tried && plan->units[i].kind == number)
-            shm_put_mode(plan->units[i].put, &plan->trial->kinds[number].modes[mode]);
-}
-
-static void set_tries(struct tca_plan *plan, bool on)
-{
-    struct trial *trial = plan->trial;
-    plan->pace = on ? PACE_MEASURED : trial->pace;
-    plan->flags = on ? plan->flags | PLAN_TRIES : plan->flags & ~PLAN_TRIES;
+            plan->session->trial_effects->set_mode(plan->units[i].put,
+                                                   &plan->trial->kinds[number].modes[mode]);
 }
 
 /* Whether a plan that is started again and again tries this kind by itself. */
@@ -91,12 +272,12 @@ static void begin_kind(struct tca_plan *plan)
     while (trial->at < trial->kind_count && is_known(plan, trial->at))
         trial->at++;
     if (trial->at == trial->kind_count) {
-        set_tries(plan, false);
+        trial_set_tries(plan, false);
         return;
     }
     const struct kind *kind = &trial->kinds[trial->at];
     trial->now = kind->choice;
-    trial->leader = find_leader(plan, kind, clock_now_ns());
+    trial->leader = find_leader(plan, kind, plan->session->trial_effects->now_ns());
     /* Processes that put alike to each other, as in a halo exchange, start such plans equally often, and try the same
      * modes in the same iterations. Those that do not are of different seeds. */
     if (!trial->leader)
@@ -108,8 +289,8 @@ static void end_kind(struct tca_plan *plan)
     struct trial *trial = plan->trial;
     struct kind *kind = &trial->kinds[trial->at];
     kind->known = true;
-    kind_note(kind, &trial->tune, plan->session->wisdom);
-    kind_show(kind, &trial->tune, plan, trial->at);
+    note(kind, &trial->tune, plan->session->wisdom);
+    show(kind, &trial->tune, plan, trial->at);
     begin_kind(plan);
 }
 
@@ -120,7 +301,7 @@ static void probe(struct tca_plan *plan)
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         const struct unit *unit = &plan->units[i];
         if (unit->tried && unit->process != last)
-            lane_probe(&unit->process->lane);
+            plan->session->trial_effects->probe(&unit->process->lane);
         last = unit->process;
     }
 }
@@ -130,7 +311,7 @@ static void begin_kinds(struct tca_plan *plan)
 {
     struct trial *trial = plan->trial;
     const bool frozen = plan->session->settings.tune == TUNE_FROZEN;
-    trial->kind_count = kinds_find(plan, trial->kinds, KINDS_MAX);
+    find_kinds(plan);
     for (uint32_t i = 0; i < trial->kind_count; i++) {
         struct kind *kind = &trial->kinds[i];
         set_mode(plan, i, kind->choice);
@@ -173,7 +354,7 @@ void trial_start(struct tca_plan *plan)
         begin_kinds(plan);
     if (!(plan->flags & PLAN_TRIES))
         return;
-    trial->start_ns = clock_now_ns();
+    trial->start_ns = plan->session->trial_effects->now_ns();
     if (trial->leader) {
         follow(plan, trial->start_ns);
         return;
@@ -219,9 +400,8 @@ void trial_begin(struct tca_plan *plan)
     plan->trial = calloc(1, sizeof *plan->trial);
     if (!plan->trial)
         return;
-    plan->trial->pace = plan->pace;
     plan->trial->pause = 1;
-    set_tries(plan, true);
+    trial_set_tries(plan, true);
 }
 
 void trial_end(struct tca_plan *plan)
@@ -239,12 +419,13 @@ void trial_end(struct tca_plan *plan)
 
 /* ---- trying again ---- */
 
-static bool has_moved(const struct trial *trial)
+static bool has_moved(const struct tca_plan *plan)
 {
+    const struct trial *trial = plan->trial;
     for (uint32_t i = 0; i < trial->kind_count; i++) {
         const struct kind *kind = &trial->kinds[i];
-        lane_probe(kind->lane);
-        if (kind_has_moved(kind))
+        plan->session->trial_effects->probe(kind->lane);
+        if (!is_within(kind->lane->distance_ns, kind->distance))
             return true;
     }
     return false;
@@ -255,13 +436,13 @@ static void review(struct tca_plan *plan)
     struct trial *trial = plan->trial;
     if (plan->flags & PLAN_TRIES || ++trial->paused < trial->pause)
         return;
-    trial->moved = has_moved(trial) ? trial->moved + 1 : 0;
+    trial->moved = has_moved(plan) ? trial->moved + 1 : 0;
     if (trial->moved < MOVED_REVIEWS)
         return;
     /* Processes that keep moving between processors are not worth a trial. */
     trial->pause = 2 * trial->pause < PAUSE_MAX ? 2 * trial->pause : PAUSE_MAX;
     trial->paused = trial->moved = trial->starts = 0;
-    set_tries(plan, true);
+    trial_set_tries(plan, true);
 }
 
 void trials_review(struct tca *session)

@@ -1,7 +1,7 @@
 /*
  * Plans that tune themselves: the first starts of a plan try the copy modes of its puts in the
  * client's seat, and the fastest stay (tune.h). Puts between layouts of the same shape, over the
- * same distance, try together, wherever in memory these begin (trial_kinds.h). The kinds of puts of a plan try one after
+ * same distance, try together, wherever in memory these begin. The kinds of puts of a plan try one after
  * the other, so that a difference between two starts is due to one kind.
  *
  * Of the plans of a process that put alike, one tries and the others follow. In several processes, such plans
@@ -17,9 +17,34 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/tca.pb-c.h"
+
+struct copy_mode;
+struct driver_put;
+struct lane;
 struct tca;
 struct tca_plan;
-struct trial;
+
+/* What trials of copy modes and of routes (trial_route.h) need of others, and do. */
+struct trial_effects {
+    uint64_t (*now_ns)(void);
+    /* The distance to the lane's receiver. */
+    void (*probe)(struct lane *lane);
+    void (*set_mode)(struct driver_put *put, const struct copy_mode *mode);
+    /* False: tcad cannot be told now. */
+    bool (*tell)(struct tca_plan *plan, const Tca__PlanTry *request);
+    /* Whether all that the plan has put over pairs until flush() has landed. */
+    void (*flush)(struct tca_plan *plan);
+    bool (*flushed)(struct tca_plan *plan);
+    /* Makes chains over pairs, beside those that tcad runs; and gives them up. */
+    int (*bind)(struct tca_plan *plan, const Tca__PlanCommitted *committed);
+    void (*drop)(struct tca_plan *plan);
+};
+extern const struct trial_effects trial_effects;
+
+/* Turns PLAN_TRIES on or off: with it, each start calls trial_route_start() or trial_start(). Off, another plan of the session
+ * may try. */
+void trial_set_tries(struct tca_plan *plan, bool on);
 
 /* The user's wisdom, read when the first plan needs it; NULL: no memory. A file that cannot be used counts
  * as empty: tcactl wisdom says why. */

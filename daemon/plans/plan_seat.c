@@ -1,5 +1,5 @@
 /*
- * Plans whose client puts over pairs, and tries whether tcad is faster (client/plan/trial_seat.h). While it does, all chains
+ * Plans whose client puts over pairs, and tries whether tcad is faster (client/plan/trial_route.h). While it does, all chains
  * of the plan are bound in both seats: the client says with each start who runs it, as it submits the start or does not. It
  * changes the seat only when all data of earlier starts has arrived. Of those that tcad has run, a PlanTry finds that out:
  * the plan rests, and is flushed (plan_move.h).

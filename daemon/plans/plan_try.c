@@ -1,5 +1,5 @@
 /*
- * Plans whose client finds their rail by trial (client/plan/trial_rails.h). The client says which rail it wants, and the plan
+ * Plans whose client finds their rail by trial (client/plan/trial_route.h). The client says which rail it wants, and the plan
  * moves there as to any better rail (plan_move.h): between two starts, when all its data has arrived. While that rail
  * does not lead to the targets, the cost model chooses among the others.
  *
@@ -73,20 +73,25 @@ bool plan_note_rails(struct plan *plan)
 
 static void tell(struct plan *plan)
 {
-    uint32_t bound[PLAN_CHAINS_MAX], rails[PLAN_CHAINS_MAX];
+    Tca__RouteChanged__Route routes[PLAN_CHAINS_MAX], *list[PLAN_CHAINS_MAX];
+    Tca__RouteChanged changed = TCA__ROUTE_CHANGED__INIT;
     Tca__Event event = TCA__EVENT__INIT;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
-        bound[i] = plan->chains[i].rail;
-        rails[i] = plan->chains[i].rails;
+        tca__route_changed__route__init(&routes[i]);
+        routes[i].rail = plan->chains[i].rail;
+        routes[i].seat = plan->chains[i].seat;
+        routes[i].may_try = plan->chains[i].rails;
+        list[i] = &routes[i];
     }
-    event.kind = TCA__EVENT__KIND__PLAN_MOVED;
+    changed.n_routes = plan->chain_count;
+    changed.routes = list;
+    changed.turn = plan->trial.answered;
+    changed.flush_ns = plan->flush_ns;
+    if (plan->attempt.error < 0)
+        changed.reason = plan->attempt.text;
+    event.kind = TCA__EVENT__KIND__ROUTE_CHANGED;
     event.plan = plan->id;
-    event.n_ids = event.n_of = plan->chain_count;
-    event.ids = bound;
-    event.of = rails;
-    event.flush_ns = plan->flush_ns;
-    event.turn = plan->trial.answered;
-    event.seat = plan_attached(plan) ? SEAT_DAEMON : SEAT_CLIENT;
+    event.changed = &changed;
     session_event(plan->session, &event);
 }
 

@@ -19,7 +19,7 @@ SEATS = (0, CLIENT, DAEMON, 3, 4, 255, 1 << 31, (1 << 32) - 1)
 PLANS = (0, 1, 7, 4095, 4096, 1 << 20, (1 << 32) - 1)
 CHAINS = (0, 1, 2, 1 << 63, (1 << 64) - 1)
 FLOOD = 20000
-PLAN_MOVED = 15
+ROUTE_CHANGED = 15
 ONE_RAIL = {"rails.enable": "shm tcp", "rails.tcp_security": "plain"}
 TWO_RAILS = {**ONE_RAIL, "rail tcp:b.driver": "tcp", "rail tcp:b.plane": "b", "rail tcp:b.security": "plain"}
 
@@ -46,8 +46,12 @@ class Tries(hostile.HostileCase):
     @staticmethod
     def moves(client):
         """(plan, turn, seat) of the moves that it was told of."""
-        return [(event.get(4, [0])[0], event.get(16, [0])[0], event.get(17, [0])[0]) for event in client.events
-                if event.get(1, [0])[0] == PLAN_MOVED]
+        moves = []
+        for event in client.events:
+            if event.get(1, [0])[0] == ROUTE_CHANGED:
+                changed = wire.fields(event[15][0])
+                moves.append((event.get(4, [0])[0], changed.get(2, [0])[0], wire.fields(changed[1][0]).get(2, [0])[0]))
+        return moves
 
     @staticmethod
     def hears(client):

@@ -7,7 +7,7 @@ import struct
 
 DEADLINE_S = 60 * float(os.environ.get("TCA_TEST_SLOW", "1"))  # usable without ../processes.py
 
-MAGIC, VERSION, IN_MEMFD = 0x46414354, 16, 1
+MAGIC, VERSION, IN_MEMFD = 0x46414354, 17, 1
 INLINE_MAX, PAYLOAD_MAX = 64 * 1024, 64 << 20
 
 # fields of Message (proto/tca.proto)

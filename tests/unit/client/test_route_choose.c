@@ -81,13 +81,19 @@ Test(route_choose, begins_where_the_plan_is)
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         const struct world world = {.start_ns = {9000, 7000}, .routes = 2};
         struct route_choose choose;
-        route_choose_begin_here(&choose, 0, seed);
-        cr_assert_eq(choose.state, ROUTE_RUNS);
+        cr_assert_eq(route_choose_begin_here(&choose, 0, seed), ROUTE_TAKE);
         cr_assert_eq(choose.route, 0);
-        play(&world, &choose, ROUTE_GO_ON);
+        play(&world, &choose, ROUTE_TAKE);
         cr_assert(choose.found);
         cr_assert_eq(choose.route, 1);
     }
+}
+
+static void begin_here(struct route_choose *choose)
+{
+    route_choose_begin_here(choose, 0, 1);
+    cr_assert_eq(route_choose_moved(choose, true), ROUTE_GO_ON);
+    cr_assert_eq(choose->state, ROUTE_RUNS);
 }
 
 /* No other route is taken before the data has arrived, however many starts there are. */
@@ -95,7 +101,7 @@ Test(route_choose, drains_first)
 {
     struct route_choose choose;
     uint64_t now_ns = 0;
-    route_choose_begin_here(&choose, 0, 1);
+    begin_here(&choose);
     while (route_choose_start(&choose, now_ns += 1000) == ROUTE_GO_ON)
         cr_assert_lt(now_ns, 1000 * PATIENCE);
     for (int i = 0; i < 100; i++) {
@@ -113,7 +119,7 @@ Test(route_choose, late)
 {
     struct route_choose choose;
     uint64_t now_ns = 0;
-    route_choose_begin_here(&choose, 0, 1);
+    begin_here(&choose);
     cr_assert_eq(route_choose_late(&choose), ROUTE_GO_ON);
     cr_assert_eq(route_choose_arrived(&choose, 1), ROUTE_GO_ON);
     cr_assert_eq(choose.state, ROUTE_RUNS);
@@ -132,7 +138,7 @@ Test(route_choose, late_once)
 {
     struct route_choose choose;
     uint64_t now_ns = 0;
-    route_choose_begin_here(&choose, 0, 1);
+    begin_here(&choose);
     for (int block = 0; block < 8 && choose.state != ROUTE_OVER; block++) {
         while (route_choose_start(&choose, now_ns += 1000) == ROUTE_GO_ON)
             ;
@@ -142,4 +148,64 @@ Test(route_choose, late_once)
             route_choose_moved(&choose, true);
     }
     cr_assert(choose.state == ROUTE_RUNS || choose.found);
+}
+
+/* A move for good is no trial: its data arrives first, nothing is counted, nothing found. */
+Test(route_choose, only_to_move)
+{
+    for (unsigned to = 0; to < 2; to++) {
+        struct route_choose choose;
+        route_choose_only(&choose, !to, to);
+        cr_assert_eq(choose.route, !to);
+        for (uint64_t now_ns = 1000; now_ns < 100000; now_ns += 1000)
+            cr_assert_eq(route_choose_start(&choose, now_ns), ROUTE_GO_ON);
+        cr_assert_eq(route_choose_moved(&choose, true), ROUTE_GO_ON);
+        cr_assert_eq(route_choose_arrived(&choose, 1000), ROUTE_END);
+        cr_assert_eq(choose.route, to);
+        cr_assert_not(choose.found);
+    }
+}
+
+Test(route_choose, only_to_move_but_late)
+{
+    struct route_choose choose;
+    route_choose_only(&choose, 1, 0);
+    for (int i = 1; i < ROUTE_LATE_MAX; i++)
+        cr_assert_eq(route_choose_late(&choose), ROUTE_GO_ON);
+    cr_assert_eq(route_choose_late(&choose), ROUTE_END);
+    cr_assert_eq(choose.route, 1, "it stays where it is");
+    cr_assert_eq(route_choose_arrived(&choose, 1), ROUTE_GO_ON);
+}
+
+/* In every state: then no answer moves it. */
+Test(route_choose, given_up)
+{
+    for (unsigned starts = 0; starts < 300; starts++) {
+        struct route_choose choose;
+        uint64_t now_ns = 0;
+        begin_here(&choose);
+        for (unsigned i = 0; i < starts; i++)
+            if (route_choose_start(&choose, now_ns += 1000) == ROUTE_DRAIN &&
+                route_choose_arrived(&choose, 10) == ROUTE_TAKE)
+                route_choose_moved(&choose, i % 3 > 0);
+        route_choose_give_up(&choose, 1);
+        cr_assert_eq(choose.state, ROUTE_OVER);
+        cr_assert_not(choose.found);
+        cr_assert_eq(choose.route, 1);
+        cr_assert_eq(route_choose_start(&choose, now_ns), ROUTE_GO_ON);
+        cr_assert_eq(route_choose_arrived(&choose, 1), ROUTE_GO_ON);
+        cr_assert_eq(route_choose_moved(&choose, false), ROUTE_GO_ON);
+        cr_assert_eq(route_choose_late(&choose), ROUTE_GO_ON);
+        cr_assert_eq(choose.route, 1);
+    }
+}
+
+/* One that has not begun says nothing. */
+Test(route_choose, not_begun)
+{
+    struct route_choose choose = {0};
+    cr_assert_eq(route_choose_start(&choose, 1), ROUTE_GO_ON);
+    cr_assert_eq(route_choose_arrived(&choose, 1), ROUTE_GO_ON);
+    cr_assert_eq(route_choose_moved(&choose, true), ROUTE_GO_ON);
+    cr_assert_eq(route_choose_late(&choose), ROUTE_GO_ON);
 }

@@ -1,5 +1,5 @@
 /* When a plan tries copy modes and when it tries again. The clock, the distance to the receiver and the cost of each mode are the
- * test's: the linker puts its functions in the place of the real ones (meson.build). */
+ * test's: its struct trial_effects. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,17 +27,18 @@ static struct step step;
 static struct tca_plan plan, twin; /* which puts the same */
 static struct tca_layout *layout;
 
-void __wrap_lane_probe(struct lane *lane);
-void __wrap_lane_probe(struct lane *lane)
+static void probe(struct lane *lane)
 {
     lane->distance_ns = distance_ns;
 }
 
-void __wrap_shm_put_mode(struct driver_put *put, const struct copy_mode *new_mode);
-void __wrap_shm_put_mode(struct driver_put *put, const struct copy_mode *new_mode)
+static void set_mode(struct driver_put *put, const struct copy_mode *new_mode)
 {
     *(put ? &twin_mode : &mode) = *new_mode;
 }
+
+static const struct trial_effects effects = {
+    .now_ns = own_clock, .probe = probe, .set_mode = set_mode};
 
 /* Near, RING is fastest, and far, HALF. */
 static uint64_t cost_ns(const struct copy_mode *used)
@@ -86,6 +87,7 @@ static void setup(void)
     now_ns = 1000000000;
     distance_ns = NEAR_NS;
     session.settings.tune = TUNE_ON;
+    session.trial_effects = &effects;
     session.segment = calloc(1, sizeof(*session.segment));
     session.wisdom = calloc(1, sizeof(*session.wisdom));
     cr_assert(session.segment && session.wisdom);

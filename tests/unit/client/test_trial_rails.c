@@ -1,5 +1,5 @@
-/* When a plan tries rails, what it counts, and when it tries again. The clock, tcad and the cost of each rail are the test's: the
- * linker puts its functions in the place of the real ones (meson.build). */
+/* When a plan tries rails, what it counts, and when it tries again. The clock, tcad and the cost of each rail are the test's: its
+ * struct trial_effects. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,10 @@
 #include "client/core/wisdom.h"
 #include "client/layout/layout.h"
 #include "client/plan/plan.h"
-#include "client/plan/trial_rails.h"
+#include "client/plan/trial.h"
+#include "client/plan/trial_route.h"
+#include "tests/unit/client/header_only.h"
 #include "tests/unit/client/own_clock.h"
-#include "tests/unit/client/own_hashes.h"
 
 enum {
     SHM = 1,
@@ -41,7 +42,7 @@ static struct tca session;
 static struct step steps[2];
 static struct tca_plan plan, others[3];
 static struct tca_layout *layout;
-static struct trial_rails_known known;
+static struct routes_known known;
 static unsigned started, unflushed;
 
 static void move_chains(void)
@@ -54,14 +55,11 @@ static void move_chains(void)
     }
 }
 
-bool __wrap_control_tell(const struct control *control, const Tca__Message *message);
-bool __wrap_control_tell(const struct control *control, const Tca__Message *message)
+static bool tell(struct tca_plan *of, const Tca__PlanTry *request)
 {
-    (void)control;
-    cr_assert_eq(message->body_case, TCA__MESSAGE__BODY_PLAN_TRY);
+    (void)of;
     if (tcad.deaf)
         return false;
-    const Tca__PlanTry *request = message->plan_try;
     if (tcad.asked) /* for other chains: both are carried out */
         move_chains();
     tcad.requests++;
@@ -73,15 +71,24 @@ bool __wrap_control_tell(const struct control *control, const Tca__Message *mess
     return true;
 }
 
+static const struct trial_effects effects = {.now_ns = own_clock, .tell = tell};
+
 static void send_event(struct tca_plan *to, uint64_t flush)
 {
-    Tca__Event event = TCA__EVENT__INIT;
-    event.n_ids = event.n_of = tcad.chains;
-    event.ids = tcad.bound;
-    event.of = tcad.rails;
-    event.flush_ns = flush;
-    event.turn = tcad.turn;
-    trial_rails_moved(to, &event);
+    Tca__RouteChanged__Route routes[PLAN_CHAINS_MAX], *list[PLAN_CHAINS_MAX];
+    Tca__RouteChanged changed = TCA__ROUTE_CHANGED__INIT;
+    for (uint32_t i = 0; i < tcad.chains; i++) {
+        tca__route_changed__route__init(&routes[i]);
+        routes[i].rail = tcad.bound[i];
+        routes[i].seat = SEAT_DAEMON;
+        routes[i].may_try = tcad.rails[i];
+        list[i] = &routes[i];
+    }
+    changed.n_routes = tcad.chains;
+    changed.routes = list;
+    changed.flush_ns = flush;
+    changed.turn = tcad.turn;
+    trial_route_changed(to, &changed);
 }
 
 /* The start after a request waits for the move. */
@@ -104,7 +111,7 @@ static void starts(unsigned count)
 {
     while (count--) {
         if (plan.flags & PLAN_TRIES)
-            trial_rails_start(&plan);
+            trial_route_start(&plan);
         if (tcad.asked)
             carry_out(&plan);
         unflushed++;
@@ -138,13 +145,13 @@ static void commit(uint32_t rails)
     }
     plan.daemon_count = plan.chain_count;
     plan.pace = PACE_SUBMITS;
-    trial_rails_begin(&plan, &committed);
+    trial_route_begin(&plan, &committed);
 }
 
 /* A plan of one chain with a put of 60,000 bytes; or of two equal ones. */
 static void prepare(unsigned chains)
 {
-    trial_rails_end(&plan);
+    trial_route_end(&plan);
     memset(&tcad, 0, sizeof tcad);
     tcad.chains = chains;
     plan = (struct tca_plan){.session = &session,
@@ -162,7 +169,7 @@ static void prepare(unsigned chains)
 static void begin(uint32_t rails)
 {
     prepare(1);
-    cr_assert(trial_rails_known(&plan, TCA_SEAT_ANY, &known));
+    cr_assert(trial_route_known(&plan, TCA_SEAT_ANY, &known));
     commit(rails);
 }
 
@@ -174,6 +181,7 @@ static void setup(void)
         start_ns[rail] = 20000;
     memset(flush_ns, 0, sizeof flush_ns);
     session.settings.tune = TUNE_ON;
+    session.trial_effects = &effects;
     session.rails = (struct rail_list){.count = RAILS,
                                        .at = {[SHM] = {.name = "shm"},
                                               [A] = {.name = "a"},
@@ -187,9 +195,9 @@ static void setup(void)
 
 static void teardown(void)
 {
-    trial_rails_end(&plan);
+    trial_route_end(&plan);
     for (unsigned i = 0; i < 3; i++)
-        trial_rails_end(&others[i]);
+        trial_route_end(&others[i]);
     tca_layout_free(layout);
     free(session.segment);
     free(session.wisdom);
@@ -259,46 +267,48 @@ Test(trial_rails, one_rail_is_no_choice)
 /* Layouts can be long. */
 Test(trial_rails, without_a_choice_no_layout_is_hashed)
 {
-    begin(0);
-    cr_expect_eq(hashes, 0);
-    start_ns[B] = 10000;
-    begin(BITS(A) | BITS(B));
-    cr_expect_gt(hashes, 0);
-    settle();
-    struct tca_layout *other;
-    cr_assert_eq(tca_layout_contiguous(70000, &other), 0);
+    struct tca_layout *other, *const unread = header_only(60000),
+                                     *const longer = header_only(70000);
     prepare(1);
-    steps[0].put.source_layout = steps[0].put.target_layout = other;
-    hashes = 0;
-    cr_assert(trial_rails_known(&plan, TCA_SEAT_ANY, &known));
+    steps[0].put.source_layout = steps[0].put.target_layout = unread;
+    cr_assert(trial_route_known(&plan, TCA_SEAT_ANY, &known));
     commit(0);
     starts(100);
-    cr_expect_eq(hashes, 0, "nothing is known about puts of this size");
-    cr_expect_str_empty(known.rails[0]);
+    start_ns[B] = 10000;
+    begin(BITS(A) | BITS(B));
+    settle();
+    cr_assert_eq(tca_layout_contiguous(70000, &other), 0);
+    prepare(1);
+    steps[0].put.source_layout = steps[0].put.target_layout = longer;
+    cr_assert(trial_route_known(&plan, TCA_SEAT_ANY, &known));
+    commit(0);
+    starts(100);
+    cr_expect_str_empty(known.rails[0], "nothing is known about puts of this size");
+    steps[0].put.source_layout = steps[0].put.target_layout = other;
     tcad.rails[0] = BITS(A) | BITS(B); /* a rail has come */
     send_event(&plan, 0);
     settle();
     cr_expect_eq(tcad.bound[0], B);
-    trial_rails_end(&plan);
+    trial_route_end(&plan);
     tca_layout_free(other);
 }
 
 Test(trial_rails, who_may_not_try)
 {
     prepare(1);
-    cr_expect(!trial_rails_known(&plan, TCA_SEAT_DAEMON, &known), "ordered with others");
-    cr_expect(!trial_rails_known(&plan, TCA_SEAT_CLIENT, &known));
+    cr_expect(!trial_route_known(&plan, TCA_SEAT_DAEMON, &known), "ordered with others");
+    cr_expect(!trial_route_known(&plan, TCA_SEAT_CLIENT, &known));
     plan.flags = TCA_PLAN_PREFER;
-    cr_expect(!trial_rails_known(&plan, TCA_SEAT_ANY, &known));
+    cr_expect(!trial_route_known(&plan, TCA_SEAT_ANY, &known));
     plan.flags = TCA_PLAN_REPEAT;
-    cr_expect(!trial_rails_known(&plan, TCA_SEAT_ANY, &known));
+    cr_expect(!trial_route_known(&plan, TCA_SEAT_ANY, &known));
     plan.flags = 0;
     session.settings.tune = TUNE_OFF;
-    cr_expect(!trial_rails_known(&plan, TCA_SEAT_ANY, &known));
+    cr_expect(!trial_route_known(&plan, TCA_SEAT_ANY, &known));
     session.settings.tune = TUNE_ON;
     session.rails.count = 2;
-    cr_expect(!trial_rails_known(&plan, TCA_SEAT_ANY, &known), "only shm and one other");
-    cr_expect_null(plan.rail_trial);
+    cr_expect(!trial_route_known(&plan, TCA_SEAT_ANY, &known), "only shm and one other");
+    cr_expect_null(plan.route_trial);
 }
 
 Test(trial_rails, the_next_plan_knows)
@@ -327,10 +337,10 @@ Test(trial_rails, other_layouts_and_nodes_are_not_known)
     cr_assert_eq(tca_layout_contiguous(60008, &other), 0);
     prepare(1);
     steps[0].put.source_layout = other;
-    cr_assert(trial_rails_known(&plan, TCA_SEAT_ANY, &known));
+    cr_assert(trial_route_known(&plan, TCA_SEAT_ANY, &known));
     commit(BITS(A) | BITS(B));
     cr_expect(tries());
-    trial_rails_end(&plan);
+    trial_route_end(&plan);
     tca_layout_free(other);
 }
 
@@ -354,7 +364,7 @@ Test(trial_rails, equal_chains_move_together)
 {
     prepare(2);
     start_ns[B] = 10000;
-    cr_assert(trial_rails_known(&plan, TCA_SEAT_ANY, &known));
+    cr_assert(trial_route_known(&plan, TCA_SEAT_ANY, &known));
     commit(BITS(A) | BITS(B));
     settle();
     cr_expect(tcad.bound[0] == B && tcad.bound[1] == B);
@@ -369,14 +379,14 @@ Test(trial_rails, different_chains_try_one_after_the_other)
     prepare(2);
     steps[1].put.source_layout = steps[1].put.target_layout = other;
     start_ns[B] = 10000;
-    cr_assert(trial_rails_known(&plan, TCA_SEAT_ANY, &known));
+    cr_assert(trial_route_known(&plan, TCA_SEAT_ANY, &known));
     commit(BITS(A) | BITS(B));
     starts(50);
     cr_expect_eq(tcad.bound[1], A, "its turn has not come");
     settle();
     cr_expect(tcad.bound[0] == B && tcad.bound[1] == B);
     cr_expect_eq(session.wisdom->count, 2);
-    trial_rails_end(&plan);
+    trial_route_end(&plan);
     tca_layout_free(other);
 }
 
@@ -425,7 +435,7 @@ Test(trial_rails, a_rail_that_leads_nowhere)
     for (unsigned i = 0; i < 2000 && tries(); i++) {
         tcad.rails[0] = BITS(A);
         if (plan.flags & PLAN_TRIES)
-            trial_rails_start(&plan);
+            trial_route_start(&plan);
         if (tcad.asked) {
             tcad.asked = false;
             tcad.rails[0] = BITS(A) | BITS(B); /* and does not know why */
@@ -443,12 +453,12 @@ Test(trial_rails, late_answers_do_not_count)
 {
     begin(BITS(A) | BITS(B));
     while (!tcad.asked)
-        trial_rails_start(&plan);
+        trial_route_start(&plan);
     const unsigned requests = tcad.requests;
     tcad.turn--;
     for (unsigned i = 0; i < 100; i++) {
         send_event(&plan, 0);
-        trial_rails_start(&plan);
+        trial_route_start(&plan);
         now_ns += 20000;
     }
     cr_expect_eq(tcad.requests, requests, "it still waits");
@@ -473,25 +483,25 @@ Test(trial_rails, the_plans_of_a_session_take_turns)
 {
     begin(BITS(A) | BITS(B));
     others[0] = plan;
-    plan.rail_trial = NULL;
+    plan.route_trial = NULL;
     begin(BITS(A) | BITS(B));
     starts(100);
-    cr_expect_eq(session.tries_rails, &plan);
+    cr_expect_eq(session.tries, &plan);
     const unsigned requests = tcad.requests;
     for (unsigned i = 0; i < 100; i++)
-        trial_rails_start(&others[0]);
+        trial_route_start(&others[0]);
     cr_expect_eq(tcad.requests, requests);
     settle();
-    cr_expect_null(session.tries_rails);
+    cr_expect_null(session.tries);
     for (unsigned i = 0; i < 10; i++)
-        trial_rails_start(&others[0]);
-    cr_expect_eq(session.tries_rails, &others[0]);
+        trial_route_start(&others[0]);
+    cr_expect_eq(session.tries, &others[0]);
     begin(BITS(A) | BITS(C));
     starts(20);
-    cr_expect_eq(session.tries_rails, &others[0]);
+    cr_expect_eq(session.tries, &others[0]);
     now_ns += 2000000000; /* it is not started any more */
     starts(20);
-    cr_expect_eq(session.tries_rails, &plan);
+    cr_expect_eq(session.tries, &plan);
 }
 
 Test(trial_rails, nonsense_from_tcad)

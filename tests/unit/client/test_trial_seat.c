@@ -1,5 +1,5 @@
 /* When a plan tries seats, when a start is held, what is counted, and what happens when tcad cannot run it. The clock, tcad and
- * the connections are the test's: the linker puts its functions in the place of the real ones (meson.build). */
+ * the connections are the test's: its struct trial_effects. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -8,12 +8,12 @@
 #include "client/core/session.h"
 #include "client/core/wisdom.h"
 #include "client/layout/layout.h"
-#include "client/plan/pair.h"
 #include "client/plan/plan.h"
-#include "client/plan/trial_seat.h"
+#include "client/plan/trial.h"
+#include "client/plan/trial_route.h"
 #include "proto/handle.h"
+#include "tests/unit/client/header_only.h"
 #include "tests/unit/client/own_clock.h"
-#include "tests/unit/client/own_hashes.h"
 
 enum {
     SHM = 1,
@@ -38,24 +38,22 @@ static bool joined, refuses;
 static unsigned run[SEAT_COUNT], unlanded[SEAT_COUNT]; /* starts */
 static bool held;
 
-bool __wrap_control_tell(const struct control *control, const Tca__Message *message);
-bool __wrap_control_tell(const struct control *control, const Tca__Message *message)
+static bool tell(struct tca_plan *of, const Tca__PlanTry *request)
 {
-    (void)control;
-    cr_assert_eq(message->body_case, TCA__MESSAGE__BODY_PLAN_TRY);
+    (void)of;
     if (deaf)
         return false;
-    asked[message->plan_try->seat]++;
-    turn = message->plan_try->turn;
-    found = message->plan_try->found;
-    below = message->plan_try->below;
-    if (message->plan_try->seat == SEAT_CLIENT)
+    asked[request->seat]++;
+    turn = request->turn;
+    found = request->found;
+    below = request->below;
+    cr_assert_eq(request->joins, request->seat == SEAT_DAEMON && !joined);
+    if (request->seat == SEAT_CLIENT)
         joined = false;
     return true;
 }
 
-int __wrap_plan_bind_pairs(struct tca_plan *of, const Tca__PlanCommitted *committed);
-int __wrap_plan_bind_pairs(struct tca_plan *of, const Tca__PlanCommitted *committed)
+static int bind(struct tca_plan *of, const Tca__PlanCommitted *committed)
 {
     (void)committed;
     if (bind_error == 0)
@@ -64,24 +62,21 @@ int __wrap_plan_bind_pairs(struct tca_plan *of, const Tca__PlanCommitted *commit
     return bind_error;
 }
 
-void __wrap_plan_drop_chains(struct tca_plan *of);
-void __wrap_plan_drop_chains(struct tca_plan *of)
+static void drop(struct tca_plan *of)
 {
     cr_assert_eq(of->client_count, 0, "a start could use them");
     of->made_count = 0;
     drops++;
 }
 
-void __wrap_pairs_flush(struct tca_plan *of);
-void __wrap_pairs_flush(struct tca_plan *of)
+static void flush(struct tca_plan *of)
 {
     (void)of;
     flushes++;
     checks = 0;
 }
 
-bool __wrap_pairs_flushed(struct tca_plan *of);
-bool __wrap_pairs_flushed(struct tca_plan *of)
+static bool flushed(struct tca_plan *of)
 {
     (void)of;
     if (never_lands || ++checks <= EMPTY_CHECKS)
@@ -91,19 +86,26 @@ bool __wrap_pairs_flushed(struct tca_plan *of)
     return true;
 }
 
+static const struct trial_effects effects = {.now_ns = own_clock,
+                                             .tell = tell,
+                                             .flush = flush,
+                                             .flushed = flushed,
+                                             .bind = bind,
+                                             .drop = drop};
+
 static void moved(enum seat seat)
 {
-    uint32_t rail = TCP, none = 0;
-    Tca__Event event = TCA__EVENT__INIT;
-    event.n_ids = event.n_of = 1;
-    event.ids = &rail;
-    event.of = &none;
-    event.turn = turn;
-    event.seat = seat;
-    event.flush_ns = flush_ns[SEAT_DAEMON];
+    Tca__RouteChanged__Route route = TCA__ROUTE_CHANGED__ROUTE__INIT, *list = &route;
+    Tca__RouteChanged changed = TCA__ROUTE_CHANGED__INIT;
+    route.rail = TCP;
+    route.seat = seat;
+    changed.n_routes = 1;
+    changed.routes = &list;
+    changed.turn = turn;
+    changed.flush_ns = flush_ns[SEAT_DAEMON];
     joined = seat == SEAT_DAEMON;
     unlanded[SEAT_DAEMON] = 0;
-    trial_seat_moved(&plan, &event);
+    trial_route_changed(&plan, &changed);
 }
 
 static bool tries(void)
@@ -119,17 +121,17 @@ static enum seat seat_now(void)
 /* Held as progress.c does. */
 static void complete(void)
 {
-    if (!trial_seat_holds(&plan))
+    if (!trial_route_holds(&plan))
         return;
     held = true;
-    const uint64_t end_ns = now_ns + SEAT_HOLD_NS;
-    for (bool first = true; !trial_seat_arrived(&plan); first = false) {
+    const uint64_t end_ns = now_ns + TRIAL_HOLD_NS;
+    for (bool first = true; !trial_route_arrived(&plan); first = false) {
         now_ns += 1000;
         if (seat_now() == SEAT_DAEMON && !never_lands && !first)
             moved(SEAT_DAEMON);
         if (now_ns < end_ns)
             continue;
-        trial_seat_late(&plan);
+        trial_route_late(&plan);
         return;
     }
 }
@@ -137,8 +139,8 @@ static void complete(void)
 static void start(void)
 {
     const uint32_t before = asked[SEAT_DAEMON];
-    if (plan.flags & PLAN_TRIES && plan.seat_trial)
-        trial_seat_start(&plan);
+    if (plan.flags & PLAN_TRIES && plan.route_trial)
+        trial_route_start(&plan);
     const enum seat seat = seat_now();
     cr_assert(seat == SEAT_CLIENT || joined, "a start that tcad does not take");
     cr_assert_eq(unlanded[seat == SEAT_CLIENT ? SEAT_DAEMON : SEAT_CLIENT], 0,
@@ -149,7 +151,7 @@ static void start(void)
     if (!joined && asked[SEAT_DAEMON] > before)
         moved(refuses ? SEAT_CLIENT : SEAT_DAEMON);
     held = false;
-    if (tries() && plan.seat_trial)
+    if (tries() && plan.route_trial)
         complete();
 }
 
@@ -162,9 +164,22 @@ static unsigned settle(void)
     return count;
 }
 
-static void commit_with(bool offered)
+static Tca__ChainCommitted chain_committed = TCA__CHAIN_COMMITTED__INIT,
+                           *chains_committed[] = {&chain_committed};
+
+static Tca__PlanCommitted committed_in(enum seat seat)
 {
     Tca__PlanCommitted committed = TCA__PLAN_COMMITTED__INIT;
+    chain_committed.rail = TCP;
+    chain_committed.seat = seat;
+    committed.n_chains = 1;
+    committed.chains = chains_committed;
+    return committed;
+}
+
+static void commit_with(bool offered)
+{
+    Tca__PlanCommitted committed = committed_in(SEAT_CLIENT);
     committed.seats = offered;
     plan.client_count = plan.made_count = plan.chain_count;
     plan.daemon_count = 0;
@@ -172,14 +187,14 @@ static void commit_with(bool offered)
     plan.first_rail = TCP;
     plan.first_seat = SEAT_CLIENT;
     plan.pace = PACE_HERE;
-    trial_seat_begin(&plan, &committed);
+    trial_route_begin(&plan, &committed);
 }
 
 static enum seat known(enum tca_seat seat)
 {
-    enum seat seat_found;
-    trial_seat_known(&plan, seat, &seat_found);
-    return seat_found;
+    struct routes_known routes;
+    trial_route_known(&plan, seat, &routes);
+    return routes.seat;
 }
 
 static void begin(void)
@@ -221,6 +236,7 @@ static void setup(void)
     start_ns[SEAT_CLIENT] = start_ns[SEAT_DAEMON] = 30000;
     session = (struct tca){.node = 0};
     session.settings.tune = TUNE_ON;
+    session.trial_effects = &effects;
     session.rails = (struct rail_list){.count = TCP,
                                        .at = {[SHM] = {.name = "shm"}, [TCP] = {.name = "tcp:lo"}}};
     session.segment = calloc(1, sizeof(*session.segment));
@@ -236,7 +252,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    trial_seat_end(&plan);
+    trial_route_end(&plan);
     tca_layout_free(layout);
     free(session.segment);
     free(session.wisdom);
@@ -248,7 +264,10 @@ Test(trial_seat, the_faster_one_stays)
 {
     for (enum seat fast = SEAT_CLIENT; fast <= SEAT_DAEMON; fast++) {
         begin_with_faster(fast);
-        settle();
+        for (unsigned i = 0; i < STARTS_MAX && session.wisdom->added == 0; i++)
+            start();
+        start();
+        cr_assert_not(tries(), "that start has told tcad, and nothing is tried any more");
         cr_assert_eq(seat_now(), fast);
         cr_assert(found);
         cr_assert_eq(asked[SEAT_CLIENT] > 0, fast == SEAT_CLIENT, "tcad gives up what is not used");
@@ -257,7 +276,7 @@ Test(trial_seat, the_faster_one_stays)
         cr_assert_eq(plan.paired, fast == SEAT_CLIENT);
         cr_assert_eq(plan.client_count + plan.daemon_count, 1);
         cr_assert_eq(known(TCA_SEAT_ANY), fast);
-        trial_seat_end(&plan);
+        trial_route_end(&plan);
     }
 }
 
@@ -323,6 +342,19 @@ Test(trial_seat, tcad_cannot)
     cr_assert_eq(known(TCA_SEAT_ANY), SEAT_NONE);
 }
 
+/* It is asked once, and not again and again. */
+Test(trial_seat, tcad_cannot_and_is_not_asked_again)
+{
+    refuses = true;
+    begin();
+    settle();
+    for (unsigned i = 0; i < 300; i++)
+        start();
+    cr_assert_not(tries());
+    cr_assert_eq(asked[SEAT_DAEMON], 1);
+    cr_assert_eq(asked[SEAT_CLIENT], 0, "it has nothing to release");
+}
+
 Test(trial_seat, tcad_loses_the_rail)
 {
     begin_until_tcad_has_run(3);
@@ -353,8 +385,8 @@ Test(trial_seat, the_connection_ends_while_tcad_puts)
 {
     begin_until_tcad_has_run(3);
     const unsigned before = run[SEAT_CLIENT];
-    cr_assert_not(trial_seat_goes_on(&plan, -EOWNERDEAD), "tcad cannot put there either");
-    cr_assert(trial_seat_goes_on(&plan, -ENETDOWN));
+    cr_assert_not(trial_route_goes_on(&plan, -EOWNERDEAD), "tcad cannot put there either");
+    cr_assert(trial_route_goes_on(&plan, -ENETDOWN));
     for (unsigned i = 0; i < 100; i++)
         start();
     cr_assert_not(tries());
@@ -371,10 +403,10 @@ Test(trial_seat, the_connection_ends_after_the_trial)
 {
     for (enum seat fast = SEAT_CLIENT; fast <= SEAT_DAEMON; fast++) {
         begin_with_faster(fast);
-        cr_assert_not(trial_seat_goes_on(&plan, -ENETDOWN), "not before the trial");
+        cr_assert_not(trial_route_goes_on(&plan, -ENETDOWN), "not before the trial");
         settle();
-        cr_assert_eq(trial_seat_goes_on(&plan, -ENETDOWN), fast == SEAT_DAEMON);
-        trial_seat_end(&plan);
+        cr_assert_eq(trial_route_goes_on(&plan, -ENETDOWN), fast == SEAT_DAEMON);
+        trial_route_end(&plan);
     }
 }
 
@@ -392,8 +424,24 @@ Test(trial_seat, data_that_never_arrives)
     cr_assert_eq(holds, 16);
     cr_assert_not(tries());
     cr_assert_eq(seat_now(), SEAT_CLIENT);
-    cr_assert_leq(now_ns - before_ns, 16 * (SEAT_HOLD_NS + 1000) + 300 * 30000);
+    cr_assert_leq(now_ns - before_ns, 16 * (TRIAL_HOLD_NS + 1000) + 300 * 30000);
     cr_assert_not(found);
+    cr_assert_eq(known(TCA_SEAT_ANY), SEAT_NONE);
+}
+
+/* It stays where it is, and tcad, which waits for a while, may offer it a pair again. */
+Test(trial_seat, data_that_never_arrives_in_tcad)
+{
+    begin_until_tcad_has_run(1);
+    never_lands = true;
+    const unsigned before = run[SEAT_CLIENT];
+    for (unsigned i = 0; i < 300; i++)
+        start();
+    cr_assert_not(tries());
+    cr_assert_not(found);
+    cr_assert_eq(run[SEAT_CLIENT], before);
+    cr_assert(below);
+    cr_assert_eq(drops, 1);
     cr_assert_eq(known(TCA_SEAT_ANY), SEAT_NONE);
 }
 
@@ -436,33 +484,29 @@ Test(trial_seat, messages_that_cannot_be_sent)
 /* Layouts can be long, and data that is not worth a trial is what most plans move. */
 Test(trial_seat, without_a_choice_no_layout_is_hashed)
 {
-    struct tca_layout *longer;
+    steps[0].put.source_layout = steps[0].put.target_layout = header_only(100000);
     known(TCA_SEAT_ANY);
     commit_with(false);
-    cr_assert_eq(hashes, 0);
+    steps[0].put.source_layout = steps[0].put.target_layout = layout;
     begin();
     settle();
-    hashes = 0;
-    cr_assert_eq(tca_layout_contiguous(100008, &longer), 0);
-    steps[0].put.source_layout = steps[0].put.target_layout = longer;
-    cr_assert_eq(known(TCA_SEAT_ANY), SEAT_NONE);
-    cr_assert_eq(hashes, 0, "nothing is known about puts of this size");
+    steps[0].put.source_layout = steps[0].put.target_layout = header_only(100008);
+    cr_assert_eq(known(TCA_SEAT_ANY), SEAT_NONE, "nothing is known about puts of this size");
     steps[0].put.source_layout = steps[0].put.target_layout = layout;
     cr_assert_eq(known(TCA_SEAT_ANY), SEAT_CLIENT);
-    tca_layout_free(longer);
 }
 
 Test(trial_seat, who_does_not_try)
 {
     for (enum tca_seat seat = TCA_SEAT_CLIENT; seat <= TCA_SEAT_DAEMON; seat++) {
         cr_assert_eq(known(seat), SEAT_NONE);
-        cr_assert_null(plan.seat_trial);
+        cr_assert_null(plan.route_trial);
     }
     session.settings.tune = TUNE_OFF; /* it may still move up */
     known(TCA_SEAT_ANY);
     commit_with(true);
     cr_assert_not(tries());
-    cr_assert_null(plan.seat_trial);
+    cr_assert_null(plan.route_trial);
     session.settings.tune = TUNE_FROZEN;
     known(TCA_SEAT_ANY);
     commit_with(true);
@@ -473,45 +517,48 @@ Test(trial_seat, who_does_not_try)
     cr_assert_not(tries());
     session.node = 1; /* it puts to its own */
     known(TCA_SEAT_ANY);
-    cr_assert_null(plan.seat_trial);
+    cr_assert_null(plan.route_trial);
     session.node = 0;
     plan.flags = TCA_PLAN_REPEAT;
     known(TCA_SEAT_ANY);
-    cr_assert_null(plan.seat_trial);
+    cr_assert_null(plan.route_trial);
 }
 
 Test(trial_seat, one_plan_after_the_other)
 {
-    session.tries_rails = &other;
-    session.tries_rails_ns = now_ns;
+    session.tries = &other;
+    session.tries_ns = now_ns;
     begin();
     for (unsigned i = 0; i < 100; i++)
         start();
     cr_assert_eq(asked[SEAT_DAEMON], 0);
     now_ns += 2000000000;
     settle();
-    cr_assert_null(session.tries_rails);
+    cr_assert_null(session.tries);
 }
 
 Test(trial_seat, nonsense_of_tcad)
 {
-    uint32_t rails[2] = {TCP, 17};
-    Tca__Event event = TCA__EVENT__INIT;
+    Tca__RouteChanged__Route routes[2] = {TCA__ROUTE_CHANGED__ROUTE__INIT,
+                                          TCA__ROUTE_CHANGED__ROUTE__INIT},
+                             *list[2] = {&routes[0], &routes[1]};
+    Tca__RouteChanged changed = TCA__ROUTE_CHANGED__INIT;
     begin();
     for (unsigned i = 0; i < STARTS_MAX && asked[SEAT_DAEMON] == 0; i++) {
-        trial_seat_start(&plan);
+        trial_route_start(&plan);
         now_ns += 30000;
     }
-    event.seat = SEAT_DAEMON;
-    event.turn = turn;
-    event.ids = event.of = rails;
+    routes[0].seat = routes[1].seat = SEAT_DAEMON;
+    routes[0].rail = TCP;
+    routes[1].rail = 17;
+    changed.turn = turn;
     const size_t counts[] = {0, 2, 1};
     for (unsigned i = 0; i < 3; i++) {
-        event.n_ids = event.n_of = counts[i];
-        event.ids = i == 2 ? &rails[1] : rails;
-        trial_seat_moved(&plan, &event);
+        changed.n_routes = counts[i];
+        changed.routes = i == 2 ? &list[1] : list;
+        trial_route_changed(&plan, &changed);
         for (unsigned k = 0; k < 30; k++)
-            trial_seat_start(&plan);
+            trial_route_start(&plan);
         cr_assert_eq(seat_now(), SEAT_CLIENT);
     }
 }
@@ -521,7 +568,7 @@ Test(trial_seat, nonsense_of_tcad)
 /* The commit has found none. */
 static void commit_below(void)
 {
-    Tca__PlanCommitted committed = TCA__PLAN_COMMITTED__INIT;
+    Tca__PlanCommitted committed = committed_in(SEAT_DAEMON);
     cr_assert_eq(known(TCA_SEAT_ANY), SEAT_NONE);
     committed.rises = true;
     plan.client_count = plan.made_count = 0;
@@ -531,20 +578,15 @@ static void commit_below(void)
     plan.first_seat = SEAT_DAEMON;
     plan.pace = PACE_SUBMITS;
     joined = true;
-    trial_seat_begin(&plan, &committed);
+    trial_route_begin(&plan, &committed);
     cr_assert_not(tries());
 }
 
 static void paired(bool offers)
 {
-    Tca__ChainCommitted chain = TCA__CHAIN_COMMITTED__INIT, *chains = &chain;
-    Tca__PlanCommitted committed = TCA__PLAN_COMMITTED__INIT;
-    chain.rail = TCP;
-    chain.seat = SEAT_CLIENT;
-    committed.n_chains = 1;
-    committed.chains = &chains;
+    Tca__PlanCommitted committed = committed_in(SEAT_CLIENT);
     committed.seats = offers;
-    trial_seat_paired(&plan, &committed);
+    trial_route_paired(&plan, &committed);
 }
 
 static void starts(unsigned count)
@@ -598,8 +640,8 @@ Test(trial_seat, it_moves_up_again_and_again)
     for (unsigned i = 0; i < STARTS_MAX && run[SEAT_DAEMON] < 3; i++)
         start();
     for (unsigned i = 1; i < 10; i++) {
-        cr_assert(trial_seat_goes_on(&plan, -ENETDOWN));
-        cr_assert(trial_seat_goes_on(&plan, -ENETDOWN), "as it is told more than once");
+        cr_assert(trial_route_goes_on(&plan, -ENETDOWN));
+        cr_assert(trial_route_goes_on(&plan, -ENETDOWN), "as it is told more than once");
         paired(true);
         cr_assert_lt(binds, i, "it still has the old chains");
         starts(3);
@@ -664,13 +706,13 @@ Test(trial_seat, nonsense_of_tcad_below)
     Tca__PlanCommitted committed = TCA__PLAN_COMMITTED__INIT;
     const uint32_t rails[] = {0, 17, TCP, TCP};
     commit_below();
-    trial_seat_paired(&plan, NULL);
+    trial_route_paired(&plan, NULL);
     committed.chains = chains;
     for (unsigned i = 0; i < 4; i++) {
         chain.rail = rails[i];
         chain.seat = i == 2 ? SEAT_DAEMON : SEAT_CLIENT;
         committed.n_chains = i == 3 ? 2 : 1;
-        trial_seat_paired(&plan, &committed);
+        trial_route_paired(&plan, &committed);
         cr_assert_eq(binds, 0);
     }
     moved(SEAT_CLIENT);
@@ -680,7 +722,7 @@ Test(trial_seat, nonsense_of_tcad_below)
 Test(trial_seat, it_is_to_stay_below)
 {
     commit_below();
-    trial_seat_end(&plan);
+    trial_route_stay(&plan);
     paired(true);
     cr_assert_eq(binds, 0);
 }
