@@ -65,6 +65,8 @@ void plan_fall_below(struct plan *plan)
     const bool in_vain = plan->rise.wanted == SEAT_CLIENT;
     unbind(plan);
     plan->seats = plan->move.seats = SEAT_BIT(SEAT_DAEMON);
+    if (plan->trial.what == ASKED_PART) /* not yet carried out: it has no other seat any more */
+        plan->trial.what = ASKED_RAIL;
     begin_waiting(plan, in_vain ? "the data of its starts took too long to arrive, or the "
                                   "connection of the two processes was "
                                   "given up"

@@ -130,6 +130,23 @@ class Tries(hostile.HostileCase):
                 self.assertEqual([seats[row["seat"]] for row in cluster[0].plans() if row["name"] == "plan" and row["bytes"] == LONG], [seat])
             client.close()
 
+    def test_falls_before_it_has_parted(self):
+        """The client asks tcad to leave its seat, and at once says that it has lost its pairs: the plan keeps the seat that it has."""
+        cluster, _, handle = self.two(ONE_RAIL)
+        with self.undisturbed(cluster, self.between(cluster), count_fds=False):
+            client, region, _ = self.attacker(cluster)
+            for turn in range(1, 21, 2):
+                plan, _ = self.commit(client, region, handle)
+                client.send(wire.plan_try(plan, DAEMON, turn=turn))
+                until(lambda p=plan, t=turn: self.hears(client) or (p, t, DAEMON) in self.moves(client), "it has joined")
+                client.send(wire.plan_try(plan, CLIENT, turn=turn + 1))
+                client.send(wire.plan_try(plan, DAEMON, below=1))
+                until(lambda p=plan, t=turn: self.hears(client) or
+                      {(p, t + 1, DAEMON), (p, t + 1, CLIENT)} & set(self.moves(client)), "it is answered")
+                client.ask(wire.release(plan))
+            self.assert_well(cluster[0])
+            client.close()
+
     def test_every_state(self):
         """While it is committed, moved, broken and released; when its client goes; when its receiver does."""
         cluster, receiver, handle = self.two(ONE_RAIL)
