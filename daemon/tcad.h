@@ -49,11 +49,10 @@ struct exposure {
     unsigned spare_count;
 };
 
-/* Plans that have lost rails, and may move back to them (plan_return.c). */
+/* Plans that wait for a better route (plan_watch.c). */
 struct plans_watched {
-    struct plan *first, *last;
-    uint32_t count;
-    uint32_t left; /* not checked yet in this round */
+    struct plan *first; /* not looked at yet in this round */
+    struct plan *next;  /* in the next one */
     struct loop_job job;
     struct loop_timer *timer; /* checks whether they can; runs while there are any */
 };

@@ -38,11 +38,11 @@ static void tally_plan(void *context, const struct plan *plan)
     tally->errors += plan_errors(plan);
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         const struct plan_chain *chain = &plan->chains[i];
-        tally->rail_starts[chain->rail][chain->seat] += starts - plan->counted_starts;
+        tally->rail_starts[chain->bound.rail][chain->bound.seat] += starts - plan->counted_starts;
         uint64_t bytes[RAIL_SLOTS] = {0};
         plan_add_bytes(plan, chain, starts - plan->counted_starts, bytes);
         for (unsigned rail = 0; rail < RAIL_SLOTS; rail++)
-            tally->rail_bytes[rail][chain->seat] += bytes[rail];
+            tally->rail_bytes[rail][chain->bound.seat] += bytes[rail];
     }
 }
 

@@ -65,11 +65,12 @@ json_t *inspect_plan_row(const struct plan *plan)
         "id", plan_id(plan), "session", (json_int_t)plan->session_id, "pid",
         (int)plan->session->pid, "name", plan->name, "channel", (json_int_t)plan->channel, "chains",
         (json_int_t)plan->chain_count, "steps", (json_int_t)plan->step_count, "rail",
-        rail_name(plan->tcad, first->rail), "driver", rail_driver(plan->tcad, first->rail), "seat",
-        seat_name(first->seat), "nodes", nodes_of(plan), "bytes", (json_int_t)plan->bytes, "starts",
-        (json_int_t)plan_starts(plan), "running", running_since_ns(plan) != 0, "running_s",
-        running_s(plan), "errors", (json_int_t)plan_errors(plan), "state", plan_state_shown(plan),
-        "median_ns", quantile(plan, 0.5), "p99_ns", quantile(plan, 0.99));
+        rail_name(plan->tcad, first->bound.rail), "driver",
+        rail_driver(plan->tcad, first->bound.rail), "seat", seat_name(first->bound.seat), "nodes",
+        nodes_of(plan), "bytes", (json_int_t)plan->bytes, "starts", (json_int_t)plan_starts(plan),
+        "running", running_since_ns(plan) != 0, "running_s", running_s(plan), "errors",
+        (json_int_t)plan_errors(plan), "state", plan_state_shown(plan), "median_ns",
+        quantile(plan, 0.5), "p99_ns", quantile(plan, 0.99));
 }
 
 static json_t *predicted(uint64_t ns)
@@ -163,7 +164,7 @@ static json_t *reduction(const struct plan_unit *unit)
 static json_t *describe_step(const struct plan *plan, uint32_t chain, uint32_t index)
 {
     const struct plan_step *step = &plan->chains[chain].steps[index];
-    const enum seat seat = plan->chains[chain].seat;
+    const enum seat seat = plan->chains[chain].bound.seat;
     char source[128], target[128];
     if (step->is_wait)
         return json_pack("{s:s, s:I, s:I, s:I}", "kind", "wait", "rank", (json_int_t)step->rank,
@@ -202,9 +203,9 @@ static json_t *stripes(const struct plan *plan, const struct plan_step *step)
     const struct plan_unit *unit = step->is_wait ? NULL : &plan->units[step->unit];
     if (!unit || unit->part_bytes == 0)
         return json_null();
-    json_t *list =
-        json_pack("[{s:s, s:I}]", "rail", rail_name(plan->tcad, plan->chains[unit->chain].rail),
-                  "bytes", (json_int_t)unit->part_bytes);
+    json_t *list = json_pack("[{s:s, s:I}]", "rail",
+                             rail_name(plan->tcad, plan->chains[unit->chain].bound.rail), "bytes",
+                             (json_int_t)unit->part_bytes);
     for (uint32_t i = 0; i < plan_stripe_count(plan, unit); i++) {
         const struct plan_unit *stripe = plan_stripe(plan, unit, i);
         json_array_append_new(list,
@@ -307,13 +308,14 @@ static json_t *explain_chain(const struct plan *plan, uint32_t index)
     json_t *steps = json_array(), *candidates = json_array();
     for (uint32_t i = 0; i < chain->candidate_count; i++)
         json_array_append_new(candidates, explain_candidate(plan, index, &chain->candidates[i]));
-    const unsigned wanted = plan->state < PLAN_READY ? chain->rail : chain->wanted_rail;
-    return json_pack(
-        "{s:I, s:s?, s:s?, s:s?, s:s?, s:s?, s:I, s:o, s:o, s:o}", "index", (json_int_t)index,
-        "rail", rail_name(plan->tcad, chain->rail), "driver", rail_driver(plan->tcad, chain->rail),
-        "wanted_rail", rail_name(plan->tcad, wanted), "seat", seat_name(chain->seat), "wanted_seat",
-        seat_name(plan_wanted_seat(plan, chain)), "bytes", (json_int_t)chain->bytes, "predicted_ns",
-        predicted(chain->predicted_ns), "steps", steps, "candidates", candidates);
+    const struct route wanted = plan->state < PLAN_READY ? chain->bound : chain->wanted;
+    return json_pack("{s:I, s:s?, s:s?, s:s?, s:s?, s:s?, s:I, s:o, s:o, s:o}", "index",
+                     (json_int_t)index, "rail", rail_name(plan->tcad, chain->bound.rail), "driver",
+                     rail_driver(plan->tcad, chain->bound.rail), "wanted_rail",
+                     rail_name(plan->tcad, wanted.rail), "seat", seat_name(chain->bound.seat),
+                     "wanted_seat", seat_name(wanted.seat), "bytes", (json_int_t)chain->bytes,
+                     "predicted_ns", predicted(chain->predicted_ns), "steps", steps, "candidates",
+                     candidates);
 }
 
 const struct plan *inspect_find_plan(struct tcad *tcad, uid_t viewer, const char *id,

@@ -183,16 +183,15 @@ struct plan_chain {
     struct plan_step *steps; /* in plan->steps */
     bool moving;             /* of a move: to another rail */
     bool unordered;          /* plan_order_rest() must order it */
-    bool unshared;        /* has flushes or ordered puts: receivers take no part in the copying */
-    bool direct;          /* the client puts to a process of another node (pairs.h), */
-    uint64_t pair;        /* over this pair; 0: not bound */
-    unsigned pair_rail;   /* of the pair */
-    unsigned rail;        /* bound: the best that leads to all its targets */
-    unsigned wanted_rail; /* READY: the best if all rails led to its targets */
-    unsigned asked_rail;  /* by the client's trial (plan_try.c): better than any other; RAIL_NONE */
-    bool found;           /* its trial has ended with that one */
-    unsigned rails;       /* that the client knows it may try, one bit each */
-    enum seat seat;
+    bool unshared;       /* has flushes or ordered puts: receivers take no part in the copying */
+    bool direct;         /* the client puts to a process of another node (pairs.h), */
+    uint64_t pair;       /* over this pair; 0: not bound */
+    unsigned pair_rail;  /* of the pair */
+    struct route bound;  /* the best that leads to all its targets; in both seats: tcad's */
+    struct route wanted; /* READY: the best if all rails led to its targets, and there were pairs */
+    struct route asked;  /* by the client's trial (plan_try.c): better than any other; RAIL_NONE */
+    bool found;          /* its trial has ended with that one */
+    unsigned rails;      /* that the client knows it may try, one bit each */
     uint64_t predicted_ns;
     uint64_t bytes;
     uint32_t candidate_count;
@@ -224,10 +223,9 @@ struct plan {
     unsigned preferred_rails; /* to other nodes: used if possible, whatever the cost */
     enum seat wanted_seat;
     enum way wanted_copy_mode;
-    bool repeat;          /* a start goes on until it is stopped */
-    bool tries;           /* its client may try rails and seats: plan_try.c */
-    enum seat found_seat; /* by an earlier trial */
-    unsigned seats;       /* bit by seat: all chains are bound there; 0: to different ones */
+    bool repeat;    /* a start goes on until it is stopped */
+    bool tries;     /* its client may try rails and seats: plan_try.c */
+    unsigned seats; /* bit by seat: all chains are bound there; 0: to different ones */
     struct plan_move move;
     struct plan_trial trial;
     struct plan_rise rise;
@@ -260,15 +258,14 @@ struct plan {
     uint64_t put_bytes;      /* of these: held by drivers for its puts */
     uint64_t prepared_bytes; /* held by drivers now; engine's thread */
 
-    uint32_t tag;            /* of the commit, until its reply; 0: none */
-    uint32_t pending;        /* completions for which the state waits */
-    uint64_t counted_starts; /* of it, in tcad->past */
-    int lost_error;          /* of the last loss of a rail */
-    bool watched;            /* in tcad->plans_watched: */
-    struct plan *next_watched, *previous_watched;
-    bool release_asked;                             /* LEAVING is next */
-    uint32_t release_tag;                           /* the PlanRelease to answer; 0: none */
-    bool released_later;                            /* with others (releases.h): */
+    uint32_t tag;                                 /* of the commit, until its reply; 0: none */
+    uint32_t pending;                             /* completions for which the state waits */
+    uint64_t counted_starts;                      /* of it, in tcad->past */
+    int lost_error;                               /* of the last loss of a rail */
+    struct plan *next_watched, **link_of_watched; /* in tcad->plans_watched; link NULL: it is not */
+    bool release_asked;                           /* LEAVING is next */
+    uint32_t release_tag;                         /* the PlanRelease to answer; 0: none */
+    bool released_later;                          /* with others (releases.h): */
     struct plan *next_released, **link_of_released; /* link NULL: it does not wait for them */
     struct engine_call call;                        /* used by its state */
     struct engine_call resume_call;
@@ -289,8 +286,6 @@ void plans_release_all(struct session *session);
 
 /* The name of its state, as tcactl shows it: also of a plan that will be released with others soon. */
 const char *plan_state_shown(const struct plan *plan);
-/* The seat that it would have if the processes had a connection. */
-enum seat plan_wanted_seat(const struct plan *plan, const struct plan_chain *chain);
 /* The number of starts, from the engine or, in the client's seat, from the client, which can write any value. */
 uint64_t plan_starts(const struct plan *plan);
 /* The number of starts that failed in the engine. */

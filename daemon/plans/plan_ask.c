@@ -74,7 +74,7 @@ static int fill_args(struct plan *plan, const struct plan_unit *unit, struct bin
 {
     char text[512];
     int r = 0;
-    const unsigned rail = plan_unit_rail(unit, plan->chains[unit->chain].rail);
+    const unsigned rail = plan_unit_rail(unit, plan->chains[unit->chain].bound.rail);
     *args = (struct binding_args){
         .node = plan->tcad->node,
         .asker = plan->session->id,

@@ -62,8 +62,8 @@ static int choose_early(struct plan *plan, struct plan_chain *chain)
 static void note_asks(struct plan *plan, const struct plan_chain *chain)
 {
     const bool direct = chain->direct && !plan_joins(plan, SEAT_DAEMON);
-    for (uint32_t i = 0; i < chain->step_count && (chain->seat == SEAT_DAEMON || chain->direct);
-         i++) {
+    for (uint32_t i = 0;
+         i < chain->step_count && (chain->bound.seat == SEAT_DAEMON || chain->direct); i++) {
         const struct plan_step *step = &chain->steps[i];
         const struct plan_unit *unit = step->is_wait ? NULL : &plan->units[step->unit];
         if (unit && !(direct ? unit->direct_binding : unit->remote_binding) && !unit->binding)

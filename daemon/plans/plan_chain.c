@@ -275,6 +275,6 @@ void plan_prepare_end(struct plan_preparing *preparing)
 {
     if (preparing->striped)
         settle_stripes(preparing);
-    if (preparing->own && preparing->from->rail != RAIL_SHM)
+    if (preparing->own && preparing->from->bound.rail != RAIL_SHM)
         add_flush(preparing, preparing->count, preparing->own);
 }

@@ -76,7 +76,7 @@ static int take_route(struct plan *plan, struct plan_chain *chain)
 {
     plan_note_unreached(plan, chain);
     int r = plan_order_soon(plan, chain);
-    if (r < 0 || chain->seat == SEAT_CLIENT)
+    if (r < 0 || chain->bound.seat == SEAT_CLIENT)
         return r;
     plan->run.chain_count++;
     return 0;
@@ -108,10 +108,10 @@ static bool link_next(struct plan *plan)
     const struct plan_chain *chain = &plan->chains[plan->linked_chains];
     const uint32_t from = plan->linked_steps, left = chain->step_count - from,
                    count = left < SLICE_STEPS ? left : SLICE_STEPS;
-    if (chain->seat != SEAT_CLIENT && plan_take_links(plan, chain, from, count) < 0)
+    if (chain->bound.seat != SEAT_CLIENT && plan_take_links(plan, chain, from, count) < 0)
         return false;
     plan->linked_steps += count;
-    if (chain->seat == SEAT_CLIENT || count == left) {
+    if (chain->bound.seat == SEAT_CLIENT || count == left) {
         plan->linked_chains++;
         plan->linked_steps = 0;
     }
@@ -164,9 +164,9 @@ void plan_do_register(struct plan *plan)
 
 static unsigned seats_of(const struct plan *plan)
 {
-    const enum seat seat = plan->chain_count > 0 ? plan->chains[0].seat : SEAT_NONE;
+    const enum seat seat = plan->chain_count > 0 ? plan->chains[0].bound.seat : SEAT_NONE;
     for (uint32_t i = 0; i < plan->chain_count; i++)
-        if (plan->chains[i].seat != seat || (seat == SEAT_CLIENT && !plan->chains[i].direct))
+        if (plan->chains[i].bound.seat != seat || (seat == SEAT_CLIENT && !plan->chains[i].direct))
             return 0;
     return plan->chain_count > 0 ? SEAT_BIT(seat) : 0;
 }

@@ -76,7 +76,7 @@ const char *plan_pair_why_not(const struct plan *plan, const struct plan_chain *
         return NULL;
     if (goes_on_in_tcad(plan, chain))
         return "the chain is to go on while its process computes";
-    if (plan->found_seat == SEAT_DAEMON)
+    if (chain->asked.seat == SEAT_DAEMON)
         return "slower by an earlier trial";
     if (has_other_rail(plan, rail,
                        node)) /* one that may be better, or is left when this one is lost */
@@ -132,8 +132,8 @@ bool plan_fall_back(struct plan *plan)
         if (chain->direct) {
             chain->direct = false;
             chain->pair = 0;
-            chain->seat = SEAT_DAEMON;
-            chain->rail = chain->wanted_rail = RAIL_NONE;
+            chain->bound.seat = SEAT_DAEMON;
+            chain->bound.rail = chain->wanted.rail = RAIL_NONE;
             chain->candidate_count = 0;
         }
     }

@@ -90,42 +90,25 @@ int plan_no_pair(struct plan *plan, const struct plan_chain *chain);
 int plan_take_direct(struct plan *plan, struct plan_unit *unit, const Tca__BoundPut *bound);
 /* BINDING has failed: whether tcad may put instead. Then that is begun. */
 bool plan_fall_back(struct plan *plan);
-/* plan_seat.c: chains whose client puts by itself, and that tcad can run, too. Whether the client may try that. */
+/* plan_try.c: chains whose client puts by itself, and that tcad can run, too. Whether the client may try that. */
 bool plan_offers_seats(const struct plan *plan);
-/* PlanTry.seat. */
-void plan_try_seat(struct plan *plan, const Tca__PlanTry *request);
-/* REGISTERING: tcad runs the chains, too. */
-int plan_take_seat(struct plan *plan);
-/* UNBINDING: it does not. */
-void plan_part(struct plan *plan);
+/* For tcactl plan explain. */
+void plan_explain_seats(struct plan *plan);
 /* Whether it has, or is to have, both. */
 static inline bool plan_has_both_seats(const struct plan *plan)
 {
     return (plan->seats | plan->move.seats) == BOTH_SEATS;
 }
-/* For tcactl plan explain. */
-void plan_explain_seats(struct plan *plan);
-/* plan_rise.c: plans in tcad's seat for want of pairs. The commit could not be bound to them; its client has lost them. */
+/* plan_watch.c: whether it is in tcad's seat for want of a pair. */
+bool plan_is_below(const struct plan *plan);
+/* From now on it is; the next attempt to get one follows soon, unless some have failed already. */
+void plan_want_pair(struct plan *plan, const char *why, unsigned failures);
+/* The commit could not be bound to pairs. */
 void plan_note_below(struct plan *plan);
+/* plan_move.c: its client has lost them. */
 void plan_fall_below(struct plan *plan);
-/* READY: begins to bind it over pairs if that may be possible now. Whether it does. */
-bool plan_rise(struct plan *plan);
-/* MAPPING: the pairs may have ended meanwhile. */
-void plan_check_pairs(struct plan *plan);
-/* UNBINDING: it could not be bound. */
-void plan_unbind_pairs(struct plan *plan);
-/* It is bound. */
-void plan_end_rise(struct plan *plan);
-static inline bool plan_is_below(const struct plan *plan)
-{
-    return plan->rise.wanted == SEAT_CLIENT && !(plan->seats & SEAT_BIT(SEAT_CLIENT));
-}
-/* plan_move.c: it is to be in its client's seat only. */
+/* It is to be in its client's seat only. */
 bool plan_parts(const struct plan *plan);
-/* plan_rebind.c: REGISTERING of a move. */
-void plan_do_move(struct plan *plan);
-/* plan_rebind.c: releases the links of a chain without prepared puts. */
-void plan_drop_links(struct plan *plan, const struct plan_chain *chain);
 /* plan_prepare.c: charges the memory that drivers hold for its puts now. */
 int plan_charge_puts(struct plan *plan);
 /* plan_bind.c: binds what is not bound. */
@@ -191,14 +174,14 @@ static inline void plan_lose_rail(struct plan_unit *unit, unsigned rail)
     unit->lost |= 1u << rail;
     unit->back &= ~(1u << rail);
 }
-/* plan_rebind.c: whether a chain is on a lost rail. */
+/* plan_move.c: whether a chain is on a lost rail. */
 bool plan_has_dead_link(const struct plan *plan);
 bool plan_is_on_dead_link(const struct plan *plan, const struct plan_chain *chain);
 /* Binds a chain without prepared puts to the best rail that its units have not lost. -ENETDOWN: none. */
 int plan_reroute(struct plan *plan, struct plan_chain *chain);
 /* Marks chains that are on a lost rail or have a better one now. Returns whether there are any. */
 bool plan_mark_moving(struct plan *plan);
-/* plan_return.c: finds lost rails that are available again. Returns whether some are still lost. */
+/* plan_watch.c: finds lost rails that are available again. Returns whether some are still lost. */
 bool plan_look_back(struct plan *plan);
 void plan_watch(struct plan *plan);     /* it is ready: watches it if it has lost rails */
 void plan_watch_end(struct plan *plan); /* also when it is freed */
@@ -207,13 +190,11 @@ void plan_note_unreached(struct plan *plan, const struct plan_chain *chain);
 
 /* ---- plan_try.c ---- */
 
-/* PARSING: the rail that an earlier trial has found for a chain. */
-void plan_take_found(struct plan *plan, struct plan_chain *chain, const char *rail);
+/* PARSING: the rail, or the seat, that an earlier trial has found for a chain. */
+void plan_take_found(struct plan *plan, struct plan_chain *chain, const char *rail, enum seat seat);
 /* Notes in each chain which rails its client may try. Whether these have changed. */
 bool plan_note_rails(struct plan *plan);
-/* A request of the client; it is carried out when the plan is settled. */
-void plan_request_move(struct plan *plan, enum asked_for what, uint32_t turn);
-/* It was. */
+/* The last request of the client was carried out. */
 void plan_take_request(struct plan *plan);
 /* It was, without a move: tells the client. */
 void plan_answer_request(struct plan *plan);

@@ -3,9 +3,14 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "daemon/base/log.h"
-#include "daemon/plans/plan_internal.h"
+#include "daemon/plans/pairs.h"
+#include "daemon/plans/plan_stripe.h"
+#include "daemon/rails/link.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 
@@ -40,8 +45,6 @@ bool plan_parts(const struct plan *plan)
     return plan->move.seats == SEAT_BIT(SEAT_CLIENT);
 }
 
-/* ---- the states ---- */
-
 static void enter(struct plan *plan, enum route_state state);
 
 static void go_on(void *context)
@@ -50,6 +53,58 @@ static void go_on(void *context)
     plan->pending--;
     plan_advance(plan);
 }
+
+/* ---- lost rails ---- */
+
+static bool is_dead(const struct plan_unit *unit)
+{
+    return unit->link && unit->link->state == LINK_FAILED;
+}
+
+/* A rail of the chain that was lost, or RAIL_NONE. */
+static unsigned lost_rail(const struct plan *plan, const struct plan_chain *chain)
+{
+    for (uint32_t i = 0; i < chain->step_count; i++) {
+        if (chain->steps[i].is_wait)
+            continue;
+        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        if (is_dead(unit))
+            return unit->link->rail;
+        for (uint32_t k = 0; k < plan_stripe_count(plan, unit); k++)
+            if (is_dead(plan_stripe(plan, unit, k)))
+                return plan_stripe(plan, unit, k)->rail;
+    }
+    return RAIL_NONE;
+}
+
+bool plan_is_on_dead_link(const struct plan *plan, const struct plan_chain *chain)
+{
+    return lost_rail(plan, chain) != RAIL_NONE;
+}
+
+bool plan_has_dead_link(const struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        if (is_dead(&plan->units[i]))
+            return true;
+    return false;
+}
+
+bool plan_mark_moving(struct plan *plan)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        struct plan_chain *chain = &plan->chains[i];
+        chain->moving =
+            chain->bound.seat == SEAT_DAEMON &&
+            (plan_is_on_dead_link(plan, chain) ||
+             plan_best_rail(plan, chain) != chain->bound.rail || plan_stripes_differ(plan, chain));
+        any |= chain->moving;
+    }
+    return any;
+}
+
+/* ---- RESTING to STRIPPING ---- */
 
 /* Unless another order has ended the rest. */
 static void rested(void *context)
@@ -84,12 +139,197 @@ static void strip(struct plan *plan)
     plan_strip(plan, go_on);
 }
 
+/* ---- REGISTERING ---- */
+
+static void drop_link(struct plan_unit *unit)
+{
+    if (unit->link && unit->source)
+        link_hold(unit->link, unit->held, unit->source);
+    unit->held = NULL;
+    link_unref(unit->link);
+    unit->link = NULL;
+    unit->driver = NULL;
+    unit->lost &= ~unit->back;
+    unit->back = 0;
+}
+
+/* Of a chain without prepared puts. */
+static void drop_links(struct plan *plan, const struct plan_chain *chain)
+{
+    for (uint32_t i = 0; i < chain->step_count; i++) {
+        struct plan_unit *unit =
+            chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
+        if (!unit)
+            continue;
+        drop_link(unit);
+        for (uint32_t k = 0; k < plan_stripe_count(plan, unit); k++)
+            drop_link(plan_stripe(plan, unit, k));
+    }
+}
+
+int plan_reroute(struct plan *plan, struct plan_chain *chain)
+{
+    drop_links(plan, chain);
+    int r = plan_route(plan, chain);
+    if (r == 0)
+        r = plan_take_links(plan, chain, 0, chain->step_count);
+    return r < 0 ? r : plan_order_soon(plan, chain);
+}
+
+static int move_chain(struct plan *plan, struct plan_chain *chain)
+{
+    const unsigned before = chain->bound.rail, lost = lost_rail(plan, chain);
+    const bool asked = !lost && plan->move.cause == CAUSE_TRIAL;
+    char why[80];
+    snprintf(why, sizeof(why),
+             lost                                    ? "rail %s was lost"
+             : asked                                 ? "its client tries others than rail %s"
+             : plan_best_rail(plan, chain) == before ? "a rail to share puts with %s is back"
+                                                     : "a better rail than %s is back",
+             rail_name(plan->tcad, lost ? lost : before));
+    int r = plan_reroute(plan, chain);
+    if (r == -ENETDOWN && !plan_joins(plan, SEAT_DAEMON)) {
+        plan_begin_attempt(plan); /* the loss says more than a rail that was never there */
+        return plan_fail(
+            plan, plan->lost_error,
+            "rail %s was lost, and no other rail that the plan may use leads to the same nodes",
+            rail_name(plan->tcad, before));
+    }
+    if (r == 0)
+        log_message(asked ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, NULL,
+                    "plan %" PRIu64 ".%" PRIu32 ", chain %u: %s, it continues on rail %s",
+                    plan->session_id, plan->id, (unsigned)(chain - plan->chains), why,
+                    rail_name(plan->tcad, chain->bound.rail));
+    return r;
+}
+
+static uint64_t *counter_of(struct plan *plan)
+{
+    struct tcad *tcad = plan->tcad;
+    return plan->move.cause == CAUSE_LOSS     ? &tcad->rebound
+           : plan->move.cause == CAUSE_RETURN ? &tcad->returned
+                                              : &tcad->tried;
+}
+
+/* tcad runs the chains, too. */
+static int join(struct plan *plan)
+{
+    free(plan->run.chains);
+    plan->run.chains = calloc(plan->chain_count, sizeof(*plan->run.chains));
+    if (!plan->run.chains)
+        return plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->chain_count);
+    plan->run.chain_count = plan->chain_count;
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        plan->chains[i].bound.seat = plan->chains[i].wanted.seat = SEAT_DAEMON;
+        plan->chains[i].moving = true;
+    }
+    return 0;
+}
+
+static void choose_routes(struct plan *plan)
+{
+    bool any = false;
+    if (plan_has_dead_link(plan))
+        plan->move.cause = CAUSE_LOSS;
+    plan_count_starts(plan); /* from now on they count for other rails */
+    if (plan_joins(plan, SEAT_DAEMON) && join(plan) < 0)
+        return;
+    for (uint32_t i = 0; i < plan->chain_count && plan_works(plan); i++) {
+        if (plan->chains[i].moving)
+            move_chain(plan, &plan->chains[i]);
+        any |= plan->chains[i].moving;
+    }
+    if (!plan_works(plan))
+        return;
+    *counter_of(plan) += any;
+    if (plan->trial.what != ASKED_PART && !plan_joins(plan, SEAT_DAEMON)) /* else it follows */
+        plan_take_request(plan);
+    plan_connect(plan);
+}
+
+/* ---- UNBINDING ---- */
+
+/* The engine has nothing of it any more. */
+static void leave_tcad(struct plan *plan)
+{
+    plan_count_starts(plan);
+    plan_unbind_remote(plan);
+    free(plan->run.chains);
+    plan->run.chains = NULL;
+    plan->run.chain_count = 0;
+    plan->run.state = ENGINE_PLAN_OPEN;
+    plan->run.error = 0;
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        struct plan_chain *chain = &plan->chains[i];
+        drop_links(plan, chain);
+        chain->bound = chain->wanted = (struct route){chain->pair_rail, SEAT_CLIENT};
+        chain->moving = false;
+    }
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        plan->units[i].rails = plan->units[i].lost = 0;
+    plan_charge_puts(plan);
+    plan_take_request(plan);
+}
+
+static void detached(void *context)
+{
+    leave_tcad(context);
+    go_on(context);
+}
+
+static void leave_pairs(struct plan *plan)
+{
+    plan_unbind_direct(plan);
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        plan->chains[i].direct = false;
+        plan->chains[i].pair = 0;
+    }
+}
+
 static void unbind(struct plan *plan)
 {
-    if (plan_parts(plan))
-        plan_part(plan);
-    else
-        plan_unbind_pairs(plan);
+    if (plan_parts(plan) && plan_attached(plan)) {
+        plan->pending++;
+        engine_plan_detach(plan->session->engine, &plan->run, plan->lost_error, detached, plan);
+    } else if (plan_parts(plan)) {
+        leave_tcad(plan);
+    } else { /* pairs that could not be bound */
+        leave_pairs(plan);
+        plan_reply_free(plan);
+        plan_want_pair(plan, plan->attempt.text, plan->rise.failures + 1);
+        for (uint32_t i = 0; i < plan->chain_count && plan->attempt.error == -EOPNOTSUPP; i++)
+            plan->chains[i].wanted.seat = SEAT_DAEMON; /* it could never be */
+    }
+}
+
+/* Unless it is on its way to one seat anyhow. */
+void plan_fall_below(struct plan *plan)
+{
+    if (plan->seats != BOTH_SEATS || plan->move.seats != BOTH_SEATS)
+        return;
+    const bool in_vain = plan->chains[0].wanted.seat == SEAT_CLIENT;
+    leave_pairs(plan);
+    plan->seats = plan->move.seats = SEAT_BIT(SEAT_DAEMON);
+    if (plan->trial.what == ASKED_PART) /* not yet carried out: it has no other seat any more */
+        plan->trial.what = ASKED_RAIL;
+    plan_want_pair(plan,
+                   in_vain ? "the data of its starts took too long to arrive, or the connection of "
+                             "the two processes was given up"
+                           : "the connection of the two processes was given up",
+                   in_vain ? UINT_MAX : 0);
+    plan_explain_seats(plan);
+    if (plan->move.state == ROUTE_SETTLED) /* else when it is */
+        plan_watch(plan);
+}
+
+/* ---- MAPPING and SETTLED ---- */
+
+/* They may have ended meanwhile. */
+static void check_pairs(struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        if (!pair_find(plan->tcad, plan->chains[i].pair))
+            plan_fail(plan, -ENETDOWN, "the connection of the two processes could not be made");
 }
 
 static void resume_work(struct engine *engine, void *context)
@@ -101,8 +341,12 @@ static void resume_work(struct engine *engine, void *context)
 static void settle(struct plan *plan)
 {
     struct plan_move *move = &plan->move;
-    if (plan_joins(plan, SEAT_CLIENT))
-        plan_end_rise(plan);
+    free(plan->asks);
+    plan->asks = NULL;
+    if (plan_joins(plan, SEAT_CLIENT)) {
+        plan->tcad->risen++;
+        plan_reply(plan);
+    }
     plan->seats = move->seats;
     if (move->held && plan_attached(plan))
         engine_call(plan->tcad->engine, &plan->resume_call, resume_work, NULL, plan);
@@ -110,6 +354,8 @@ static void settle(struct plan *plan)
     plan_watch(plan);
     plan_tell_settled(plan);
 }
+
+/* ---- the walk ---- */
 
 static void act(struct plan *plan)
 {
@@ -119,7 +365,7 @@ static void act(struct plan *plan)
         [ROUTE_PAUSING] = pause,
         [ROUTE_FLUSHING] = plan_do_flush,
         [ROUTE_STRIPPING] = strip,
-        [ROUTE_REGISTERING] = plan_do_move,
+        [ROUTE_REGISTERING] = choose_routes,
         [ROUTE_PREPARING] = plan_do_prepare,
         [ROUTE_BINDING] = plan_bind_both,
         [ROUTE_MAPPING] = plan_do_map,
@@ -138,8 +384,6 @@ static void enter(struct plan *plan, enum route_state state)
     plan->pending--;
     plan_advance(plan);
 }
-
-/* ---- the walk ---- */
 
 void plan_move_begin(struct plan *plan, enum move_cause cause, enum route_state first,
                      unsigned seats)
@@ -222,7 +466,7 @@ static void fall_back(struct plan *plan)
 void plan_move_advance(struct plan *plan)
 {
     if (plan->move.state == ROUTE_MAPPING)
-        plan_check_pairs(plan);
+        check_pairs(plan);
     if (plan->move.state == ROUTE_SETTLED || plan->move.state == ROUTE_RESTING)
         look(plan);
     else if (has_failed(plan))

@@ -2,7 +2,7 @@
  * Moves of a plan from one route to another. A *route* is a rail and a seat; those of all chains of a plan change between two
  * of its starts, so a plan makes one move at a time. plan_move.c walks it through these states while the plan is READY. What
  * a move does follows from the seats that the plan has and is to have, not from its cause: a rail was lost, or a better one
- * is back; the client tries another route (plan_try.c); there may be a connection for the client (plan_rise.c).
+ * is back; the client tries another route (plan_try.c); there may be a connection for the client (plan_watch.c).
  * tests/model/route.pml proves that starts stay in order.
  *
  *   to a rail   SETTLED -> RESTING or PAUSING -> FLUSHING -> STRIPPING -> REGISTERING -> PREPARING -> SETTLED
@@ -76,7 +76,7 @@ struct plan_attempt {
 
 enum asked_for {
     ASKED_NOTHING, /* that was not carried out */
-    ASKED_RAIL,    /* plan_chain.asked_rail; or only that the data of earlier starts arrives */
+    ASKED_RAIL,    /* plan_chain.asked; or only that the data of earlier starts arrives */
     ASKED_JOIN,    /* tcad's seat, too */
     ASKED_PART,    /* not tcad's any more */
 };
@@ -87,13 +87,12 @@ struct plan_trial {
     uint32_t turn, answered; /* PlanTry.turn of the last request, and of the last one carried out */
 };
 
-/* Of a plan that wants its client's seat, and is in tcad's (plan_rise.c). */
+/* Of a plan that wants its client's seat, and is in tcad's (plan_watch.c): the next attempt to move up. */
 struct plan_rise {
-    enum seat
-        wanted; /* SEAT_CLIENT until its client has moved there; SEAT_NONE: it has what it wants */
-    uint64_t due_ns, interval_ns; /* not before; after a failure */
-    uint64_t starts;              /* of the plan, at the last attempt */
-    char why[256];                /* it is not there; owned by the loop's thread */
+    uint64_t due_ns;   /* not before */
+    uint32_t failures; /* in a row */
+    uint64_t starts;   /* of the plan, at the last attempt */
+    char why[256];     /* it is not there; owned by the loop's thread */
 };
 
 #define SEAT_BIT(seat) (1u << (seat))

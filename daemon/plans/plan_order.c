@@ -44,16 +44,16 @@ static void in_clients_seat(const struct plan *plan, const struct plan_unit *uni
 static void in_daemons_seat(const struct plan *plan, const struct plan_chain *chain,
                             const struct plan_unit *unit, struct order_step *step)
 {
-    const unsigned rail = plan_unit_rail(unit, chain->rail);
+    const unsigned rail = plan_unit_rail(unit, chain->bound.rail);
     const struct driver_caps *caps = engine_driver_caps(plan->tcad->engine, rail);
     const bool ordered = caps->ordered;
     const bool plain = unit->has_target && !unit->parts && unit->stripe_room == 0 &&
                        unit->source_layout->size_bytes > caps->inline_bytes &&
                        layout_is_contiguous(unit->source_layout) &&
                        layout_is_contiguous(unit->target_layout);
-    step->route = unit->stripe_room > 0 ? ROUTES_OF_STRIPED + unit->step
-                  : rail == chain->rail ? unit->node
-                                        : ROUTE_OF_REDUCTIONS;
+    step->route = unit->stripe_room > 0       ? ROUTES_OF_STRIPED + unit->step
+                  : rail == chain->bound.rail ? unit->node
+                                              : ROUTE_OF_REDUCTIONS;
     step->lands = rail == RAIL_SHM || (!ordered && plain);
     step->keeps = rail == RAIL_SHM || (ordered && plain);
 }
@@ -65,7 +65,7 @@ static void add_step(const struct plan *plan, const struct plan_chain *chain,
     step->notify = unit->notify;
     if (unit->has_target)
         add_bytes(plan, unit, step);
-    if (chain->seat == SEAT_CLIENT && !chain->direct)
+    if (chain->bound.seat == SEAT_CLIENT && !chain->direct)
         in_clients_seat(plan, unit, step);
     else
         in_daemons_seat(plan, chain, unit, step);
@@ -80,10 +80,10 @@ static void take_answer(struct plan_unit *unit, const struct order_step *step)
 
 static int order_chain(struct plan *plan, const struct plan_chain *chain)
 {
-    const bool client = chain->seat == SEAT_CLIENT;
+    const bool client = chain->bound.seat == SEAT_CLIENT;
     struct order_rules rules = {
-        .ordered = client || engine_driver_caps(plan->tcad->engine, chain->rail)->ordered,
-        .serial = chain->rail == RAIL_SHM,
+        .ordered = client || engine_driver_caps(plan->tcad->engine, chain->bound.rail)->ordered,
+        .serial = chain->bound.rail == RAIL_SHM,
     };
     struct order_step *steps = calloc(chain->step_count, sizeof *steps);
     for (uint32_t i = 0; steps && i < chain->step_count; i++) {

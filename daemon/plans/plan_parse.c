@@ -140,7 +140,6 @@ static int begin(struct plan *plan, const Tca__PlanCommit *commit)
     /* Starts in a requested seat are ordered with others of their channel, which a move would overtake. */
     plan->tries =
         commit->tries && !plan->wanted_seat && !plan->preferred_rails && !plan_demands_one(plan);
-    plan->found_seat = plan->tries ? commit->found_seat : SEAT_NONE;
     plan->run.parts_at = commit->parts_at;
     plan->timeout_ns =
         commit->timeout_ns ? commit->timeout_ns : plan->tcad->conf->control.request_timeout_ns;
@@ -186,7 +185,8 @@ static bool parse_some(void *context)
         const Tca__Chain *chain = commit->chains[parser->chain];
         if (parser->step == 0) {
             plan->chains[parser->chain].steps = plan->steps + plan->step_count;
-            plan_take_found(plan, &plan->chains[parser->chain], chain->rail);
+            plan_take_found(plan, &plan->chains[parser->chain], chain->rail,
+                            (enum seat)commit->found_seat);
         }
         if (plan_parse_step(parser, chain->steps[parser->step]) < 0)
             name_chain(parser);

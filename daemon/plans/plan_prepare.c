@@ -20,7 +20,7 @@ static void begin_chain(struct plan_preparing *preparing, const struct plan_chai
         .chain = preparing->chain,
         .made = preparing->made,
         .from = from,
-        .ordered = engine_driver_caps(preparing->plan->tcad->engine, from->rail)->ordered};
+        .ordered = engine_driver_caps(preparing->plan->tcad->engine, from->bound.rail)->ordered};
 }
 
 /* Returns false if the slice is over. */
@@ -81,7 +81,7 @@ static const struct plan_chain *next_chain(struct plan_preparing *preparing)
 {
     struct plan *plan = preparing->plan;
     for (; preparing->chain < plan->chain_count; preparing->chain++) {
-        if (plan->chains[preparing->chain].seat == SEAT_CLIENT)
+        if (plan->chains[preparing->chain].bound.seat == SEAT_CLIENT)
             continue;
         if (!plan->run.chains[preparing->made])
             return &plan->chains[preparing->chain];
@@ -111,10 +111,10 @@ static void prepare_run(struct plan *plan)
     run->bytes = 0;
     run->encryption = find_encryption(plan);
     for (uint32_t i = 0; i < plan->chain_count; i++) {
-        if (plan->chains[i].seat == SEAT_CLIENT)
+        if (plan->chains[i].bound.seat == SEAT_CLIENT)
             continue;
         if (first)
-            run->rail = plan->chains[i].rail;
+            run->rail = plan->chains[i].bound.rail;
         first = false;
         run->bytes += plan->chains[i].bytes;
     }

@@ -27,7 +27,7 @@ static void free_chains(struct plan *plan)
 {
     uint32_t made = 0;
     for (uint32_t i = 0; i < plan->chain_count && plan->run.chains; i++) {
-        if (plan->chains[i].seat == SEAT_CLIENT)
+        if (plan->chains[i].bound.seat == SEAT_CLIENT)
             continue;
         if (!stays(plan, &plan->chains[i]))
             plan->run.chains[made] = chain_free(plan->run.chains[made]);
@@ -212,9 +212,9 @@ void plan_count_starts(struct plan *plan)
         const struct plan_chain *chain = &plan->chains[i];
         uint64_t bytes[RAIL_SLOTS] = {0};
         plan_add_bytes(plan, chain, starts, bytes);
-        plan->tcad->past[chain->rail][chain->seat].starts += starts;
+        plan->tcad->past[chain->bound.rail][chain->bound.seat].starts += starts;
         for (unsigned rail = 0; rail < RAIL_SLOTS; rail++)
-            plan->tcad->past[rail][chain->seat].bytes += bytes[rail];
+            plan->tcad->past[rail][chain->bound.seat].bytes += bytes[rail];
     }
     for (uint32_t i = 0; i < plan->unit_count; i++)
         if (plan->units[i].parts)

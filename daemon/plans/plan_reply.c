@@ -1,6 +1,6 @@
 /* The reply to a commit: seats, rails, and what the client must map for the chains that it runs. It is
  * collected in slices; the worker serialises a long one. A plan that can move up to its client's seat gets
- * the same in an event (plan_rise.c). */
+ * the same in an event (plan_watch.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -170,7 +170,7 @@ static void map_step(struct plan_reply *reply, const struct plan_step *step)
 
 static bool is_mapped(const struct plan *plan, const struct plan_chain *chain)
 {
-    return plan_joins(plan, SEAT_CLIENT) || chain->seat == SEAT_CLIENT;
+    return plan_joins(plan, SEAT_CLIENT) || chain->bound.seat == SEAT_CLIENT;
 }
 
 static void begin_chain(struct plan_reply *reply)
@@ -181,8 +181,8 @@ static void begin_chain(struct plan_reply *reply)
     tca__chain_committed__init(committed);
     reply->chain_list[reply->chain] = committed;
     const bool rises = plan_joins(plan, SEAT_CLIENT);
-    committed->rail = rises ? chain->pair_rail : chain->rail;
-    committed->seat = rises ? SEAT_CLIENT : chain->seat;
+    committed->rail = rises ? chain->pair_rail : chain->bound.rail;
+    committed->seat = rises ? SEAT_CLIENT : chain->bound.seat;
     committed->predicted_ns = chain->predicted_ns;
     committed->rails = chain->rails;
     committed->mappings = &reply->mappings[reply->count];

@@ -95,9 +95,9 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
         return "the rail's driver is broken here";
     if (is_over_pair(route)) {
         why = plan_pair_why_not(plan, chain, route.rail);
-        return why                                                     ? why
-               : chain->seat != SEAT_NONE && chain->seat != route.seat ? bound_elsewhere
-                                                                       : NULL;
+        return why                                                                 ? why
+               : chain->bound.seat != SEAT_NONE && chain->bound.seat != route.seat ? bound_elsewhere
+                                                                                   : NULL;
     }
     for (uint32_t i = 0; i < chain->step_count; i++) {
         if (chain->steps[i].is_wait)
@@ -116,7 +116,7 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
         if (!whole && unit->lost & ~unit->back & (1u << rail))
             return "was lost, and has not been back for long enough (rails.return_after)";
     }
-    if (chain->seat != SEAT_NONE && chain->seat != route.seat)
+    if (chain->bound.seat != SEAT_NONE && chain->bound.seat != route.seat)
         return bound_elsewhere;
     return engine_driver(tcad->engine, route.rail)
                ? NULL
@@ -205,8 +205,8 @@ static bool is_better(const struct plan *plan, const struct plan_chain *chain, u
                       uint64_t predicted_ns, unsigned than, uint64_t than_ns)
 {
     const bool preferred = is_preferred(plan, chain, rail);
-    if (rail != than && (rail == chain->asked_rail || than == chain->asked_rail))
-        return rail == chain->asked_rail;
+    if (rail != than && (rail == chain->asked.rail || than == chain->asked.rail))
+        return rail == chain->asked.rail;
     if (preferred != is_preferred(plan, chain, than))
         return preferred;
     if (plan->tcad->rails->nearness && rail != than &&
@@ -225,14 +225,14 @@ static uint64_t end_of(uint64_t predicted_ns, uint64_t behind_ns)
 /* The best rail in the chain's seat. */
 static unsigned best_rail(const struct plan *plan, const struct plan_chain *chain, bool whole)
 {
-    unsigned best = chain->rail;
+    unsigned best = chain->bound.rail;
     uint64_t best_ns = UINT64_MAX;
     bool any = false;
     struct route route;
-    if (chain->direct && chain->seat == SEAT_CLIENT)
+    if (chain->direct && chain->bound.seat == SEAT_CLIENT)
         return best;
     for (unsigned i = 0; route_at(plan, chain, i, &route); i++) {
-        if (route.seat != chain->seat || why_not(plan, chain, route, whole))
+        if (route.seat != chain->bound.seat || why_not(plan, chain, route, whole))
             continue;
         uint64_t ns = end_of(predict(plan, chain, route), plan_behind_ns(plan, chain, route.rail));
         if (!any || is_better(plan, chain, route.rail, ns, best, best_ns)) {
@@ -259,7 +259,7 @@ unsigned plan_rails_to_try(const struct plan *plan, const struct plan_chain *cha
     uint64_t predicted_ns[RAIL_SLOTS], best_ns = UINT64_MAX;
     unsigned possible = 0, worth = 0;
     struct route route;
-    if (!plan->tries || chain->seat != SEAT_DAEMON || plan_chain_is_local(plan, chain))
+    if (!plan->tries || chain->bound.seat != SEAT_DAEMON || plan_chain_is_local(plan, chain))
         return 0;
     for (unsigned i = 0; route_at(plan, chain, i, &route); i++) {
         if (route.seat != SEAT_DAEMON || why_not(plan, chain, route, false))
@@ -304,9 +304,9 @@ static bool gives_way(const struct plan_chain *chain, const struct plan_candidat
 static const char *why_best(const struct plan *plan, const struct plan_chain *chain,
                             const struct plan_candidate *best)
 {
-    if (plan->found_seat == best->route.seat && !plan_chain_is_local(plan, chain))
+    if (chain->asked.seat == best->route.seat && !plan_chain_is_local(plan, chain))
         return "fastest by trial";
-    if (chain->asked_rail && best->route.rail == chain->asked_rail)
+    if (chain->asked.rail && best->route.rail == chain->asked.rail)
         return chain->found ? "fastest by trial" : "being tried";
     if (is_preferred(plan, chain, best->route.rail))
         return "preferred by the program";
@@ -324,7 +324,7 @@ static const char *why_best(const struct plan *plan, const struct plan_chain *ch
 static const char *why_other(const struct plan_chain *chain, const struct plan_candidate *candidate,
                              const struct plan_candidate *best)
 {
-    if (candidate->possible && chain->asked_rail && best->route.rail == chain->asked_rail)
+    if (candidate->possible && chain->asked.rail && best->route.rail == chain->asked.rail)
         return chain->found ? "slower by trial, or hopeless by predicted cost"
                             : "another rail is being tried";
     if (!candidate->possible || candidate->predicted_ns == UINT64_MAX)
@@ -377,7 +377,7 @@ bool plan_route_consider(struct plan *plan, struct plan_chain *chain, unsigned n
     if (!route_at(plan, chain, nth, &route))
         return false;
     /* To another node, tcad's seat is taken unless the client's is better; its routes are known when the chain is bound there. */
-    if (chain->seat == SEAT_NONE && route.seat == SEAT_DAEMON && !has_possible(chain) &&
+    if (chain->bound.seat == SEAT_NONE && route.seat == SEAT_DAEMON && !has_possible(chain) &&
         !plan_chain_is_local(plan, chain))
         return false;
     struct plan_candidate *candidate = &chain->candidates[chain->candidate_count++];
@@ -417,8 +417,8 @@ static void take(const struct plan *plan, struct plan_chain *chain, struct plan_
 {
     best->chosen = true;
     explain(plan, chain, best);
-    chain->rail = best->route.rail;
-    chain->seat = best->route.seat;
+    chain->bound.rail = best->route.rail;
+    chain->bound.seat = best->route.seat;
     chain->predicted_ns = best->predicted_ns;
 }
 
@@ -436,14 +436,14 @@ int plan_seat_choose(struct plan *plan, struct plan_chain *chain)
     struct plan_candidate *best = best_of(plan, chain);
     if (best && best->route.seat == SEAT_CLIENT) {
         take(plan, chain, best);
-        chain->wanted_rail = chain->pair_rail = chain->rail;
+        chain->wanted.rail = chain->pair_rail = chain->bound.rail;
         chain->direct = true;
         return 0;
     }
     if (plan->wanted_seat == SEAT_CLIENT)
         return plan_no_pair(plan, chain);
-    chain->seat = SEAT_DAEMON;
-    chain->rail =
+    chain->bound.seat = SEAT_DAEMON;
+    chain->bound.rail =
         RAIL_NONE; /* plan_route_choose() decides after the replies; targets on this node are
                                 prepared for any rail */
     return 0;
@@ -487,7 +487,7 @@ int plan_take_links(struct plan *plan, const struct plan_chain *chain, uint32_t 
         if (chain->steps[i].is_wait)
             continue;
         struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        int r = plan_take_link(plan, unit, plan_unit_rail(unit, chain->rail));
+        int r = plan_take_link(plan, unit, plan_unit_rail(unit, chain->bound.rail));
         if (r == 0)
             r = plan_take_stripes(plan, unit);
         if (r < 0)

@@ -194,7 +194,7 @@ bool plan_stripes_differ(const struct plan *plan, const struct plan_chain *chain
 {
     for (uint32_t i = 0; i < chain->step_count; i++)
         if (!chain->steps[i].is_wait &&
-            unit_differs(plan, &plan->units[chain->steps[i].unit], chain->rail))
+            unit_differs(plan, &plan->units[chain->steps[i].unit], chain->bound.rail))
             return true;
     return false;
 }
@@ -256,17 +256,18 @@ void plan_explain_division(const struct plan *plan, const struct plan_unit *unit
     uint64_t longest_ns = 0, confirmed_ns = 0;
     double latency_ns;
     *ret_division = (struct plan_division){.predicted_ns = UINT64_MAX};
-    if (unit->stripe_room == 0 || chain->rail == RAIL_NONE || chain->seat != SEAT_DAEMON)
+    if (unit->stripe_room == 0 || chain->bound.rail == RAIL_NONE ||
+        chain->bound.seat != SEAT_DAEMON)
         return;
     for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
-        if (rail_at(tcad, rail)->driver != rail_at(tcad, chain->rail)->driver)
+        if (rail_at(tcad, rail)->driver != rail_at(tcad, chain->bound.rail)->driver)
             continue;
-        const struct plan_share share = explain(plan, unit, chain->rail, rail, &latency_ns);
+        const struct plan_share share = explain(plan, unit, chain->bound.rail, rail, &latency_ns);
         ret_division->shares[ret_division->count++] = share;
         if (share.bytes == 0)
             continue;
         longest_ns = share.predicted_ns > longest_ns ? share.predicted_ns : longest_ns;
-        if (rail != chain->rail && 2 * latency_ns > (double)confirmed_ns)
+        if (rail != chain->bound.rail && 2 * latency_ns > (double)confirmed_ns)
             confirmed_ns = (uint64_t)(2 * latency_ns);
     }
     if (longest_ns != UINT64_MAX)
@@ -278,18 +279,18 @@ void plan_explain_division(const struct plan *plan, const struct plan_unit *unit
 void plan_add_bytes(const struct plan *plan, const struct plan_chain *chain, uint64_t starts,
                     uint64_t bytes[static RAIL_SLOTS])
 {
-    bytes[chain->rail] += starts * chain->bytes;
+    bytes[chain->bound.rail] += starts * chain->bytes;
     for (uint32_t i = 0; i < chain->step_count; i++) {
         if (chain->steps[i].is_wait)
             continue;
         const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
         if (unit->parts)
-            bytes[chain->rail] +=
+            bytes[chain->bound.rail] +=
                 parts_moved(plan, unit) - unit->counted_bytes - starts * unit->bytes;
         for (uint32_t k = 0; k < plan_stripe_count(plan, unit); k++) {
             const struct plan_unit *stripe = plan_stripe(plan, unit, k);
             bytes[stripe->rail] += starts * stripe->part_bytes;
-            bytes[chain->rail] -= starts * stripe->part_bytes;
+            bytes[chain->bound.rail] -= starts * stripe->part_bytes;
         }
     }
 }

@@ -8,7 +8,7 @@ static uint64_t put_over(const struct plan *plan, const struct plan_chain *excep
     uint64_t total_ns = 0;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         const struct plan_chain *chain = &plan->chains[i];
-        if (chain != except && chain->seat == SEAT_DAEMON && chain->rail == rail &&
+        if (chain != except && chain->bound.seat == SEAT_DAEMON && chain->bound.rail == rail &&
             chain->predicted_ns != UINT64_MAX && !plan_chain_is_local(plan, chain))
             total_ns += chain->predicted_ns;
     }

@@ -122,6 +122,8 @@ void links_offered(struct links *links, uint32_t node, uint32_t tag, const Tca__
 enum encryption link_encryption(const struct link *link);
 /* Whether any link exists to the node: this node has contacted it. */
 bool links_know(const struct links *links, uint32_t node);
+/* link_back.c: whether the rail, which was lost, leads to the node again, for long enough. Asks the node if need be. */
+bool link_is_back(struct tcad *tcad, uint32_t node, unsigned rail);
 /* Whether a live link exists. */
 bool links_exists(const struct links *links, uint32_t node, unsigned rail);
 
