@@ -54,7 +54,7 @@ struct chain_step {
 struct chain;
 
 /* Of each step of a plan, a put and its seven stripes, and as many flushes: one of all that is not flushed yet, or three
- * of single puts; at the end a flush and a fence (daemon/plans/plan_chain.c). */
+ * of single puts; at the end a flush and a fence (daemon/plans/plan_prepare.c). */
 enum { CHAIN_STEPS_MAX = 16 * PLAN_STEPS_MAX + 2 };
 
 /* Makes a chain with a copy of the steps. The caller owns the puts, which must outlive it. Returns

@@ -6,8 +6,7 @@
  *   break    BREAKING -> BREAK_FLUSHING -> BREAK_STRIPPING -> BROKEN
  *   release  LEAVING -> LEAVE_FLUSHING -> LEAVE_STRIPPING -> GONE
  *
- *   PARSING      checks what this node can check alone, and takes the layouts out of the message (plan_parse.c,
- *                plan_parse_step.c)
+ *   PARSING      checks what this node can check alone, and takes the layouts out of the message (plan_parse.c)
  *   BINDING      binds every put and notification at its target's node (plan_ask.c), or takes over the bindings of a
  *                plan that is being released (plan_inherit.c). If its client cannot put by itself after all, binds those
  *                puts for tcad (plan_direct.c)

@@ -2,7 +2,7 @@
  * Stripes: a large put to another node moves over several rails of one driver at once, a share over
  * each (stripes.h). The shares are parts of one put: they have the landings of one binding, which
  * exist on every rail, so the target's node need not know. A notification is a step of its own,
- * behind a flush of all these rails (plan_chain.c).
+ * behind a flush of all these rails (plan_prepare.c).
  *
  * A stripe is a unit that no step names, behind those of the steps in plan->units. Its put has room
  * for as many as it can ever have (unit->stripe_room); those in use have a share (part_bytes).
