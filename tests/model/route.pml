@@ -19,6 +19,7 @@
  *   DROP_BOTH          tcad: releases the other route, too, when one cannot be bound
  *   NO_WAY_BACK        tcad: breaks the plan when its own routes are lost, though the process has P
  *   FLUSH_JOINS        tcad: takes a request about starts that it has run for one to bind its routes
+ *   PART_ANYWAY        tcad: leaves its seat, as it was asked to, though the process has lost P since
  *   UNPAIR_FIRST       tcad: releases P when it is lost, before the process has left it
  *   NO_BREAK           tcad: has no route left, and holds starts for ever
  *   LEAVE_AT_ONCE      process: leaves P before its data has arrived
@@ -160,6 +161,7 @@ inline hold()
             paused = true;
             orders ! STOP
         }
+    :: atomic { nempty(requests) && requests ? [FELL, _, _] -> requests ? FELL, _, _; assert(!on_pair); paired = false }
     od;
     paused = false
 #else
@@ -204,6 +206,12 @@ inline close()
 #define LOST (bound != NONE && !alive && !broken && !looks)
 #else
 #define LOST (bound != NONE && !alive && !broken)
+#endif
+
+#ifdef PART_ANYWAY
+#define MAY_PART true
+#else
+#define MAY_PART paired
 #endif
 
 #ifdef FLUSH_JOINS
@@ -255,7 +263,10 @@ end:
         :: kind != FELL && !JOINS && !broken && bound == NONE -> answer()
         :: kind == PART && !broken && bound != NONE && paired ->
             hold();
-            goto part
+            if
+            :: MAY_PART -> goto part
+            :: else -> orders ! RESUME; answer() /* the process has lost P meanwhile */
+            fi
         fi;
         goto settled
 
@@ -307,6 +318,7 @@ move:
         fi;
         goto settled
 part:
+        assert(paired || !(up[A] || up[B])); /* there is another seat */
         flush();
         close();
         release();
