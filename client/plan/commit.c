@@ -5,16 +5,22 @@
 #include <string.h>
 
 #include "client/core/clock.h"
+#include "client/core/collective.h"
 #include "client/core/error.h"
 #include "client/core/session.h"
 #include "client/layout/layout.h"
-#include "client/plan/collective.h"
 #include "client/plan/parts.h"
 #include "client/plan/plan.h"
 #include "client/plan/repeat.h"
 #include "client/plan/trial.h"
 #include "client/plan/trial_route.h"
 
+/* Refers to the texts of the description. */
+struct collective_draft {
+    Tca__Collective collective;
+    Tca__Collective__Candidate candidates[COLLECTIVE_CANDIDATES_MAX];
+    Tca__Collective__Candidate *pointers[COLLECTIVE_CANDIDATES_MAX];
+};
 /* The message and its parts, in one array of each kind. */
 struct draft {
     Tca__PlanCommit commit;
@@ -82,6 +88,32 @@ static void draft_step(struct draft_step *draft, const struct step *step)
         draft->step.wait = &draft->wait;
         break;
     }
+}
+
+static Tca__Collective *collective_draft_init(struct collective_draft *draft,
+                                              const struct collective *collective)
+{
+    for (uint32_t i = 0; i < collective->candidate_count; i++) {
+        const struct collective_candidate *candidate = &collective->candidates[i];
+        tca__collective__candidate__init(&draft->candidates[i]);
+        draft->candidates[i].algorithm = (char *)candidate->algorithm;
+        draft->candidates[i].predicted_ns = candidate->predicted_ns;
+        draft->candidates[i].segment_bytes = candidate->segment_bytes;
+        draft->pointers[i] = &draft->candidates[i];
+    }
+    tca__collective__init(&draft->collective);
+    draft->collective.operation = (char *)collective->operation;
+    draft->collective.algorithm = (char *)collective->algorithm;
+    draft->collective.requested = collective->requested;
+    draft->collective.ranks = collective->ranks;
+    draft->collective.root = collective->root;
+    draft->collective.per_node = collective->per_node;
+    draft->collective.per_subcluster = collective->per_subcluster;
+    draft->collective.bytes = collective->bytes;
+    draft->collective.segment_bytes = collective->segment_bytes;
+    draft->collective.candidates = draft->pointers;
+    draft->collective.n_candidates = collective->candidate_count;
+    return &draft->collective;
 }
 
 /* TCA_PLAN_LANDED: as if each chain ended with tca_plan_flush(). */
@@ -317,4 +349,9 @@ int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
     if (r == -ENODEV && plan->seat == TCA_SEAT_ANY) /* without the driver of connections */
         r = commit_in(plan, TCA_SEAT_DAEMON, end_ns);
     return r;
+}
+
+void plan_describe_collective(struct tca_plan *plan, const struct collective *collective)
+{
+    plan->collective = collective;
 }

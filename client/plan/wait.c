@@ -1,6 +1,7 @@
 /* Waiting for starts and notifications: spin, yield, sleep (proto/wait.h). A wait also advances all
  * running starts of the session. */
 #include <errno.h>
+#include <limits.h>
 
 #include "client/core/clock.h"
 #include "client/core/error.h"
@@ -12,8 +13,23 @@
 #include "client/plan/pair.h"
 #include "client/plan/plan.h"
 #include "client/plan/trial.h"
-#include "client/plan/waiting.h"
 #include "proto/notify.h"
+
+/* Internal result: the caller describes what timed out (overdue.h). */
+enum { TIMED_OUT = INT_MIN };
+
+/* > 0: ready; 0: not yet; < 0: failed. */
+typedef int check_fn(struct tca *session, void *subject);
+
+struct wait_spec {
+    check_fn *ready;
+    /* < 0: it can never become ready. NULL: `ready` reports this itself. Called now and then, and
+     * before each sleep, and then `ready` once more. */
+    check_fn *failed;
+    void *subject;
+    bool notified;      /* for notifications: completions are no reason to wake it */
+    int64_t timeout_ns; /* from the start of the wait or, if it copies, from the end of copying */
+};
 
 enum {
     SLICE_NS = 100 * 1000 * 1000, /* longest sleep without a wake-up */
@@ -155,7 +171,9 @@ static __attribute__((always_inline)) inline int wait_for(struct tca *session,
     return check_rest(session, spec);
 }
 
-int session_wait(struct tca *session, struct wait_spec *spec)
+/* Waits; with a time-out of 0, checks once. The checks may wait themselves if they leave
+ * session->waiter as it was. */
+static int session_wait(struct tca *session, struct wait_spec *spec)
 {
     return wait_for(session, spec, SLOW_ROUNDS);
 }
@@ -374,4 +392,98 @@ uint64_t tca_notified_ns(struct tca *session, uint32_t rank, uint32_t slot)
     if (session_slot_find(session, rank, slot, &awaited) < 0)
         return 0;
     return atomic_load_explicit(&awaited.line->arrived_ns, memory_order_relaxed);
+}
+
+/* ---- a notification from any rank ---- */
+
+struct awaited_any {
+    uint32_t slot;
+    uint32_t rank; /* the rank found last: checked after all others */
+};
+
+/* Skips ranks that died during a put. */
+static int take_any(struct tca *session, void *subject)
+{
+    struct awaited_any *any = subject;
+    for (uint32_t i = 1; i <= session->sources; i++) {
+        struct session_slot awaited = {0};
+        uint32_t rank = (any->rank + i) % session->sources;
+        session_slot_find(session, rank, any->slot, &awaited);
+        if (session_take(session, &awaited) > 0) {
+            any->rank = rank;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int session_failed(struct tca *session, void *subject)
+{
+    return session->control.lost ? session_drain(session) : 0;
+}
+
+int tca_notified_wait_any(struct tca *session, uint32_t slot, int64_t timeout_ns,
+                          uint32_t *ret_rank)
+{
+    struct session_slot first = {0};
+    struct awaited_any any = {.slot = slot, .rank = session->heard};
+    struct wait_spec spec = {
+        .ready = take_any, .failed = session_failed, .subject = &any, .notified = true};
+    int r = session_slot_find(session, 0, slot, &first);
+    if (r < 0 || (r = session_timeout(session, timeout_ns, &spec.timeout_ns)) < 0)
+        return r;
+    r = session_wait(session, &spec);
+    if (r < 0)
+        return r == TIMED_OUT ? overdue_any(session, first.slot, timeout_ns) : r;
+    *ret_rank = session->heard = any.rank;
+    return 0;
+}
+
+/* ---- conditions of the caller ---- */
+
+/* The callbacks may make nested waits, for example for a commit, so the state of this wait is
+ * saved. */
+static int call_ready(struct tca *session, void *subject)
+{
+    const struct session_wait *wait = subject;
+    const struct waiter own = session->waiter;
+    int r = wait->ready(wait->context);
+    session->waiter = own;
+    return r;
+}
+
+static int call_rare(struct tca *session, void *subject)
+{
+    const struct session_wait *wait = subject;
+    const struct waiter own = session->waiter;
+    if (wait->rare)
+        wait->rare(wait->context);
+    session->waiter = own;
+    return session->control.lost ? session_drain(session) : 0;
+}
+
+int session_wait_until(struct tca *session, const struct session_wait *wait, int64_t timeout_ns)
+{
+    struct wait_spec spec = {.ready = call_ready, .failed = call_rare, .subject = (void *)wait};
+    int r = session_timeout(session, timeout_ns, &spec.timeout_ns);
+    if (r == 0)
+        r = session_wait(session, &spec);
+    return r == TIMED_OUT ? 0 : r;
+}
+
+int tca_wait_until(struct tca *session, int (*ready)(void *context), void *context,
+                   int64_t timeout_ns)
+{
+    const struct session_wait wait = {.ready = ready, .context = context};
+    int r = session_wait_until(session, &wait, timeout_ns);
+    char waited[TIMEOUT_TEXT_BYTES];
+    return r == 0 ? error_set(-ETIMEDOUT, "the condition has not become true %s",
+                              session_timeout_text(session, timeout_ns, waited))
+                  : r;
+}
+
+uint64_t session_failures(struct tca *session)
+{
+    session_progress(session);
+    return session->failures;
 }
