@@ -11,7 +11,6 @@
 #include "client/layout/layout.h"
 #include "client/plan/parts.h"
 #include "client/plan/plan.h"
-#include "client/plan/repeat.h"
 #include "client/plan/trial.h"
 #include "client/plan/trial_route.h"
 

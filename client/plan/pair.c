@@ -12,6 +12,7 @@
 #include "client/memory/mapping.h"
 #include "client/plan/plan.h"
 #include "client/plan/progress.h"
+#include "client/plan/trial_route.h"
 #include "proto/notify.h"
 
 /* ---- events of the driver ---- */
@@ -351,4 +352,167 @@ void pairs_clear(struct tca *session)
     }
     free(pairs);
     session->pairs = NULL;
+}
+
+/* ---- regions of this session, as the drivers know them ---- */
+
+int pair_region(const struct pair_driver *via, struct mapped_region *region,
+                struct driver_region **ret_region)
+{
+    const struct driver_memory memory = {.base = region->base,
+                                         .length_bytes = region->bytes,
+                                         .fd = region->fd,
+                                         .dmabuf = region->dmabuf};
+    struct seat_region *known = region->seat_regions;
+    while (known && known->via != via)
+        known = known->next;
+    if (known) {
+        *ret_region = known->region;
+        return 0;
+    }
+    known = malloc(sizeof *known);
+    if (!known)
+        return -ENOMEM;
+    *known = (struct seat_region){.next = region->seat_regions, .via = via};
+    int r = via->driver->ops->region_add(via->driver, &memory, &known->region);
+    if (r < 0) {
+        free(known);
+        return r;
+    }
+    region->seat_regions = known;
+    *ret_region = known->region;
+    return 0;
+}
+
+void pair_forget_region(struct mapped_region *region)
+{
+    while (region->seat_regions) {
+        struct seat_region *known = region->seat_regions;
+        region->seat_regions = known->next;
+        known->via->driver->ops->region_remove(known->via->driver, known->region);
+        free(known);
+    }
+}
+
+void pairs_forget_region(struct tca *session, struct mapped_region *region)
+{
+    standby_enter(session->standby);
+    targets_end_in(session, region->targets, TARGET_LANDING, pair_end_landing);
+    pair_forget_region(region);
+    standby_leave(session->standby);
+}
+
+/* ---- when all that was put over pairs has landed ---- */
+
+/* Either thread. A pair that has ended has nothing in flight. */
+static void flush_done(struct driver_op *op, int status)
+{
+    struct pair *pair = op->owner;
+    (void)status;
+    pair->flushed = pair->flushing;
+}
+
+static void begin_flush(struct pair *pair)
+{
+    pair->flushing = pair->flush_wanted;
+    pair->flush = (struct driver_op){.done = flush_done, .owner = pair};
+    if (pair->error ||
+        pair->via->driver->ops->peer_flush(pair->via->driver, pair->peer, &pair->flush) < 0)
+        pair->flushed = pair->flushing;
+}
+
+void pairs_flush(struct tca_plan *plan)
+{
+    struct tca *session = plan->session;
+    const struct pair *last = NULL;
+    standby_enter(session->standby);
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        struct pair *pair = plan->units[i].pair;
+        if (pair != last) {
+            pair->flush_wanted++;
+            if (pair->flushed == pair->flushing)
+                begin_flush(pair);
+        }
+        plan->units[i].flush = pair->flush_wanted;
+        last = pair;
+    }
+    pairs_push(session);
+    standby_leave(session->standby);
+}
+
+bool pairs_flushed(struct tca_plan *plan)
+{
+    struct tca *session = plan->session;
+    bool all = true;
+    standby_enter(session->standby);
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        struct pair *pair = plan->units[i].pair;
+        if (pair->flushed == pair->flushing && pair->flushed < plan->units[i].flush)
+            begin_flush(pair);
+        all &= pair->flushed >= plan->units[i].flush;
+    }
+    standby_leave(session->standby);
+    return all;
+}
+
+/* ---- pairs that end: the plans that put over them break, unless tcad puts for them now ---- */
+
+static bool puts_over(const struct tca_plan *plan, const struct pair *pair)
+{
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        if (plan->units[i].pair == pair)
+            return true;
+    return false;
+}
+
+bool pair_is_used(const struct tca *session, const struct pair *pair)
+{
+    for (const struct tca_plan *plan = session->plans; plan; plan = plan->next)
+        if (puts_over(plan, pair))
+            return true;
+    return false;
+}
+
+void pair_break_plans(struct tca *session, const struct pair *pair, bool lossy, const char *text)
+{
+    for (struct tca_plan *plan = session->plans; plan; plan = plan->next) {
+        if (!puts_over(plan, pair) || trial_route_goes_on(plan, pair->error))
+            continue;
+        plan->lossy |= lossy;
+        plan_break(plan, pair->error, text);
+    }
+}
+
+/* The next plan gets another one. */
+void pair_lose(struct tca *session, struct pair *pair, int error)
+{
+    pair->error = pair->error ? pair->error : error;
+    pair->report = PAIR_GIVEN_UP;
+    session->pairs->reports = session->pairs->news = pair->down = true;
+}
+
+static void break_plans(struct tca *session, struct pair *pair)
+{
+    if (pair->lost)
+        pair_break_plans(session, pair, true,
+                         "the connection to its receiver was lost, and puts of completed "
+                         "starts may not have arrived");
+    if (pair->down)
+        pair_break_plans(session, pair, false, "the connection to its receiver was lost");
+    pair->lost = pair->down = false;
+}
+
+void pairs_take_news(struct tca *session)
+{
+    session->pairs->news = false;
+    for (struct pair *pair = session->pairs->pairs; pair; pair = pair->next)
+        break_plans(session, pair);
+}
+
+void pair_gone(struct tca *session, struct pair *pair, const char *text)
+{
+    if (pair->error == -ENETDOWN)
+        break_plans(session, pair);
+    pair->lost = pair->down = false;
+    pair_break_plans(session, pair, false, text);
 }

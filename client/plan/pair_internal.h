@@ -1,4 +1,4 @@
-/* Between pair.c and pair_events.c. */
+/* What the files pair*.c share. */
 #pragma once
 
 #include "client/core/target.h"

@@ -235,6 +235,14 @@ void session_complete(struct tca *session);
 /* Adds the plan to session->running: its client-seat chains did not complete in tca_start(). */
 void plan_run_later(struct tca_plan *plan);
 
+/* Whether a plan with TCA_PLAN_REPEAT can repeat: 0 or -EINVAL. */
+int repeat_check(const struct tca_plan *plan);
+/* Its chains repeat in this process. */
+static inline bool repeats_here(const struct tca_plan *plan)
+{
+    return plan->flags & TCA_PLAN_REPEAT && plan->client_count > 0;
+}
+
 /* start.c: 0 if the plan can be started now. */
 int plan_check_startable(struct tca_plan *plan);
 
@@ -253,10 +261,10 @@ void plan_break(struct tca_plan *plan, int error, const char *text);
  * that are blocked at a wait step end at once. */
 void plans_drain(struct tca *session, int64_t timeout_ns);
 
-/* cancel.c: tells the daemon to end the running start: SUBMIT_STOP or SUBMIT_CANCEL. */
+/* Tells the daemon to end the running start: SUBMIT_STOP or SUBMIT_CANCEL. */
 int plan_order(struct tca_plan *plan, uint32_t order);
 
-/* progress.c: cancels the chains in the client's seat. */
+/* Cancels the chains in the client's seat. */
 void plan_cancel_here(struct tca_plan *plan, int error);
 
 /* Ends the running start; later completions from the daemon are ignored. */

@@ -8,7 +8,6 @@
 #include "client/plan/parts.h"
 #include "client/plan/plan.h"
 #include "client/plan/progress.h"
-#include "client/plan/repeat.h"
 #include "client/plan/trial.h"
 #include "client/plan/trial_route.h"
 

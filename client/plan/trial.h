@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/plan/tune.h"
 #include "proto/tca.pb-c.h"
 
 struct copy_mode;
@@ -65,3 +66,18 @@ void trials_keep(struct tca *session);
 /* Call from time to time, off the fast path: begins new trials of plans whose receivers have moved
  * to nearer or farther processors, unless the fastest mode at the new distance is known. */
 void trials_review(struct tca *session);
+
+/* ---- for tcactl plan explain ---- */
+
+enum { TRIAL_KINDS_MAX = 8 }; /* of a plan */
+
+/* What a kind has tried, in the session's segment: candidates of its trial, as in struct trial_line (proto/segment.h). */
+struct trial_shown {
+    const struct tune *tune;
+    uint32_t first; /* the first put or chain of the kind */
+    unsigned count, choice;
+    const uint32_t *modes;
+};
+void trial_lines_show(const struct tca_plan *plan, uint32_t kind, const struct trial_shown *shown);
+/* All of the plan. */
+void trial_lines_hide(const struct tca_plan *plan);

@@ -10,7 +10,6 @@
 #include "client/plan/plan.h"
 #include "client/plan/route_choose.h"
 #include "client/plan/trial.h"
-#include "client/plan/trial_lines.h"
 #include "proto/handle.h"
 #include "proto/siphash.h"
 
