@@ -175,13 +175,6 @@ static void tell_broken(struct plan *plan)
     session_await_reader(session, &session->unreported_wait);
 }
 
-static void quiet(void *context)
-{
-    struct plan *plan = context;
-    plan->pending--;
-    plan_advance(plan);
-}
-
 void plan_do_break(struct plan *plan)
 {
     log_debug(NULL, "plan %" PRIu64 ".%" PRIu32 " (%s): %s", plan->session_id, plan->id,
@@ -190,7 +183,7 @@ void plan_do_break(struct plan *plan)
     if (!plan_attached(plan))
         return;
     plan->pending++;
-    engine_plan_break(plan->session->engine, &plan->run, plan->error, quiet, plan);
+    engine_plan_break(plan->session->engine, &plan->run, plan->error, plan_done, plan);
 }
 
 void plan_break(struct plan *plan, int error, const char *text)

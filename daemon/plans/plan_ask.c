@@ -35,8 +35,7 @@ static void replied(struct request *request)
 {
     struct plan *plan = request->plan;
     free(request);
-    plan->pending--;
-    plan_advance(plan);
+    plan_done(plan);
 }
 
 /* ---- on this node ---- */
@@ -323,8 +322,7 @@ static bool ask_some(void *context)
         if (loop_slice_over(plan->tcad->loop))
             return true;
     }
-    plan->pending--;
-    plan_advance(plan);
+    plan_done(plan);
     return false;
 }
 

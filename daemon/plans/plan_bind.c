@@ -96,8 +96,7 @@ static bool bind_some(void *context)
     }
     if (plan_goes_on(plan) && !plan_inherit(plan))
         plan_ask(plan);
-    plan->pending--;
-    plan_advance(plan);
+    plan_done(plan);
     return false;
 }
 
@@ -122,8 +121,7 @@ static bool bind_rest_some(void *context)
     }
     if (!plan->release_asked)
         plan_ask(plan);
-    plan->pending--;
-    plan_advance(plan);
+    plan_done(plan);
     return false;
 }
 

@@ -39,8 +39,7 @@ static void not_registered(void *context)
 {
     struct plan *plan = context;
     plan_fail(plan, -ECANCELED, "tcad is ending");
-    plan->pending--;
-    plan_advance(plan);
+    plan_done(plan);
 }
 
 static void registered(void *context)
@@ -51,8 +50,7 @@ static void registered(void *context)
         if (unit->driver && unit->source)
             unit->source->registered |= 1u << unit->link->rail;
     }
-    plan->pending--;
-    plan_advance(plan);
+    plan_done(plan);
 }
 
 /* Whether there is nothing for the worker to do. */
@@ -136,8 +134,7 @@ static bool choose_some(void *context)
             return true;
     if (plan_goes_on(plan))
         connect_chosen(plan);
-    plan->pending--;
-    plan_advance(plan);
+    plan_done(plan);
     return false;
 }
 

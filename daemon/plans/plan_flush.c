@@ -6,19 +6,12 @@
 #include "daemon/tcad.h"
 #include "proto/wait.h"
 
-static void flushed(void *context)
-{
-    struct plan *plan = context;
-    plan->pending--;
-    plan_advance(plan);
-}
-
 static void one_less(struct plan *plan)
 {
     if (--plan->flushing > 0)
         return;
     plan->flush_ns = clock_now_ns() - plan->flush_from_ns;
-    loop_post_own(plan->tcad->loop, &plan->post, flushed, plan);
+    loop_post_own(plan->tcad->loop, &plan->post, plan_done, plan);
 }
 
 /* A link that has failed has nothing in flight. */

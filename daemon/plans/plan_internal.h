@@ -52,6 +52,8 @@ static inline uint64_t plan_flow(uint64_t session, uint32_t channel)
 
 /* Advances the state while nothing is pending. This can free the plan. */
 void plan_advance(struct plan *plan);
+/* Of a plan: something that was pending is done; advances it. */
+void plan_done(void *plan);
 /* On an event, while nothing is pending: enters a state other than the next one; then advances. */
 void plan_enter(struct plan *plan, enum plan_state state);
 

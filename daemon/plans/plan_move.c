@@ -47,13 +47,6 @@ bool plan_parts(const struct plan *plan)
 
 static void enter(struct plan *plan, enum route_state state);
 
-static void go_on(void *context)
-{
-    struct plan *plan = context;
-    plan->pending--;
-    plan_advance(plan);
-}
-
 /* ---- lost rails ---- */
 
 static bool is_dead(const struct plan_unit *unit)
@@ -129,14 +122,14 @@ static void pause(struct plan *plan)
 {
     plan->move.held = true;
     plan->pending++;
-    engine_plan_pause(plan->session->engine, &plan->run, plan->lost_error, go_on, plan);
+    engine_plan_pause(plan->session->engine, &plan->run, plan->lost_error, plan_done, plan);
 }
 
 static void strip(struct plan *plan)
 {
     plan_look_back(plan);
     plan_mark_moving(plan);
-    plan_strip(plan, go_on);
+    plan_strip(plan, plan_done);
 }
 
 /* ---- REGISTERING ---- */
@@ -274,7 +267,7 @@ static void leave_tcad(struct plan *plan)
 static void detached(void *context)
 {
     leave_tcad(context);
-    go_on(context);
+    plan_done(context);
 }
 
 static void leave_pairs(struct plan *plan)
@@ -381,8 +374,7 @@ static void enter(struct plan *plan, enum route_state state)
     plan->move.state = state;
     plan->pending++; /* a state that completes at once does not recurse */
     act(plan);
-    plan->pending--;
-    plan_advance(plan);
+    plan_done(plan);
 }
 
 void plan_move_begin(struct plan *plan, enum move_cause cause, enum route_state first,

@@ -404,8 +404,7 @@ static void end(struct parser *parser)
     client_request_free(plan->request);
     plan->request = NULL;
     free(parser);
-    plan->pending--;
-    plan_advance(plan);
+    plan_done(plan);
 }
 
 /* Steps count from 0 in each chain. */

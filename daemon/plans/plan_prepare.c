@@ -477,8 +477,7 @@ static void prepared(void *context)
     free(preparing);
     if (plan_works(plan))
         plan_charge_puts(plan);
-    plan->pending--;
-    plan_advance(plan);
+    plan_done(plan);
 }
 
 static void prepare(void *context)

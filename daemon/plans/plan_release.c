@@ -154,8 +154,7 @@ static bool let_go_some(void *context)
         if (loop_slice_over(plan->tcad->loop))
             return true;
     }
-    plan->pending--;
-    plan_advance(plan);
+    plan_done(plan);
     return false;
 }
 
@@ -180,20 +179,13 @@ void plan_do_strip(struct plan *plan)
 
 /* ---- LEAVING and GONE ---- */
 
-static void detached(void *context)
-{
-    struct plan *plan = context;
-    plan->pending--;
-    plan_advance(plan);
-}
-
 void plan_do_leave(struct plan *plan)
 {
     releases_remove(plan->tcad->releases, plan); /* an event has advanced it before */
     if (!plan_attached(plan))
         return;
     plan->pending++;
-    engine_plan_detach(plan->session->engine, &plan->run, -ECANCELED, detached, plan);
+    engine_plan_detach(plan->session->engine, &plan->run, -ECANCELED, plan_done, plan);
 }
 
 static void answer_release(struct plan *plan)

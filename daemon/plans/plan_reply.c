@@ -210,12 +210,6 @@ static bool map_chain(struct plan_reply *reply)
 
 /* ---- MAPPING ---- */
 
-static void go_on(struct plan *plan)
-{
-    plan->pending--;
-    plan_advance(plan);
-}
-
 /* Runs in the worker. */
 static void pack(void *context)
 {
@@ -229,13 +223,13 @@ static void packed(void *context)
     struct plan *plan = context;
     if (plan->reply->memfd < 0)
         plan_fail(plan, plan->reply->memfd, "the reply to a commit could not be packed");
-    go_on(plan);
+    plan_done(plan);
 }
 
 static void not_packed(void *context)
 {
     plan_fail(context, -ECANCELED, "tcad is ending");
-    go_on(context);
+    plan_done(context);
 }
 
 /* Returns true if packed() will be called. */
@@ -263,7 +257,7 @@ static bool map_some(void *context)
         return !session_await_reader(plan->session, &reply->wait);
     }
     if (!pack_later(reply))
-        go_on(plan);
+        plan_done(plan);
     return false;
 }
 

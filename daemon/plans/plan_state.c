@@ -106,6 +106,12 @@ void plan_enter(struct plan *plan, enum plan_state state)
     act(plan);
     if (state == PLAN_GONE)
         return;
+    plan_done(plan);
+}
+
+void plan_done(void *context)
+{
+    struct plan *plan = context;
     plan->pending--;
     plan_advance(plan);
 }
