@@ -144,7 +144,8 @@ const struct config_key config_keys[] = {
      .help = "Drivers to use."},
     {KEY(rails, tcp_address, tcp_address), .type = CONFIG_WORD, .optional = true,
      .default_help = "this node's address in the cluster file",
-     .help = "The local address, host name or interface on which the rail tcp listens."},
+     .help = "The local address, host name or interface on which the rail tcp listens: on all "
+             "addresses that it has."},
     {KEY(rails, tcp_port, tcp_port), .type = CONFIG_NUMBER, .max = UINT16_MAX, .initial = "0",
      .help = "The port on which the rail tcp listens, for firewalls; 0: any free port."},
     {KEY(rails, tcp_security, tcp_security), .type = CONFIG_CHOICE, .choices = security,

@@ -8,9 +8,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "daemon/base/addresses.h"
 #include "daemon/base/directory.h"
 #include "daemon/base/log.h"
+#include "daemon/base/lookup.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/worker.h"
 #include "daemon/control/calibration.h"
@@ -233,7 +233,7 @@ static int name_user(struct tcad *tcad)
     if (!own)
         return -ENOMEM;
     own->tcad = tcad;
-    int r = worker_submit(tcad->names, ADDRESSES_LANE, find_user, found_user, free, own);
+    int r = worker_submit(tcad->names, LOOKUP_LANE, find_user, found_user, free, own);
     if (r < 0)
         free(own);
     return r;
@@ -266,7 +266,7 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
     if (r == 0)
         r = worker_new(tcad->loop, "tcad-close", WORKER_THREAD_PER_LANE, &tcad->closer);
     if (r == 0)
-        r = worker_new(tcad->loop, "tcad-names", ADDRESSES_THREADS, &tcad->names);
+        r = worker_new(tcad->loop, "tcad-names", LOOKUP_THREADS, &tcad->names);
     if (r == 0)
         r = name_user(tcad);
     if (r == 0)

@@ -74,7 +74,7 @@ struct tcad {
     struct worker *worker;
     struct worker *dialler;    /* for what waits for other nodes; its lanes are nodes */
     struct worker *closer;     /* sessions/closer.h */
-    struct worker *names;      /* looks up names of nodes (base/addresses.h) and users */
+    struct worker *names;      /* looks up names of nodes (base/lookup.h) and users */
     struct worker *calibrator; /* NULL: no calibration was started */
     struct engine *engine;
     char user_name[64];    /* of the daemon's user; the number, until it has been looked up */

@@ -106,11 +106,11 @@ struct driver_cable {
     bool in;            /* plugged in, and the boards at both ends work */
 };
 
-/* The listening address of a driver, and what it has rejected. */
+/* Where a driver listens, and what it has rejected. */
 struct driver_door {
-    char address[64]; /* "10.0.0.1:7081"; "": not an IP address */
-    bool guarded;     /* only admitted hosts may connect */
-    uint64_t forged;  /* completions and messages that no peer can have sent */
+    char address[256]; /* "10.0.0.1:7081, [fd00::1]:7082"; "": not an IP address */
+    bool guarded;      /* only admitted hosts may connect */
+    uint64_t forged;   /* completions and messages that no peer can have sent */
 };
 
 /* An error reported by this node's device, for display, and how often it was seen. */

@@ -19,35 +19,16 @@ static bool any(const struct addresses *addresses, bool (*is)(const struct addre
     return false;
 }
 
-static void keep(struct addresses *addresses, bool (*is)(const struct address *address))
-{
-    unsigned kept = 0;
-    if (!any(addresses, is))
-        return;
-    for (unsigned i = 0; i < addresses->count; i++)
-        if (is(&addresses->list[i]))
-            addresses->list[kept++] = addresses->list[i];
-    addresses->count = kept;
-}
-
 /* Whether this machine has it. */
 static bool is_here(const struct address *address)
 {
     struct address any_port = *address;
     int fd = socket(address->at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (address->at.ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)&any_port.at)->sin6_port = 0;
-    else
-        ((struct sockaddr_in *)&any_port.at)->sin_port = 0;
+    address_set_port(&any_port, 0);
     const bool here = fd >= 0 && bind(fd, (struct sockaddr *)&any_port.at, any_port.bytes) == 0;
     if (fd >= 0)
         close(fd);
     return here;
-}
-
-static bool is_outside(const struct address *address)
-{
-    return !address_is_loopback(address);
 }
 
 /* The address that packets to this one come from. */
@@ -61,15 +42,7 @@ static bool find_source(const struct address *to, struct address *ret_address)
         close(fd);
     if (found)
         *ret_address = from;
-    return found && is_outside(&from);
-}
-
-static void set_port(struct address *address, uint16_t port)
-{
-    if (address->at.ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)&address->at)->sin6_port = htons(port);
-    else
-        ((struct sockaddr_in *)&address->at)->sin_port = htons(port);
+    return found && address_is_outside(&from);
 }
 
 struct search {
@@ -87,9 +60,10 @@ static void ask(struct search *search, const char *other)
         search->outside = true;
         return;
     }
-    search->outside |= any(addresses, is_outside);
+    search->outside |= any(addresses, address_is_outside);
     for (unsigned i = 0; i < addresses->count && !search->reaches; i++)
-        if (is_outside(&addresses->list[i]) && find_source(&addresses->list[i], &search->found))
+        if (address_is_outside(&addresses->list[i]) &&
+            find_source(&addresses->list[i], &search->found))
             search->reaches = other;
     free(addresses);
 }
@@ -112,7 +86,7 @@ static int leave_loopback(const char *what, const char *host, struct search *sea
                  what, host, loopback, what);
         return -EADDRNOTAVAIL;
     }
-    set_port(&search->found, search->port);
+    address_set_port(&search->found, search->port);
     addresses->list[0] = search->found;
     addresses->count = 1;
     address_text(&addresses->list[0], instead, sizeof instead);
@@ -139,9 +113,9 @@ int addresses_own(const char *what, const char *host, uint16_t port, const char 
         snprintf(ret_text, text_bytes, "%s: cannot look %s up: %s", what, host, gai_strerror(r));
         return r == EAI_MEMORY ? -ENOMEM : -EADDRNOTAVAIL;
     }
-    keep(addresses, is_here);
-    keep(addresses, is_outside);
-    r = any(addresses, is_outside)
+    addresses_keep(addresses, is_here);
+    addresses_keep(addresses, address_is_outside);
+    r = any(addresses, address_is_outside)
             ? 0
             : leave_loopback(what, host, &search, others, count, addresses, ret_text, text_bytes);
     if (r < 0) {

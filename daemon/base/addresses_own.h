@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/base/addresses.h"
+#include "drivers/addresses.h"
 
 /*
  * The addresses of `host`, which is this machine: a numeric one, or those of a name that are here. Those of

@@ -9,8 +9,8 @@
 #include <sys/random.h>
 
 #include "config/text.h"
-#include "daemon/base/addresses.h"
 #include "daemon/base/log.h"
+#include "daemon/base/lookup.h"
 #include "daemon/base/remedy.h"
 #include "daemon/peers/peer_internal.h"
 #include "daemon/tcad.h"

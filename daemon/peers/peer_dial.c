@@ -26,8 +26,8 @@ static void dialled(void *context, int fd, unsigned which, const char *text)
     struct peer *peer = context;
     char why[PEER_TEXT_MAX];
     snprintf(why, sizeof why, "%s", text);
-    peer->tried |= dial_failed(peer->dial);
-    peer->dial = dial_free(peer->dial);
+    peer->tried |= loop_dial_failed(peer->dial);
+    peer->dial = loop_dial_free(peer->dial);
     if (fd < 0) {
         fail(peer, fd, why, "");
         return;
@@ -44,7 +44,8 @@ static void connect_rest(struct peer *peer)
     struct peers *peers = peer->peers;
     int r = -ENOKEY; /* logged when the configuration was loaded */
     if (peers->tcad->conf->control.security != CONF_SECURITY_TLS || peers->tls)
-        r = dial_new(peers->tcad->loop, peer->addresses, peer->tried, dialled, peer, &peer->dial);
+        r = loop_dial_new(peers->tcad->loop, peer->addresses, peer->tried, dialled, peer,
+                          &peer->dial);
     if (r < 0) {
         peer->tried = UINT32_MAX; /* no other address is better */
         fail(peer, r, remedy_text(r), "");
@@ -145,7 +146,7 @@ bool peer_is_dialling(const struct peer *peer)
 void peer_dial_end(struct peer *peer)
 {
     peer->lookup = lookup_cancel(peer->lookup);
-    peer->dial = dial_free(peer->dial);
+    peer->dial = loop_dial_free(peer->dial);
     peer->tried = UINT32_MAX;
 }
 

@@ -7,11 +7,11 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "daemon/base/addresses.h"
 #include "daemon/base/deadlines.h"
-#include "daemon/base/dial.h"
 #include "daemon/base/log.h"
+#include "daemon/base/lookup.h"
 #include "daemon/base/loop.h"
+#include "daemon/base/loop_dial.h"
 #include "daemon/base/pulse.h"
 #include "daemon/base/table.h"
 #include "daemon/base/tls.h"
@@ -112,7 +112,7 @@ struct peer {
     struct peer_request_list requests;
     /* peer_dial.c */
     struct lookup *lookup;
-    struct dial *dial;
+    struct loop_dial *dial;
     struct addresses
         *addresses; /* the last that were found; NULL: none. The first is the last that was good. */
     uint32_t tried; /* of these by this attempt to connect, a bit each */

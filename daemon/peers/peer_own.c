@@ -122,7 +122,7 @@ void peers_find_own_later(struct tcad *tcad)
     if (!is_wanted(tcad))
         return;
     struct search *search = search_new(tcad);
-    if (search && worker_submit(tcad->names, ADDRESSES_LANE, work, done, search_free, search) == 0)
+    if (search && worker_submit(tcad->names, LOOKUP_LANE, work, done, search_free, search) == 0)
         return;
     if (search)
         search_free(search);

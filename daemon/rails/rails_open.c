@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/addresses.h"
 #include "daemon/base/log.h"
 #include "daemon/engine/engine.h"
 #include "daemon/rails/exposure.h"
 #include "daemon/rails/nearness.h"
 #include "daemon/sessions/descriptors.h"
 #include "daemon/tcad.h"
+#include "drivers/addresses.h"
 
 /* In the order of the table of rails, which is the order of preference where there are no measured
  * costs. */
@@ -30,12 +30,19 @@ static_assert(1 + RAILS_MAX + KNOWN <= RAIL_SLOTS, "a slot for each open rail an
 
 /* ---- the configuration of drivers ---- */
 
+/* Those of the name in control.listen were looked up: which others can reach. NULL: it is not that. */
+static const struct addresses *own_addresses(const struct tcad *tcad, const struct conf_rail *conf)
+{
+    const bool is_own =
+        conf->address && strcmp(conf->address, tcad->conf->control.listen.host) == 0;
+    return is_own ? tcad->own : NULL;
+}
+
 /* A single node only needs to listen to itself. */
 static const char *address_of(const struct tcad *tcad, const struct conf_rail *conf,
                               struct rail *rail)
 {
-    /* The name in control.listen was looked up: the first address that others can reach. */
-    if (conf->address && tcad->own && strcmp(conf->address, tcad->conf->control.listen.host) == 0) {
+    if (own_addresses(tcad, conf)) {
         address_text(&tcad->own->list[0], rail->host, sizeof rail->host);
         return rail->host;
     }
@@ -67,6 +74,7 @@ static void configure(const struct tcad *tcad, const struct conf_rail *conf, uns
         (struct driver_config){.segment_bytes = tcad->conf->rails.segment_bytes, .guarded = true};
     if (rail->driver == DRIVER_TCP)
         rail->own.tcp = (struct tcp_config){.address = address_of(tcad, conf, rail),
+                                            .addresses = own_addresses(tcad, conf),
                                             .port = (uint16_t)conf->port,
                                             .plain = conf->security == CONF_SECURITY_PLAIN,
                                             .user_space = !conf->kernel_tls};

@@ -25,6 +25,7 @@
 #include <sys/uio.h>
 
 #include "drivers/credits.h"
+#include "drivers/dial.h"
 #include "drivers/driver.h"
 #include "drivers/landings.h"
 #include "drivers/packed.h"
@@ -97,7 +98,7 @@ extern const struct tcp_state_row tcp_states[TCP_STATES];
 struct tcp_connection {
     struct tcp_object object; /* first */
     enum tcp_state state;
-    int fd;                /* not blocking */
+    int fd;                /* not blocking; -1: none yet */
     struct tcp_seal *seal; /* NULL: in clear, or the kernel encrypts */
     bool kernel;
     bool readable; /* may have more; false: an event will tell */
@@ -111,6 +112,8 @@ struct tcp_connection {
     uint8_t inbox[512]; /* what has come of its first words, or of counts without a receiver */
     size_t inbox_bytes;
     /* while it opens */
+    struct dial *dial;    /* CONNECTING; else NULL */
+    unsigned which;       /* of the endpoints it leads to */
     uint64_t deadline_ns; /* 0: none */
     uint8_t nonce[TCP_SECRET_BYTES];
     struct sockaddr_storage from; /* accepted ones, in the listener's list */
@@ -138,11 +141,12 @@ struct tcp_sender {
     struct tcp_connection *connection; /* NULL: none */
     uint64_t number;                   /* random; the receiver knows it by that */
     bool known;                        /* was welcomed */
-    uint64_t down_ns;   /* since when nothing has arrived for want of a connection; 0: one is up, is
-                           being opened by both ends, or was never needed */
+    uint64_t down_ns;   /* since when it cannot send; 0: it can, it never had to, or it waits for an
+                           adopted connection to open */
     uint64_t looked_ns; /* patience.h */
     uint64_t redial_ns; /* the next attempt */
     unsigned pause_ms;  /* before that */
+    uint32_t refused;   /* endpoints, a bit each, where another instance has answered */
 
     struct window window;            /* of struct tcp_piece; its ring: copies */
     uint64_t written;                /* pieces: window.counted <= written <= window.made */
@@ -214,7 +218,7 @@ struct tcp_expected {
 
 /* None in a process's instance. */
 struct tcp_listener {
-    int fd;
+    int fds[TCP_ENDPOINTS_MAX];      /* as many as the instance's address has */
     struct tcp_connection *accepted; /* that have not said hello, newest first */
     unsigned accepted_count;
     bool full;    /* of those: it does not accept */
@@ -272,6 +276,9 @@ void tcp_free_later(struct tcp_driver *tcp, struct tcp_object *object);
 /* Takes over the descriptor, also when it fails. No roles yet. */
 int tcp_connection_new(struct tcp_driver *tcp, int fd, enum tcp_state state,
                        struct tcp_connection **ret_connection);
+/* For the sender; takes over the dial, also when it fails. */
+int tcp_connection_dial(struct tcp_driver *tcp, struct dial *dial, struct tcp_sender *sender,
+                        struct tcp_connection **ret_connection);
 enum tcp_end {
     TCP_END_SENDER,   /* dials, and sends most */
     TCP_END_RECEIVER, /* accepts, and receives most */
@@ -374,9 +381,9 @@ void tcp_receiver_sent(struct tcp_receiver *receiver, size_t bytes);
 int tcp_probe(const struct driver_config *config, struct driver_caps *ret_caps);
 int tcp_open(const struct driver_config *config, const struct driver_events *events,
              struct driver **ret_driver);
-void tcp_listener_deinit(struct tcp_listener *listener);
+void tcp_listener_deinit(struct tcp_driver *tcp);
 void tcp_listener_accept(struct tcp_driver *tcp, uint64_t now_ns);
-/* The connection is none of those any more that have not said hello. */
+/* Takes the connection off the list of those that have not said hello. */
 void tcp_listener_forget(struct tcp_driver *tcp, struct tcp_connection *connection);
 void tcp_listener_expire(struct tcp_driver *tcp, uint64_t now_ns);
 /* Whether the instance that has said this to the connection may connect. *ret_proven: by its own
@@ -391,13 +398,11 @@ void tcp_door(const struct driver *driver, struct driver_door *ret_door);
 int tcp_pair_expect(struct driver *driver, uint64_t pair, const uint8_t secret[PAIR_SECRET_BYTES]);
 void tcp_pair_forget(struct driver *driver, uint64_t pair);
 
-socklen_t tcp_socket_address(const struct tcp_address *address, uint16_t port,
-                             struct sockaddr_storage *ret_at);
-
 /* ---- tcp_dial.c ---- */
 
-/* Begins to connect; the descriptor. */
-int tcp_dial(const struct tcp_address *address);
+/* To its endpoints, but for some, a bit each. */
+int tcp_dial(const struct tcp_address *address, uint32_t skip, struct dial **ret_dial);
+struct address tcp_endpoint_address(const struct tcp_endpoint *endpoint);
 int tcp_pair_dial(struct driver *driver, const void *address, size_t address_bytes, uint64_t pair,
                   const uint8_t secret[PAIR_SECRET_BYTES], uint64_t timeout_ns, bool *ret_encrypts);
 

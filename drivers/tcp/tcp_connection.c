@@ -14,27 +14,63 @@
 
 /* ---- life ---- */
 
+static int watch(struct tcp_connection *connection, int fd, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = connection};
+    return epoll_ctl(connection->driver->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+/* Takes over the descriptor if that succeeds. */
+static int set_socket(struct tcp_connection *connection, int fd)
+{
+    const int one = 1, flags = fcntl(fd, F_GETFL);
+    int r = flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0
+                ? -errno
+                : watch(connection, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET);
+    if (r < 0)
+        return r;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    connection->fd = fd;
+    return 0;
+}
+
+static struct tcp_connection *create(struct tcp_driver *tcp, enum tcp_state state)
+{
+    struct tcp_connection *connection = calloc(1, sizeof(*connection));
+    if (connection) {
+        connection->driver = tcp;
+        connection->fd = -1;
+        connection->state = state;
+    }
+    return connection;
+}
+
 int tcp_connection_new(struct tcp_driver *tcp, int fd, enum tcp_state state,
                        struct tcp_connection **ret_connection)
 {
-    struct tcp_connection *connection = calloc(1, sizeof(*connection));
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-                                .data.ptr = connection};
-    const int one = 1, flags = fcntl(fd, F_GETFL);
-    int r = !connection ? -ENOMEM
-            : flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
-                    epoll_ctl(tcp->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0
-                ? -errno
-                : 0;
+    struct tcp_connection *connection = create(tcp, state);
+    int r = connection ? set_socket(connection, fd) : -ENOMEM;
     if (r < 0) {
         free(connection);
         close(fd);
         return r;
     }
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    connection->driver = tcp;
-    connection->fd = fd;
-    connection->state = state;
+    *ret_connection = connection;
+    return 0;
+}
+
+int tcp_connection_dial(struct tcp_driver *tcp, struct dial *dial, struct tcp_sender *sender,
+                        struct tcp_connection **ret_connection)
+{
+    struct tcp_connection *connection = create(tcp, TCP_CONNECTING);
+    int r = connection ? watch(connection, dial_fd(dial), EPOLLIN) : -ENOMEM;
+    if (r < 0) {
+        free(connection);
+        dial_free(dial);
+        return r;
+    }
+    connection->dial = dial;
+    tcp_connection_attach(connection, sender, NULL);
     *ret_connection = connection;
     return 0;
 }
@@ -72,8 +108,9 @@ static int release_socket(struct tcp_connection *connection)
 {
     struct tcp_driver *tcp = connection->driver;
     const int fd = connection->fd;
-    if (tcp->process == getpid())
+    if (fd >= 0 && tcp->process == getpid())
         epoll_ctl(tcp->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    connection->dial = dial_free(connection->dial);
     connection->seal = (tcp_seal_free(connection->seal), NULL);
     connection->fd = -1;
     if (connection->accepted_link)
@@ -87,7 +124,9 @@ void tcp_connection_close(struct tcp_connection *connection)
 {
     struct tcp_sender *sender = connection->sender;
     struct tcp_receiver *receiver = connection->receiver;
-    close(release_socket(connection));
+    const int fd = release_socket(connection);
+    if (fd >= 0)
+        close(fd);
     connection->sender = NULL;
     connection->receiver = NULL;
     if (sender)
@@ -102,8 +141,12 @@ void tcp_connection_ends(struct tcp_connection *connection, int error, uint64_t 
 {
     struct tcp_sender *sender = connection->sender;
     struct tcp_receiver *receiver = connection->receiver;
-    const bool spoke = connection->state != TCP_CONNECTING;
-    if (spoke && (error == -EPROTO || error == -EACCES))
+    const bool dialled = connection->state <= TCP_GREETED;
+    if (sender)
+        sender->refused = dialled && connection->state != TCP_CONNECTING
+                              ? sender->refused | 1u << connection->which
+                              : 0;
+    if (!dialled && (error == -EPROTO || error == -EACCES))
         atomic_fetch_add_explicit(&connection->driver->forged, 1, memory_order_relaxed);
     tcp_connection_close(connection);
     if (receiver && receiver->grant == 0)
@@ -226,15 +269,21 @@ static int hear(struct tcp_connection *connection, void *ret_words, size_t bytes
 
 static int connected(struct tcp_connection *connection, uint64_t now_ns)
 {
-    int error;
-    socklen_t bytes = sizeof(error);
-    if (!connection->writable)
-        return -EAGAIN;
-    if (getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0)
-        return -errno;
-    if (error == 0)
-        enter(connection, TCP_SECURING);
-    return -error;
+    const struct tcp_address *address = &tcp_peer_of(connection->sender)->address;
+    int fd = dial_step(connection->dial, now_ns, &connection->which);
+    if (fd < 0)
+        return fd;
+    connection->dial = dial_free(connection->dial);
+    int r = set_socket(connection, fd);
+    if (r < 0) {
+        close(fd);
+        return r;
+    }
+    enter(connection, TCP_SECURING);
+    return address->encrypts
+               ? tcp_connection_encrypt(connection, TCP_END_SENDER, connection->driver->kernel_tls,
+                                        address->secret)
+               : 0;
 }
 
 static int secured(struct tcp_connection *connection, uint64_t now_ns)
@@ -292,9 +341,22 @@ static int take_welcome(struct tcp_connection *connection, bool proven)
     return r;
 }
 
+/* This endpoint is the first that will be tried. */
+static void prefer(struct tcp_connection *connection)
+{
+    struct tcp_endpoint *endpoints = tcp_peer_of(connection->sender)->address.endpoints;
+    const struct tcp_endpoint first = endpoints[0];
+    endpoints[0] = endpoints[connection->which];
+    endpoints[connection->which] = first;
+    connection->which = 0;
+}
+
 static int welcomed(struct tcp_connection *connection, uint64_t now_ns)
 {
-    return take_welcome(connection, false);
+    int r = take_welcome(connection, false);
+    if (r == 0)
+        prefer(connection);
+    return r;
 }
 
 /* ---- opening: that we have accepted ---- */

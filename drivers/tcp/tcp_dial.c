@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,26 +26,51 @@ static int wait_until(int fd, short events, uint64_t end_ns)
     }
 }
 
-int tcp_dial(const struct tcp_address *address)
+struct address tcp_endpoint_address(const struct tcp_endpoint *endpoint)
 {
-    struct sockaddr_storage to;
-    const socklen_t bytes = tcp_socket_address(address, address->port, &to);
-    int fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && (connect(fd, (const struct sockaddr *)&to, bytes) == 0 || errno == EINPROGRESS))
-        return fd;
-    int r = -errno;
-    if (fd >= 0)
-        close(fd);
+    struct address address = {0};
+    struct sockaddr_in *in = (struct sockaddr_in *)&address.at;
+    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address.at;
+    address.at.ss_family = endpoint->family == 4 ? AF_INET : AF_INET6;
+    address.bytes = endpoint->family == 4 ? sizeof(*in) : sizeof(*in6);
+    if (endpoint->family == 4)
+        memcpy(&in->sin_addr, endpoint->host, sizeof(in->sin_addr));
+    else
+        memcpy(&in6->sin6_addr, endpoint->host, sizeof(in6->sin6_addr));
+    address_set_port(&address, endpoint->port);
+    return address;
+}
+
+int tcp_dial(const struct tcp_address *address, uint32_t skip, struct dial **ret_dial)
+{
+    struct addresses *all = malloc(sizeof(*all) + TCP_ENDPOINTS_MAX * sizeof(all->list[0]));
+    if (!all)
+        return -ENOMEM;
+    for (all->count = 0; all->count < address->count; all->count++)
+        all->list[all->count] = tcp_endpoint_address(&address->endpoints[all->count]);
+    int r = dial_new(all, skip, ret_dial);
+    free(all);
     return r;
 }
 
-static int wait_for_connection(int fd, uint64_t end_ns)
+/* The descriptor. */
+static int make_connection(const struct tcp_address *address, uint64_t end_ns)
 {
-    int error = 0, r = wait_until(fd, POLLOUT, end_ns);
-    socklen_t error_bytes = sizeof(error);
-    if (r == 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes) < 0)
-        r = -errno;
-    return r < 0 ? r : -error;
+    struct dial *dial;
+    unsigned which;
+    int fd = tcp_dial(address, 0, &dial);
+    if (fd < 0)
+        return fd;
+    while ((fd = dial_step(dial, clock_now_ns(), &which)) == -EAGAIN) {
+        const uint64_t due_ns = dial_due_ns(dial);
+        int r = wait_until(dial_fd(dial), POLLIN, due_ns != 0 && due_ns < end_ns ? due_ns : end_ns);
+        if (r < 0 && (r != -ETIMEDOUT || clock_now_ns() >= end_ns)) {
+            fd = r;
+            break;
+        }
+    }
+    dial_free(dial);
+    return fd;
 }
 
 /* An instance in clear speaks first. */
@@ -88,12 +114,10 @@ int tcp_pair_dial(struct driver *driver, const void *address, size_t address_byt
     const uint64_t end_ns = clock_now_ns() + timeout_ns;
     if (!tcp_address_read(address, address_bytes, &other))
         return -EINVAL;
-    int fd = tcp_dial(&other);
+    int fd = make_connection(&other, end_ns);
     if (fd < 0)
         return fd;
-    int r = wait_for_connection(fd, end_ns);
-    if (r == 0)
-        r = introduce(fd, &other, pair, secret, end_ns);
+    int r = introduce(fd, &other, pair, secret, end_ns);
     if (r < 0) {
         close(fd);
         return r;

@@ -33,7 +33,7 @@ int tcp_instance_new(const struct driver_events *events, struct tcp_driver **ret
         return -ENOMEM;
     tcp->driver = (struct driver){.ops = &tcp_driver_ops, .events = *events};
     tcp->process = getpid();
-    tcp->epoll_fd = tcp->timer_fd = tcp->listener.fd = -1;
+    tcp->epoll_fd = tcp->timer_fd = -1;
     tcp->landings = LANDINGS_INIT;
     pthread_mutex_init(&tcp->listener.lock, NULL);
     int r = set_up(tcp);
@@ -65,7 +65,7 @@ void tcp_close(struct driver *driver)
     struct tcp_driver *tcp = tcp_of(driver);
     while (tcp->receivers)
         tcp_receiver_free(tcp->receivers);
-    tcp_listener_deinit(&tcp->listener);
+    tcp_listener_deinit(tcp);
     free_dead(tcp);
     if (tcp->timer_fd >= 0)
         close(tcp->timer_fd);

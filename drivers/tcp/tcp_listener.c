@@ -4,8 +4,6 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,70 +11,14 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "drivers/addresses.h"
 #include "drivers/interface.h"
 #include "drivers/tcp/config.h"
 #include "drivers/tcp/tcp.h"
 #include "drivers/tcp/tcp_tls.h"
 #include "proto/list.h"
 
-/* ---- the own address ---- */
-
-static int take_host(struct tcp_address *address, const struct sockaddr *from)
-{
-    if (from->sa_family == AF_INET) {
-        address->family = 4;
-        memcpy(address->host, &((const struct sockaddr_in *)from)->sin_addr, 4);
-        return 0;
-    }
-    if (from->sa_family != AF_INET6)
-        return -EAFNOSUPPORT;
-    address->family = 6;
-    memcpy(address->host, &((const struct sockaddr_in6 *)from)->sin6_addr, 16);
-    return 0;
-}
-
-static int host_of_interface(struct tcp_address *address, const char *name)
-{
-    struct ifaddrs *all;
-    int r = -EADDRNOTAVAIL;
-    if (getifaddrs(&all) < 0)
-        return -errno;
-    for (const struct ifaddrs *one = all; one && r < 0; one = one->ifa_next)
-        if (one->ifa_addr && strcmp(one->ifa_name, name) == 0)
-            r = take_host(address, one->ifa_addr);
-    freeifaddrs(all);
-    return r < 0 ? -EADDRNOTAVAIL : 0;
-}
-
-/* An address, a host name, or an interface. */
-static int find_host(struct tcp_address *address, const char *name)
-{
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *found;
-    if (host_of_interface(address, name) == 0)
-        return 0;
-    if (getaddrinfo(name, NULL, &hints, &found) != 0)
-        return -EADDRNOTAVAIL;
-    int r = take_host(address, found->ai_addr);
-    freeaddrinfo(found);
-    return r;
-}
-
-socklen_t tcp_socket_address(const struct tcp_address *address, uint16_t port,
-                             struct sockaddr_storage *ret_at)
-{
-    *ret_at = (struct sockaddr_storage){0};
-    if (address->family == 4) {
-        struct sockaddr_in *in = (struct sockaddr_in *)ret_at;
-        *in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
-        memcpy(&in->sin_addr, address->host, sizeof(in->sin_addr));
-        return sizeof(*in);
-    }
-    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret_at;
-    *in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port)};
-    memcpy(&in6->sin6_addr, address->host, sizeof(in6->sin6_addr));
-    return sizeof(*in6);
-}
+/* ---- the own addresses ---- */
 
 static const struct tcp_config *own_of(const struct driver_config *config)
 {
@@ -84,9 +26,30 @@ static const struct tcp_config *own_of(const struct driver_config *config)
     return config->own ? config->own : &defaults;
 }
 
-static const char *host_of(const struct driver_config *config)
+/* Of an interface, a host name, or numeric. */
+static int look_up(const char *name, struct addresses **ret_addresses)
 {
-    return own_of(config)->address ? own_of(config)->address : "127.0.0.1";
+    int r = addresses_of_interface(name, ret_addresses);
+    if (r == -ENODEV)
+        r = addresses_parse(name, 0, ret_addresses);
+    if (r == -EINVAL)
+        r = addresses_look_up(name, 0, ret_addresses) == 0 ? 0 : -EADDRNOTAVAIL;
+    if (r == 0)
+        addresses_keep(*ret_addresses, address_is_outside);
+    return r;
+}
+
+/* To listen at; freed by the caller. */
+static int find_addresses(const struct tcp_config *own, struct addresses **ret_addresses)
+{
+    if (!own->addresses)
+        return look_up(own->address ? own->address : "127.0.0.1", ret_addresses);
+    const size_t bytes = sizeof(struct addresses) + own->addresses->count * sizeof(struct address);
+    *ret_addresses = malloc(bytes);
+    if (!*ret_addresses)
+        return -ENOMEM;
+    memcpy(*ret_addresses, own->addresses, bytes);
+    return 0;
 }
 
 static bool kernel_tls(const struct driver_config *config)
@@ -96,41 +59,72 @@ static bool kernel_tls(const struct driver_config *config)
 
 int tcp_probe(const struct driver_config *config, struct driver_caps *ret_caps)
 {
-    struct tcp_address address;
-    struct sockaddr_storage at;
+    struct addresses *addresses;
     *ret_caps = (struct driver_caps){
         .same_node = true, .other_nodes = true, .ordered = true, .kernel_tls = kernel_tls(config)};
     snprintf(ret_caps->detail, sizeof(ret_caps->detail), "TCP, %s",
              own_of(config)->plain  ? "in clear"
              : ret_caps->kernel_tls ? "TLS 1.3 by the kernel"
                                     : "TLS 1.3");
-    int r = find_host(&address, host_of(config));
+    int r = find_addresses(own_of(config), &addresses);
     if (r < 0)
         return r;
-    tcp_socket_address(&address, 0, &at);
-    interface_of((const struct sockaddr *)&at, ret_caps->device, sizeof(ret_caps->device));
+    interface_of((const struct sockaddr *)&addresses->list[0].at, ret_caps->device,
+                 sizeof(ret_caps->device));
+    free(addresses);
     return 0;
 }
 
-static int listen_there(struct tcp_driver *tcp, uint16_t port)
+static struct tcp_endpoint endpoint_of(const struct address *address)
 {
-    struct tcp_listener *listener = &tcp->listener;
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = listener};
-    struct sockaddr_storage at;
-    socklen_t bytes = tcp_socket_address(&tcp->address, port, &at);
+    const bool v4 = address->at.ss_family == AF_INET;
+    struct tcp_endpoint endpoint = {.port = address_port(address), .family = v4 ? 4 : 6};
+    if (v4)
+        memcpy(endpoint.host, &((const struct sockaddr_in *)&address->at)->sin_addr, 4);
+    else
+        memcpy(endpoint.host, &((const struct sockaddr_in6 *)&address->at)->sin6_addr, 16);
+    return endpoint;
+}
+
+/* *at: gets the port. The descriptor. */
+static int open_listener(struct tcp_driver *tcp, struct address *at)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &tcp->listener};
+    struct sockaddr *name = (struct sockaddr *)&at->at;
     const int one = 1;
-    listener->fd = socket(at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (listener->fd < 0)
+    int fd = socket(name->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
         return -errno;
-    setsockopt(listener->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (bind(listener->fd, (const struct sockaddr *)&at, bytes) < 0 ||
-        listen(listener->fd, 512) < 0 ||
-        getsockname(listener->fd, (struct sockaddr *)&at, &bytes) < 0 ||
-        epoll_ctl(tcp->epoll_fd, EPOLL_CTL_ADD, listener->fd, &event) < 0)
-        return -errno;
-    tcp->address.port = ntohs(at.ss_family == AF_INET ? ((struct sockaddr_in *)&at)->sin_port
-                                                      : ((struct sockaddr_in6 *)&at)->sin6_port);
-    return 0;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (name->sa_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+    if (bind(fd, name, at->bytes) < 0 || listen(fd, 512) < 0 ||
+        getsockname(fd, name, &at->bytes) < 0 ||
+        epoll_ctl(tcp->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+        int r = -errno;
+        close(fd);
+        return r;
+    }
+    return fd;
+}
+
+/* At all addresses that this machine has and others can use: a name may have others, too. */
+static int listen_there(struct tcp_driver *tcp, const struct addresses *addresses, uint16_t port)
+{
+    int r = -EADDRNOTAVAIL;
+    for (unsigned i = 0; i < addresses->count && tcp->address.count < TCP_ENDPOINTS_MAX; i++) {
+        struct address at = addresses->list[i];
+        address_set_port(&at, port);
+        int fd = address_is_link_local(&at) ? -EADDRNOTAVAIL : open_listener(tcp, &at);
+        if (fd == -EADDRNOTAVAIL)
+            continue;
+        if (fd < 0)
+            return fd;
+        tcp->listener.fds[tcp->address.count] = fd;
+        tcp->address.endpoints[tcp->address.count++] = endpoint_of(&at);
+        r = 0;
+    }
+    return r;
 }
 
 /* ---- the instance ---- */
@@ -140,14 +134,17 @@ static int set_up(struct tcp_driver *tcp, const struct driver_config *config)
     tcp->address = (struct tcp_address){.magic = TCP_ADDRESS_MAGIC,
                                         .version = TCP_WIRE_VERSION,
                                         .encrypts = !own_of(config)->plain};
+    struct addresses *addresses;
     int r = tcp_random(&tcp->address.id, sizeof(tcp->address.id));
     if (r == 0)
         r = tcp_random(tcp->address.secret, sizeof(tcp->address.secret));
     if (r == 0)
-        r = find_host(&tcp->address, host_of(config));
+        r = find_addresses(own_of(config), &addresses);
     if (r < 0)
         return r;
-    return listen_there(tcp, own_of(config)->port);
+    r = listen_there(tcp, addresses, own_of(config)->port);
+    free(addresses);
+    return r;
 }
 
 int tcp_open(const struct driver_config *config, const struct driver_events *events,
@@ -168,12 +165,13 @@ int tcp_open(const struct driver_config *config, const struct driver_events *eve
     return 0;
 }
 
-void tcp_listener_deinit(struct tcp_listener *listener)
+void tcp_listener_deinit(struct tcp_driver *tcp)
 {
+    struct tcp_listener *listener = &tcp->listener;
     while (listener->accepted)
         tcp_connection_close(listener->accepted);
-    if (listener->fd >= 0)
-        close(listener->fd);
+    for (unsigned i = 0; i < tcp->address.count; i++)
+        close(listener->fds[i]);
     free(listener->admitted);
     free(listener->expected);
     pthread_mutex_destroy(&listener->lock);
@@ -239,14 +237,19 @@ void tcp_shut(struct driver *driver, bool shut)
 void tcp_door(const struct driver *driver, struct driver_door *ret_door)
 {
     const struct tcp_driver *tcp = (const struct tcp_driver *)driver;
-    char host[INET6_ADDRSTRLEN] = "?";
-    const bool v6 = tcp->address.family == 6;
+    const size_t room = sizeof(ret_door->address);
+    size_t used = 0;
     *ret_door =
         (struct driver_door){.guarded = tcp->listener.guarded,
                              .forged = atomic_load_explicit(&tcp->forged, memory_order_relaxed)};
-    inet_ntop(v6 ? AF_INET6 : AF_INET, tcp->address.host, host, sizeof(host));
-    snprintf(ret_door->address, sizeof(ret_door->address), v6 ? "[%s]:%u" : "%s:%u", host,
-             tcp->address.port);
+    for (unsigned i = 0; i < tcp->address.count && used < room; i++) {
+        const struct tcp_endpoint *at = &tcp->address.endpoints[i];
+        char host[INET6_ADDRSTRLEN] = "?";
+        inet_ntop(at->family == 6 ? AF_INET6 : AF_INET, at->host, host, sizeof(host));
+        used += (size_t)snprintf(ret_door->address + used, room - used,
+                                 at->family == 6 ? "%s[%s]:%u" : "%s%s:%u", i > 0 ? ", " : "", host,
+                                 at->port);
+    }
 }
 
 /* ---- connections for pairs of processes ---- */
@@ -316,9 +319,9 @@ static void hold(struct tcp_driver *tcp, bool full)
 {
     struct tcp_listener *listener = &tcp->listener;
     struct epoll_event event = {.events = full ? 0 : EPOLLIN, .data.ptr = listener};
-    if (listener->full != full &&
-        epoll_ctl(tcp->epoll_fd, EPOLL_CTL_MOD, listener->fd, &event) == 0)
-        listener->full = full;
+    for (unsigned i = 0; i < tcp->address.count && listener->full != full; i++)
+        epoll_ctl(tcp->epoll_fd, EPOLL_CTL_MOD, listener->fds[i], &event);
+    listener->full = full;
 }
 
 void tcp_listener_forget(struct tcp_driver *tcp, struct tcp_connection *connection)
@@ -376,14 +379,14 @@ static void accepted(struct tcp_driver *tcp, int fd, const struct sockaddr_stora
         tcp_connection_close(connection);
 }
 
-void tcp_listener_accept(struct tcp_driver *tcp, uint64_t now_ns)
+static void accept_at(struct tcp_driver *tcp, int listener_fd, uint64_t now_ns)
 {
     struct tcp_listener *listener = &tcp->listener;
     for (int i = 0; i < TCP_OPENINGS_OF_HOST && listener->accepted_count < TCP_OPENINGS_MAX; i++) {
         struct sockaddr_storage from = {0};
         socklen_t bytes = sizeof(from);
         int fd =
-            accept4(listener->fd, (struct sockaddr *)&from, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+            accept4(listener_fd, (struct sockaddr *)&from, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0)
             return;
         if (atomic_load_explicit(&listener->shut, memory_order_relaxed))
@@ -391,7 +394,13 @@ void tcp_listener_accept(struct tcp_driver *tcp, uint64_t now_ns)
         else
             accepted(tcp, fd, &from, now_ns);
     }
-    if (listener->accepted_count >= TCP_OPENINGS_MAX)
+}
+
+void tcp_listener_accept(struct tcp_driver *tcp, uint64_t now_ns)
+{
+    for (unsigned i = 0; i < tcp->address.count; i++)
+        accept_at(tcp, tcp->listener.fds[i], now_ns);
+    if (tcp->listener.accepted_count >= TCP_OPENINGS_MAX)
         hold(tcp, true);
 }
 

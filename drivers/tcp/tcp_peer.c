@@ -10,14 +10,23 @@
 #include "drivers/tcp/tcp.h"
 #include "proto/list.h"
 
+static bool are_good(const struct tcp_endpoint *endpoints, unsigned count)
+{
+    if (count == 0 || count > TCP_ENDPOINTS_MAX)
+        return false;
+    for (unsigned i = 0; i < count; i++)
+        if ((endpoints[i].family != 4 && endpoints[i].family != 6) || endpoints[i].port == 0)
+            return false;
+    return true;
+}
+
 bool tcp_address_read(const void *bytes, size_t count, struct tcp_address *ret_address)
 {
     if (count != sizeof(*ret_address))
         return false;
     memcpy(ret_address, bytes, sizeof(*ret_address));
     return ret_address->magic == TCP_ADDRESS_MAGIC && ret_address->version == TCP_WIRE_VERSION &&
-           (ret_address->family == 4 || ret_address->family == 6) && ret_address->encrypts <= 1 &&
-           ret_address->port != 0;
+           ret_address->encrypts <= 1 && are_good(ret_address->endpoints, ret_address->count);
 }
 
 /* The instance that is put into demands it. */

@@ -495,22 +495,27 @@ void tcp_sender_lost(struct tcp_sender *sender, int error, uint64_t now_ns)
 static void dial(struct tcp_peer *peer, uint64_t now_ns)
 {
     struct tcp_sender *sender = &peer->sender;
-    struct tcp_connection *connection = NULL;
-    int fd = tcp_dial(&peer->address);
-    int r = fd < 0 ? fd : tcp_connection_new(peer->driver, fd, TCP_CONNECTING, &connection);
+    struct tcp_connection *connection;
+    struct dial *dial;
     if (sender->down_ns == 0)
         sender->down_ns = now_ns;
+    if (sender->refused == (1u << peer->address.count) - 1)
+        sender->refused = 0;
+    int r = tcp_dial(&peer->address, sender->refused, &dial);
+    if (r == 0)
+        r = tcp_connection_dial(peer->driver, dial, sender, &connection);
     if (r < 0) {
         tcp_sender_down(peer, now_ns);
         return;
     }
-    tcp_connection_attach(connection, sender, NULL);
     connection->deadline_ns = now_ns + TCP_OPENING_MS * TCP_MS;
-    if (peer->address.encrypts)
-        r = tcp_connection_encrypt(connection, TCP_END_SENDER, peer->driver->kernel_tls,
-                                   peer->address.secret);
-    if (r < 0)
-        tcp_connection_ends(connection, r, now_ns);
+    tcp_connection_event(connection, 0, now_ns);
+}
+
+static uint64_t due_ns(const struct tcp_connection *connection)
+{
+    const uint64_t next_ns = connection->dial ? dial_due_ns(connection->dial) : 0;
+    return next_ns != 0 && next_ns < connection->deadline_ns ? next_ns : connection->deadline_ns;
 }
 
 /* Without one that is up. */
@@ -520,6 +525,8 @@ static void connect_again(struct tcp_peer *peer, uint64_t now_ns)
     struct tcp_connection *connection = sender->connection;
     if (connection && connection->deadline_ns != 0 && now_ns >= connection->deadline_ns)
         tcp_connection_ends(connection, -ETIMEDOUT, now_ns);
+    else if (connection && connection->dial && now_ns >= due_ns(connection))
+        tcp_connection_event(connection, 0, now_ns);
     else if (!connection && !peer->receiver && now_ns >= sender->redial_ns)
         dial(peer, now_ns);
     if (sender->down_ns != 0 && now_ns - sender->down_ns > TCP_LOST_MS * TCP_MS)
@@ -548,11 +555,6 @@ int tcp_sender_work(struct tcp_peer *peer, uint64_t now_ns)
     return n + m;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a == 0 || (b != 0 && b < a) ? b : a;
-}
-
 uint64_t tcp_sender_due_ns(const struct tcp_peer *peer)
 {
     const struct tcp_sender *sender = &peer->sender;
@@ -561,6 +563,7 @@ uint64_t tcp_sender_due_ns(const struct tcp_peer *peer)
         return 0;
     if (peer->receiver)
         return connection ? 0 : sender->down_ns + (TCP_LOST_MS + 1) * TCP_MS;
-    return earlier(connection ? connection->deadline_ns : sender->redial_ns,
-                   sender->looked_ns + PATIENCE_LOOK_NS);
+    const uint64_t look_ns = sender->looked_ns + PATIENCE_LOOK_NS,
+                   work_ns = connection ? due_ns(connection) : sender->redial_ns;
+    return work_ns < look_ns ? work_ns : look_ns;
 }

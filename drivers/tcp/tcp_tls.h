@@ -76,8 +76,8 @@ void tcp_record_deinit(struct tcp_record *record);
 /* One record of what lies at the cursor: its bytes, at most TCP_SEALED_BYTES, or an error. Moves
  * the cursor on. */
 ssize_t tcp_record_seal(struct tcp_record *record, struct tcp_cursor *from, uint8_t *ret_sealed);
-/* How many bytes the record that begins here has; 0: that is not known yet. -EPROTO: it is none of
- * ours. */
+/* How many bytes the record that begins here has; 0: that is not known yet. -EPROTO: we make
+ * no such records. */
 ssize_t tcp_record_sealed(const uint8_t *bytes, size_t count);
 /* Of its `sealed` bytes, all of them there. The cursor has room for the data: its bytes, or
  * -EPROTO: it was not sealed by the other end, and what the cursor has led to is anything. */

@@ -34,7 +34,8 @@ enum {
     TCP_HELLO_MAGIC = 0x48504354,
     TCP_PAIR_MAGIC = 0x50504354, /* no beginning of a TLS record */
     TCP_WELCOME_MAGIC = 0x57504354,
-    TCP_WIRE_VERSION = 1,
+    TCP_WIRE_VERSION = 2,
+    TCP_ENDPOINTS_MAX = 8, /* that an instance listens at */
     TCP_SECRET_BYTES = 32, /* also of nonces and signatures: HMAC-SHA256 */
     TCP_PIECE_MAX = 1 << 20,
 };
@@ -44,19 +45,26 @@ struct tcp_id {
     uint64_t word[2];
 };
 
+struct tcp_endpoint {
+    uint8_t host[16]; /* network byte order */
+    uint16_t port;    /* host byte order */
+    uint8_t family;   /* 4 or 6 */
+    uint8_t zero;
+};
+static_assert(sizeof(struct tcp_endpoint) == 20, "wire format");
+
 /* An instance's address: told to other daemons over the control connection, and to nobody else. */
 struct tcp_address {
     uint32_t magic;
     uint16_t version;
-    uint16_t port;    /* host byte order */
-    uint8_t family;   /* 4 or 6 */
     uint8_t encrypts; /* connections are TLS */
-    uint8_t zero[6];
-    uint8_t host[16]; /* network byte order */
+    uint8_t count;    /* of endpoints; the others are zero */
     struct tcp_id id;
     uint8_t secret[TCP_SECRET_BYTES];
+    struct tcp_endpoint
+        endpoints[TCP_ENDPOINTS_MAX]; /* in the order in which they are to be tried */
 };
-static_assert(sizeof(struct tcp_address) == 80 && sizeof(struct tcp_address) <= ADDRESS_MAX_BYTES,
+static_assert(sizeof(struct tcp_address) == 216 && sizeof(struct tcp_address) <= ADDRESS_MAX_BYTES,
               "wire format");
 
 /* A landing's blob. */

@@ -71,11 +71,11 @@ static void open_door(void)
                  getsockname(door_fd, (struct sockaddr *)&at, &bytes) == 0);
     door = (struct tcp_address){.magic = TCP_ADDRESS_MAGIC,
                                 .version = TCP_WIRE_VERSION,
-                                .port = ntohs(at.sin_port),
-                                .family = 4,
+                                .count = 1,
+                                .endpoints[0] = {.port = ntohs(at.sin_port), .family = 4},
                                 .id = {{3, 4}},
                                 .secret = "known to the peer"};
-    memcpy(door.host, &at.sin_addr, 4);
+    memcpy(door.endpoints[0].host, &at.sin_addr, 4);
 }
 
 static void open_once(void)
@@ -178,8 +178,9 @@ static void hang_up(int *fd)
 
 static void dial(unsigned index)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(tcp->address.port)};
-    memcpy(&to.sin_addr, tcp->address.host, 4);
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons(tcp->address.endpoints[0].port)};
+    memcpy(&to.sin_addr, tcp->address.endpoints[0].host, 4);
     hang_up(&callers[index].fd);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     FUZZ_REQUIRE(connect(fd, (struct sockaddr *)&to, sizeof to) == 0 || errno == EINTR);

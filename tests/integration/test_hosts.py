@@ -60,9 +60,9 @@ class Addresses(hosts.Case):
         cluster = self.hosts(["node0:7373", "node1:7373"], names, {"rails.enable": "shm tcp", **options}, interfaces=interfaces)
         return cluster.up()
 
-    def put_both_ways(self, cluster):
+    def put_both_ways(self, cluster, when=""):
         for name, places in ("there", (0, 1)), ("back", (1, 0)):
-            sender, receiver = cluster.group(places, name=f"{name}@node0")
+            sender, receiver = cluster.group(places, name=f"{name}{when}@node0")
             plan, _, target = sender.put_plan(receiver, "64", rail="tcp")
             sender.run(plan)
 
@@ -97,6 +97,31 @@ class Addresses(hosts.Case):
         lines = [["10.0.0.1 node0", "172.17.0.1 node1", "10.0.0.2 node1"], ["10.0.0.1 node0", "10.0.0.2 node1"]]
         cluster = self.start(lines, [["10.0.0.1/24", "172.17.0.1/16"], ["10.0.0.2/24"]], **{"control.listen": "0.0.0.0:7373"})
         self.assertTrue(cluster[0].ping(cluster[1]))
+
+    def test_each_address_of_the_rail(self):
+        """It listens at all addresses of the name or interface and announces them, which are tried in turn: the first leads nowhere, at
+        the second another one listens, or nobody. Processes connect in the same way."""
+        both = [["10.0.0.1/24", "10.7.0.1/24"], ["10.8.0.2/24", "10.7.0.2/24", "10.0.0.2/24", "fd00::2/64"]]
+        lines = ["10.0.0.1 node0", "10.0.0.2 node1"]
+        for where in "eth0", "rail":  # the name leads to what the interface has
+            with self.subTest(where=where):
+                names = [[*lines, "10.0.0.1 rail"], [*lines, "10.8.0.2 rail", "10.7.0.2 rail", "10.0.0.2 rail", "10.9.9.9 rail"]]
+                cluster = self.start(names, both, **{"rails.tcp_address": where, "rails.tcp_port": 7444})
+                listens = [at for at in cluster[1].listens() if at.endswith(":7444")]
+                wanted = ["10.8.0.2:7444", "10.7.0.2:7444", "10.0.0.2:7444", *(["[fd00::2]:7444"] if where == "eth0" else [])]
+                self.assertEqual(sorted(listens), sorted(wanted))
+                rail = next(rail for rail in cluster[1].tcactl("status")["rails"] if rail["driver"] == "tcp")
+                self.assertEqual(sorted(rail["address"].split(", ")), sorted(wanted))
+                self.put_both_ways(cluster)
+                for seat in "daemon", "client":
+                    sender, receiver = cluster.group((0, 1), name=f"{seat}@node0")
+                    plan, _, _ = sender.put_plan(receiver, "64", rail="tcp", seat=seat)
+                    sender.run(plan)
+                # 10.8 has no route; at 10.7 the host itself answers, from now on
+                cluster[0].run_there("ip", "address", "add", "10.7.0.2/32", "dev", "lo")
+                cluster[1].restart()
+                self.assertTrue(cluster[0].ping(cluster[1]))
+                self.put_both_ways(cluster, "-again")
 
 
 if __name__ == "__main__":

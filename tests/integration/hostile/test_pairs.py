@@ -26,8 +26,9 @@ class Pairs(hostile.HostileCase):
     def false_node(self, cluster, number, answer=None, port=1, real=0):
         """With an address of the rail tcp; connections to it would be encrypted, so that the connecting side sends first."""
         plane = next(rail["plane"] for rail in cluster[0].tcactl("status")["rails"] if rail["driver"] == "tcp")
-        address = struct.pack("<IHHBB6x4s12xQQ", 0x41504354, 1, port, 4, 1, socket.inet_aton(harness.ADDRESS), number, 0)
-        rail = wire.blob(6, wire.blob(1, "tcp") + wire.blob(2, address + bytes([number] * 32)) + wire.blob(3, "tcp:far") +
+        address = struct.pack("<IHBBQQ32s4s12xHBx140x", 0x41504354, 2, 1, 1, number, 0, bytes([number] * 32),
+                              socket.inet_aton(harness.ADDRESS), port, 4)  # drivers/tcp/tcp_wire.h
+        rail = wire.blob(6, wire.blob(1, "tcp") + wire.blob(2, address) + wire.blob(3, "tcp:far") +
                          wire.blob(4, plane))
         node = FalseNode(cluster, number, answer, rail)
         node.tcp_plane = plane

@@ -239,7 +239,7 @@ class Peers(hostile.HostileCase):
         nodes = []
         cluster[2].kill()  # it would connect to the false node 1
         for number in (1, 2):
-            own = struct.pack("<IHHBB22xQQ", 0x41504354, 1, 1, 4, 0, number, 0) + bytes([number] * 32)  # drivers/tcp/tcp_wire.h
+            own = struct.pack("<IHBBQQ32s16xHBx140x", 0x41504354, 2, 0, 1, number, 0, bytes([number] * 32), 1, 4)  # drivers/tcp/tcp_wire.h
             rail = wire.blob(6, wire.blob(1, "tcp") + wire.blob(2, own) + wire.blob(3, "tcp:far") + wire.blob(4, plane))
             nodes.append(FalseNode(cluster, number, None, rail))
             self.addCleanup(nodes[-1].close)
@@ -250,14 +250,14 @@ class Peers(hostile.HostileCase):
         door = next(rail[2][0] for rail in map(wire.fields, nodes[1].hello[6]) if rail[1][0] == b"tcp")
         for number, received in ((2, False), (1, True)):
             with socket.create_connection((harness.ADDRESS, rail_port(cluster[0], "tcp")), harness.DEADLINE_S) as rail:
-                self.assertEqual(self.put_over(rail, door[48:80], number, landing[4:12]), received)
+                self.assertEqual(self.put_over(rail, door[24:56], number, landing[4:12]), received)
         self.assert_well(cluster[0])
 
     @staticmethod
     def put_over(rail, secret, number, landing):
         """Whether a put by that false node was accepted."""
         challenge = rail.recv(40, socket.MSG_WAITALL)
-        hello = struct.pack("<IHHQQQ32x", 0x48504354, 1, 0, number, 0, 1)
+        hello = struct.pack("<IHHQQQ32x", 0x48504354, 2, 0, number, 0, 1)
         rail.sendall(hello + b"".join(hmac.digest(key, b"H" + challenge[8:] + hello, "sha256") for key in (secret, bytes([number] * 32))))
         assert len(rail.recv(48, socket.MSG_WAITALL)) == 48  # welcome
         rail.sendall(struct.pack("<BBHI8sQQ", 1, 3, 0, 8, landing, 0, 0) + b"not good")

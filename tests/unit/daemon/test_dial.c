@@ -7,13 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/base/dial.h"
 #include "daemon/base/loop.h"
+#include "daemon/base/loop_dial.h"
 
 TestSuite(dial, .timeout = 60);
 
 static struct loop *loop;
-static struct dial *dial;
+static struct loop_dial *dial;
 static int connection;
 static unsigned at;
 static uint32_t failed;
@@ -23,9 +23,9 @@ static void done(void *context, int fd, unsigned which, const char *text)
 {
     connection = fd;
     at = which;
-    failed = dial_failed(dial);
+    failed = loop_dial_failed(dial);
     strncpy(said, text, sizeof said - 1);
-    dial = dial_free(dial);
+    dial = loop_dial_free(dial);
     loop_stop(loop);
 }
 
@@ -56,7 +56,7 @@ static struct addresses *list(uint16_t port, unsigned count, const char *const *
 static void go(const struct addresses *addresses, uint32_t skip)
 {
     cr_assert_eq(loop_new(&loop), 0);
-    cr_assert_eq(dial_new(loop, addresses, skip, done, NULL, &dial), 0);
+    cr_assert_eq(loop_dial_new(loop, addresses, skip, done, NULL, &dial), 0);
     cr_assert_eq(loop_run(loop), 0);
     loop_free(loop);
 }
@@ -114,6 +114,39 @@ Test(dial, goes_on_when_one_does_not_answer)
         close(full[i]);
     close(silent);
     close(listener);
+    free(addresses);
+}
+
+/* Of one family first, as they are looked up: each other one is of the other family, as long as there are some. */
+Test(addresses, families_take_turns)
+{
+    static const char *const found[] = {"fd00::1", "fd00::2", "fd00::3", "10.0.0.1", "10.0.0.2"},
+                             *const tried[] = {"fd00::1", "10.0.0.1", "fd00::2", "10.0.0.2",
+                                               "fd00::3"};
+    struct addresses *addresses = list(1, 5, found);
+    addresses_interleave(addresses);
+    for (unsigned i = 0; i < 5; i++) {
+        char text[64];
+        address_text(&addresses->list[i], text, sizeof text);
+        cr_assert_str_eq(text, tried[i]);
+    }
+    free(addresses);
+}
+
+static bool is_v6(const struct address *address)
+{
+    return address->at.ss_family == AF_INET6;
+}
+
+Test(addresses, some_are_kept)
+{
+    struct addresses *addresses =
+        list(1, 3, (const char *[]){"127.0.0.1", "10.0.0.1", "127.0.0.2"});
+    addresses_keep(addresses, is_v6);
+    cr_assert_eq(addresses->count, 3); /* there is none */
+    addresses_keep(addresses, address_is_outside);
+    cr_assert_eq(addresses->count, 1);
+    cr_assert_not(address_is_loopback(&addresses->list[0]));
     free(addresses);
 }
 

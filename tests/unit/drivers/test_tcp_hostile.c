@@ -61,8 +61,8 @@ TestSuite(tcp_hostile, .init = setup, .fini = teardown, .timeout = 120);
 
 static int dial(void)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(address.port)};
-    memcpy(&to.sin_addr, address.host, 4);
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(address.endpoints[0].port)};
+    memcpy(&to.sin_addr, address.endpoints[0].host, 4);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     cr_assert(connect(fd, (const struct sockaddr *)&to, sizeof to) == 0);
     return fd;

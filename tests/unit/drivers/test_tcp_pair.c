@@ -247,6 +247,107 @@ Test(tcp_pair, silent_door)
                                             10000000, &encrypts) == -EINVAL);
 }
 
+/* ---- several addresses ---- */
+
+/* The first endpoint leads nowhere, the second to another instance, the third to the door. */
+static void lead_astray(struct tcp_address *of, const struct tcp_address *other)
+{
+    cr_assert(of->count == 1);
+    of->endpoints[2] = of->endpoints[0];
+    of->endpoints[1] = other->endpoints[0];
+    of->endpoints[0].host[3] = 9; /* 127.0.0.9 */
+    of->count = 3;
+}
+
+/* A link finds the right one, although another instance answers, and then begins with that. */
+static void check_link(void)
+{
+    struct side from, to;
+    struct tcp_address to_address;
+    struct driver_peer *peer;
+    struct driver_landing *landing;
+    struct driver_put *put;
+    struct driver_put_info info;
+    uint8_t blob[LANDING_MAX_BYTES];
+    struct layout *layout = shape_layout(&shape);
+    cr_assert(side_open(&from, "tcp", 0, REGION) == 0);
+    cr_assert(side_open(&to, "tcp", 0, REGION) == 0);
+    const struct driver_ops *ops = from.driver->ops;
+    cr_assert(ops->address(to.driver, &to_address) == sizeof(to_address));
+    lead_astray(&to_address, &address);
+    cr_assert(connect_to(from.driver, &to_address, sizeof(to_address), &peer) == 0);
+    struct driver_landing_args target = {.region = to.region, .layout = layout, .notify = true};
+    struct driver_put_args source = {.peer = peer,
+                                     .region = from.region,
+                                     .layout = layout,
+                                     .landing = blob,
+                                     .target_layout = layout};
+    cr_assert(ops->landing_new(to.driver, &target, &landing, blob, &source.landing_bytes) == 0);
+    cr_assert(ops->put_prepare(from.driver, &source, &put, &info) == 0);
+    const struct tcp_peer *link = (const struct tcp_peer *)peer;
+    for (unsigned turn = 1; turn < 4; turn++) {
+        struct op op;
+        op_init(&op);
+        cr_assert(post(&from, &to, put, &op) == 0);
+        while (to.notified_count < turn) {
+            pump_rounds(&from, &to, 1);
+            pump_rounds(&door, NULL, 1); /* the other instance */
+        }
+        cr_assert(pump_until(&from, &to, &op.done, 1));
+        cr_assert(op.status == 0);
+        cr_assert(memcmp(&link->address.endpoints[0], &to_address.endpoints[2],
+                         sizeof(struct tcp_endpoint)) == 0);
+        cr_assert(forged() == 1); /* it was tried once */
+        shutdown(link->sender.connection->fd, SHUT_RDWR);
+        pump_rounds(&from, &to, 10);
+    }
+    ops->put_release(from.driver, put);
+    ops->peer_disconnect(from.driver, peer);
+    ops->landing_free(to.driver, landing);
+    side_close(&from);
+    side_close(&to);
+    free(layout);
+}
+
+Test(tcp_pair, other_addresses_in_clear)
+{
+    check_link();
+}
+
+Test(tcp_pair, other_addresses_encrypted)
+{
+    teardown();
+    setup_with(false);
+    check_link();
+}
+
+/* A dial for a pair tries them in turn, too. */
+Test(tcp_pair, the_first_address_leads_nowhere)
+{
+    address.endpoints[1] = address.endpoints[0];
+    address.endpoints[0].host[3] = 9;
+    address.count = 2;
+    check_whole_way();
+}
+
+/* What is announced is checked. */
+Test(tcp_pair, impossible_addresses)
+{
+    struct tcp_address other;
+    struct driver_peer *peer;
+    for (unsigned what = 0; what < 5; what++) {
+        other = address;
+        other.count = what == 0 ? 0 : what == 1 ? TCP_ENDPOINTS_MAX + 1 : 2;
+        other.endpoints[1] = other.endpoints[0];
+        other.endpoints[1].family = what == 2 ? 5 : 4;
+        other.endpoints[1].port = what == 3 ? 0 : 1;
+        const int r = connect_to(door.driver, &other, sizeof(other), &peer);
+        cr_assert_eq(r, what < 4 ? -EINVAL : 0, "case %u", what);
+        if (r == 0)
+            door.driver->ops->peer_disconnect(door.driver, peer);
+    }
+}
+
 /* ---- landings by number ---- */
 
 static bool may_sleep(const struct side *side)

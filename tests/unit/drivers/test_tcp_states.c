@@ -213,12 +213,12 @@ static void listen_at_gate(struct gate *gate, struct tcp_address *address)
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof(at);
     *gate = (struct gate){.ends = {-1, -1}, .door = at};
-    gate->door.sin_port = htons(address->port);
+    gate->door.sin_port = htons(address->endpoints[0].port);
     gate->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     cr_assert(bind(gate->listener, (struct sockaddr *)&at, bytes) == 0);
     cr_assert(listen(gate->listener, 8) == 0);
     cr_assert(getsockname(gate->listener, (struct sockaddr *)&at, &bytes) == 0);
-    address->port = ntohs(at.sin_port);
+    address->endpoints[0].port = ntohs(at.sin_port);
 }
 
 static bool gate_opens(struct gate *gate)
