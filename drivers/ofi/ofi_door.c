@@ -2,11 +2,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "drivers/addresses.h"
 #include "drivers/ofi/ofi.h"
 
 bool ofi_info_unprotected(const struct fi_info *info)
@@ -23,19 +24,13 @@ bool ofi_info_unprotected(const struct fi_info *info)
 
 int ofi_resolve(const char *address, char ret_host[static OFI_HOST_MAX])
 {
-    uint8_t bytes[sizeof(struct in6_addr)];
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found;
-
-    if (inet_pton(AF_INET, address, bytes) == 1 || inet_pton(AF_INET6, address, bytes) == 1) {
-        snprintf(ret_host, OFI_HOST_MAX, "%s", address);
-        return 0;
-    }
-    if (if_nametoindex(address) != 0 || getaddrinfo(address, NULL, &hints, &found) != 0)
+    struct addresses *found;
+    if (addresses_parse(address, 0, &found) < 0 &&
+        (if_nametoindex(address) != 0 || addresses_look_up(address, 0, &found) != 0))
         return -ENOENT; /* an interface, or the provider's name for one */
-    int r = getnameinfo(found->ai_addr, found->ai_addrlen, ret_host, OFI_HOST_MAX, NULL, 0,
-                        NI_NUMERICHOST);
-    freeaddrinfo(found);
-    return r == 0 ? 0 : -ENOENT;
+    address_text(&found->list[0], ret_host, OFI_HOST_MAX);
+    free(found);
+    return 0;
 }
 
 void ofi_name_text(const struct ofi_driver *ofi, const struct ofi_address *address, char *ret_text,

@@ -44,9 +44,8 @@ static int take_index(struct ofi_driver *ofi, struct ofi_peer *peer)
                 .index = index,
                 .epoch = ++ofi->link_epochs[index],
                 .count_within_ns = OFI_AGAIN_MS * MS,
-                .ask = peer->link.ask,
-                .probe = peer->link.probe,
             };
+            peer->window.asked = 0;
             struct ofi_mail *mail = mail_of(ofi, &peer->link);
             mail->count = 0;
             return ofi_random(&mail->secret, sizeof(mail->secret));
@@ -186,7 +185,7 @@ void ofi_link_run(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t now_ns
     struct ofi_link *link = &peer->link;
     patience_look(&link->trouble_ns, &link->looked_ns, now_ns);
     if (link->state == OFI_LINK_NONE) {
-        if (!window_next_put(&peer->window) && !link->probe)
+        if (!window_next_put(&peer->window) && !peer->window.ask)
             return;
         int r = take_index(ofi, peer);
         if (r < 0) {

@@ -185,15 +185,7 @@ int ofi_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struc
     struct ofi_peer *peer = (struct ofi_peer *)driver_peer;
     if (peer->error < 0)
         return peer->error;
-    const bool idle = peer->window.counted == peer->window.made;
-    if (idle && !op->probe) {
-        op->done(op, 0);
-        return 0;
-    }
-    /* A probe of an idle link waits for the segment that asks. */
-    flushes_push(&peer->window.flushes, op, peer->window.made + idle);
-    peer->link.ask = true;
-    peer->link.probe |= idle;
-    ofi_peer_activate(ofi_of(driver), peer);
+    if (window_flush(&peer->window, op))
+        ofi_peer_activate(ofi_of(driver), peer);
     return 0;
 }

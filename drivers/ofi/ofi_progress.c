@@ -179,7 +179,7 @@ static bool too_early(const struct ofi_peer *peer, uint64_t now_ns)
 static bool has_work(const struct ofi_peer *peer)
 {
     return window_next_put(&peer->window) || peer->window.made != peer->window.counted ||
-           peer->error < 0 || peer->link.state == OFI_LINK_SYNCING || peer->link.probe;
+           peer->error < 0 || peer->link.state == OFI_LINK_SYNCING || peer->window.ask;
 }
 
 /* Serves the active peers in turn. A peer that made progress moves to the end of the list. */

@@ -183,15 +183,11 @@ static int pump_again(struct ofi_driver *ofi, struct ofi_peer *peer, unsigned bu
     return posted;
 }
 
-/* Asks for the count that a flush waits for, unless the last operation does. */
+/* Asks for the count that a flush waits for. */
 static void pump_ask(struct ofi_driver *ofi, struct ofi_peer *peer)
 {
-    struct ofi_link *link = &peer->link;
-    const struct window *window = &peer->window;
-    const bool known = window->counted == window->made || link->asked_for == window->made;
-    const int r = known && !link->probe ? 0 : ofi_write_ask(ofi, peer);
-    link->ask = r < 0;
-    link->probe &= link->ask;
+    const int r = ofi_write_ask(ofi, peer);
+    peer->window.ask = r < 0;
     if (r < 0 && r != -EAGAIN)
         ofi_peer_mark_failed(ofi, peer, -ENETDOWN);
 }
@@ -206,7 +202,7 @@ int ofi_peer_pump(struct ofi_driver *ofi, struct ofi_peer *peer, unsigned budget
             return posted;
     }
     peer->blocked = OFI_RUNNING;
-    if (link->ask)
+    if (peer->window.ask)
         pump_ask(ofi, peer);
     if (peer->error < 0 || peer->blocked == OFI_BLOCKED_PROVIDER)
         return posted;

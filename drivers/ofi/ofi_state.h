@@ -132,9 +132,6 @@ struct ofi_link {
     struct ofi_secret secret;
     struct ofi_region *mirror; /* of the ring */
     uint64_t again;            /* operations from here on are to be sent again */
-    uint64_t asked_for;        /* an operation has asked for the count up to here */
-    bool ask;                  /* an operation is to ask for the count of all */
-    bool probe;                /* and is to be made even if all are counted */
 
     uint64_t sync;            /* number of the last SYNC */
     bool refused;             /* the provider did not accept the last request */

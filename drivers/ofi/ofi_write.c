@@ -230,7 +230,7 @@ static int send_segment(struct ofi_driver *ofi, struct ofi_peer *peer,
 {
     int r = send_operation(ofi, peer, operation);
     if (r == 0 && segment_of(&peer->link, operation)->flags & OFI_SEGMENT_ASK)
-        peer->link.asked_for = peer->window.made;
+        peer->window.asked = peer->window.made;
     return r;
 }
 
