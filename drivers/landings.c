@@ -40,12 +40,9 @@ int landings_place(struct landings *landings, void *landing, uint32_t index, uin
     while (landings->count <= index)
         landings->slots[landings->count++] = (struct landing_slot){0};
     landings->slots[index] = (struct landing_slot){.landing = landing, .generation = generation};
+    landings->placed = true;
+    landings->newest = generation;
     return 0;
-}
-
-void landings_displace(struct landings *landings, uint32_t index)
-{
-    landings->slots[index].landing = NULL;
 }
 
 static int make_slot(struct landings *landings, uint32_t *ret_index)
@@ -84,6 +81,8 @@ void landings_remove(struct landings *landings, uint32_t index)
 {
     struct landing_slot *slot = &landings->slots[index];
     slot->landing = NULL;
+    if (landings->placed)
+        return;
     slot->generation++;
     slot->next_free = UINT32_MAX;
     if (landings->last_free == UINT32_MAX)

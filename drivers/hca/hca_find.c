@@ -135,11 +135,6 @@ void hca_tell_gone(struct hca_peer *peer, uint32_t landing, uint32_t generation)
     hca_peer_activate(peer);
 }
 
-static bool is_to_come(const struct hca_driver *hca, const struct hca_find *find)
-{
-    return (int32_t)(find->generation - hca->landing_last) > 0;
-}
-
 /* False: it cannot be answered yet. */
 static bool describe(struct hca_peer *peer, const struct hca_find *find,
                      struct hca_found *ret_found)
@@ -147,7 +142,8 @@ static bool describe(struct hca_peer *peer, const struct hca_find *find,
     struct hca_driver *hca = peer->hca;
     struct hca_landing *landing = landings_find(&hca->landings, find->landing, find->generation);
     struct hca_found found = {.landing = find->landing, .generation = find->generation};
-    if (find->writes != TELL_UNASKED && !landing && is_to_come(hca, find))
+    if (find->writes != TELL_UNASKED && !landing &&
+        landings_await(&hca->landings, find->generation))
         return false;
     found.state = find->writes == TELL_UNASKED        ? HCA_DROPPED
                   : !landing || landing->from != peer ? HCA_GONE

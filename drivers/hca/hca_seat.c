@@ -228,7 +228,6 @@ static int landing_new(struct driver *driver, const struct driver_landing_args *
     landing->from = from;
     landing->index = index;
     landing->generation = generation;
-    hca->landing_last = generation;
     from->may_answer = true;
     hca_peer_activate(from);
     *ret_landing = (struct driver_landing *)landing;
@@ -238,7 +237,7 @@ static int landing_new(struct driver *driver, const struct driver_landing_args *
 static void landing_free(struct driver *driver, struct driver_landing *driver_landing)
 {
     struct hca_landing *landing = (struct hca_landing *)driver_landing;
-    landings_displace(&hca_of(driver)->landings, landing->index);
+    landings_remove(&hca_of(driver)->landings, landing->index);
     hca_landing_unmake(hca_of(driver), landing);
 }
 

@@ -207,7 +207,6 @@ struct hca_driver {
     uint32_t segment_bytes;
     struct hca_address address;
     struct landings landings;
-    uint32_t landing_last; /* in a process: the newest generation */
     struct hca_peer *active;
     struct hca_peer *dead; /* disconnected, not yet freed */
     bool fresh;            /* a peer was activated since the last round */

@@ -56,7 +56,7 @@ struct tcp_region {
 struct tcp_landing {
     struct packed target; /* size 0: a notification without data */
     uint32_t index, generation;
-    bool notify, numbered; /* numbered: by tcp_seat_landing() */
+    bool notify;
     uint64_t token;
     uint64_t grant; /* of the connections that may put into it */
     bool from_one;  /* which all come from one instance */
@@ -243,7 +243,6 @@ struct tcp_driver {
     bool kernel_tls;   /* the kernel encrypts, where it can */
     uint64_t timer_ns; /* when it goes off; 0: off */
     struct landings landings;
-    uint32_t landing_last; /* a process's instance: the newest generation (adopt.h) */
     struct tcp_receiver *receivers;
     unsigned receiver_count, polled_count;
     struct tcp_peer *active;

@@ -107,9 +107,7 @@ int tcp_seat_landing(struct driver *driver, const struct driver_landing_args *ar
         unmake(landing);
         return r;
     }
-    landing->numbered = true;
     landing->index = index;
-    tcp->landing_last = generation;
     tcp_receivers_resume(tcp);
     *ret_landing = (struct driver_landing *)landing;
     return 0;
@@ -124,11 +122,7 @@ size_t tcp_seat_blob(uint32_t index, uint32_t generation, uint64_t size_bytes,
 void tcp_landing_free(struct driver *driver, struct driver_landing *driver_landing)
 {
     struct tcp_landing *landing = (struct tcp_landing *)driver_landing;
-    struct landings *landings = &tcp_of(driver)->landings;
-    if (landing->numbered)
-        landings_displace(landings, landing->index);
-    else
-        landings_remove(landings, landing->index);
+    landings_remove(&tcp_of(driver)->landings, landing->index);
     unmake(landing);
 }
 

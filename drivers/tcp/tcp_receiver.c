@@ -215,8 +215,7 @@ static bool is_ahead(const struct tcp_receiver *receiver)
 {
     const struct tcp_head *head = &receiver->head;
     return receiver->grant != 0 && head->kind == TCP_PIECE &&
-           (int32_t)(head->generation - receiver->driver->landing_last) > 0 &&
-           !landing_of(receiver);
+           landings_await(&receiver->driver->landings, head->generation) && !landing_of(receiver);
 }
 
 static void begin_piece(struct tcp_receiver *receiver)

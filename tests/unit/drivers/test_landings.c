@@ -70,7 +70,9 @@ Test(landings, are_placed)
     cr_assert(landings_find(&landings, 1000, 7) == &one);
     cr_assert(landings_find(&landings, 3, 9) == &other);
     cr_assert(!landings_find(&landings, 3, 7) && !landings_find(&landings, 4, 0));
-    landings_displace(&landings, 1000);
+    cr_assert(landings_await(&landings, 10) && !landings_await(&landings, 9));
+    cr_assert(landings_await(&landings, 9 + (1u << 30)));
+    landings_remove(&landings, 1000);
     cr_assert(!landings_find(&landings, 1000, 7));
     cr_assert(landings_place(&landings, &other, 1000, 10) == 0);
     cr_assert(landings_find(&landings, 1000, 10) == &other && !landings_find(&landings, 1000, 7));
