@@ -384,26 +384,32 @@ Test(tcp_states, held_by_a_child)
 {
     struct pair pair;
     struct pollfd event = {.events = POLLIN};
-    int go[2], status;
+    int go[2], done[2], status;
     char byte = 0;
     pair_open(&pair, 1);
     join(&pair, NULL);
     run(&pair, 1);
-    cr_assert(pipe(go) == 0);
+    cr_assert(pipe(go) == 0 && pipe(done) == 0);
     const int fd = connection_of(pair.peer)->fd;
     const pid_t child = fork();
-    if (child == 0)
-        _exit(read(go[0], &byte, 1) == 1 && shutdown(fd, SHUT_RDWR) == 0 ? 0 : 1);
-    join(&pair, NULL); /* closes it here */
+    if (child == 0) {
+        close(go[1]);
+        bool good = read(go[0], &byte, 1) == 1 && shutdown(fd, SHUT_RDWR) == 0;
+        good = write(done[1], &byte, 1) == 1 && good;
+        _exit(read(go[0], &byte, 1) == 0 && good ? 0 : 1); /* which closes it here, too */
+    }
+    join(&pair, NULL);
     run(&pair, 2);
     both(5000);
     event.fd = sender.driver->ops->event_fd(sender.driver);
     cr_assert(poll(&event, 1, 0) == 0);
-    cr_assert(write(go[1], &byte, 1) == 1);
-    cr_assert(waitpid(child, &status, 0) == child && status == 0);
-    cr_assert(poll(&event, 1, 0) == 0);
+    cr_assert(write(go[1], &byte, 1) == 1 && read(done[0], &byte, 1) == 1);
+    cr_assert(poll(&event, 1, 0) == 0, "an event of a connection that is gone");
     run(&pair, 3);
-    close(go[0]);
     close(go[1]);
+    cr_assert(waitpid(child, &status, 0) == child && status == 0);
+    close(go[0]);
+    close(done[0]);
+    close(done[1]);
     pair_close(&pair);
 }
