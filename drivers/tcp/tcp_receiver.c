@@ -275,15 +275,17 @@ static int digest(struct tcp_receiver *receiver, uint64_t now_ns)
                 return pieces;
             memcpy(&receiver->head, receiver->buffer + receiver->begin, sizeof(receiver->head));
             struct tcp_sender *sender = receiver->connection->sender;
-            const bool back = sender && is_back(&receiver->head);
-            int r = back ? tcp_sender_take(sender, &receiver->head) : check(receiver);
-            if (r < 0)
-                return r;
-            if (back) {
+            if (sender && is_back(&receiver->head)) {
                 receiver->begin += sizeof(receiver->head);
+                int r = tcp_sender_take(sender, &receiver->head);
+                if (r < 0)
+                    return r;
                 pieces++;
                 continue;
             }
+            int r = check(receiver);
+            if (r < 0)
+                return r;
             receiver->held = is_ahead(receiver);
             if (receiver->held)
                 return pieces;
@@ -395,15 +397,16 @@ static int receive(struct tcp_receiver *receiver, uint64_t now_ns)
 int tcp_receiver_read(struct tcp_receiver *receiver, uint64_t now_ns)
 {
     enum { READS = 8 }; /* before others have their turn */
+    const struct tcp_connection *connection = receiver->connection;
     int pieces = 0, r = 0;
     for (int i = 0; i < READS && r >= 0; i++) {
         r = receive(receiver, now_ns);
-        if (!receiver->connection)
+        if (receiver->connection != connection)
             return pieces; /* closed by somebody who was notified */
         if (r >= 0)
             tcp_receiver_poll(receiver);
         pieces += r > 0 ? r : 0;
-        if (!receiver->connection->readable)
+        if (!connection->readable)
             break;
     }
     if (r == -EAGAIN || r >= 0)

@@ -338,6 +338,8 @@ int tcp_sender_write(struct tcp_sender *sender)
         if (back > 0)
             tcp_receiver_sent(receiver, back);
         written(sender, (size_t)n - back);
+        if (sender->connection != connection)
+            return 0; /* closed by the owner of a put that has ended */
     }
     return (int)(sender->written - before);
 }
@@ -443,7 +445,7 @@ static int read_counts(struct tcp_sender *sender)
         int r = n < 0 ? (int)n : take_heads(sender, connection);
         if (r < 0)
             return r;
-    } while (connection->readable);
+    } while (connection->readable && sender->connection == connection);
     return (int)(sender->window.counted - before);
 }
 
@@ -546,13 +548,13 @@ int tcp_sender_work(struct tcp_peer *peer, uint64_t now_ns)
     }
     if (peer->receiver)
         uncork(sender, now_ns);
+    struct tcp_connection *connection = sender->connection;
     int n = tcp_sender_write(sender);
-    int m = n < 0 ? 0 : read_counts(sender);
-    if (n < 0 || m < 0) {
-        tcp_connection_ends(sender->connection, n < 0 ? n : m, now_ns);
-        return 0;
-    }
-    return n + m;
+    int m = n < 0 || sender->connection != connection ? 0 : read_counts(sender);
+    if (n >= 0 && m >= 0)
+        return n + m;
+    tcp_connection_ends(connection, n < 0 ? n : m, now_ns);
+    return 0;
 }
 
 uint64_t tcp_sender_due_ns(const struct tcp_peer *peer)

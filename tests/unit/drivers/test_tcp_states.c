@@ -376,6 +376,83 @@ Test(tcp_states, replaced_in_tls)
     check_replaced(right);
 }
 
+/* ---- the end of a connection within its own callbacks ---- */
+
+static struct pair *leaving;
+static unsigned left_behind;
+
+static void leave(void)
+{
+    if (left_behind++ == 0)
+        tcp_abandon(sender.driver, leaving->peer, -ECANCELED);
+}
+
+static void leave_when_done(struct driver_op *op, int status)
+{
+    leave();
+}
+
+static void leave_when_notified(void *context, uint64_t token)
+{
+    leave();
+}
+
+/* The owner gives the peer up when a short put has ended (when it is written), a long one (when it
+ * is counted), or when something has come: everything else ends with that, and nothing is read or
+ * written any more. */
+static void check_left(unsigned what, const uint8_t *secret)
+{
+    struct pair pair, back;
+    struct op ops[KINDS];
+    pair_open(&pair, 1);
+    pair_open_back(&back, &pair, 1);
+    join(&pair, secret);
+    run(&pair, 1);
+    run(&back, 2);
+    leaving = &pair;
+    left_behind = 0;
+    sender.notified_count = receiver.notified_count = 0;
+    if (what == 2)
+        sender.driver->events.notified = leave_when_notified;
+    begin(&back);
+    for (unsigned i = 0; i < KINDS; i++) {
+        op_init(&ops[i]);
+        if (what == 0 ? i == 0 : what == 1 && i == 2)
+            ops[i].op.done = leave_when_done;
+        cr_assert(post(&sender, NULL, pair.puts[i], &ops[i]) == 0);
+    }
+    while (left_behind == 0 || connection_of(pair.peer) || connection_of(pair.back))
+        both(1);
+    both(100);
+    for (unsigned i = 0; i < KINDS; i++)
+        cr_assert(ops[i].done == 1 || ops[i].op.done == leave_when_done);
+    cr_assert(sender.driver->ops->put_post(sender.driver, pair.puts[0], &ops[0].op) == -ECANCELED);
+    receiver.driver->ops->peer_fail(receiver.driver, pair.back, -ECANCELED);
+    both(10);
+    direction_close(&back);
+    pair_close(&pair);
+}
+
+Test(tcp_states, left_when_a_short_put_ends)
+{
+    check_left(0, NULL);
+}
+
+Test(tcp_states, left_when_a_long_put_ends)
+{
+    check_left(1, NULL);
+}
+
+Test(tcp_states, left_when_something_comes)
+{
+    check_left(2, NULL);
+}
+
+Test(tcp_states, left_in_tls)
+{
+    check_left(1, right);
+}
+
 /* ---- a socket that another process has, too ---- */
 
 /* A forked child keeps the descriptors of its parent: the kernel must not go on to report of
