@@ -335,10 +335,8 @@ static int take_welcome(struct tcp_connection *connection, bool proven)
     if (welcome.magic != TCP_WELCOME_MAGIC ||
         (!proven && !tcp_signed(welcome.by_listener, &signature)))
         return -EPROTO;
-    r = tcp_sender_welcomed(sender, &welcome);
-    if (r == 0)
-        enter(connection, TCP_UP);
-    return r;
+    enter(connection, TCP_UP);
+    return tcp_sender_welcomed(sender, &welcome);
 }
 
 /* This endpoint is the first that will be tried. */
@@ -354,7 +352,7 @@ static void prefer(struct tcp_connection *connection)
 static int welcomed(struct tcp_connection *connection, uint64_t now_ns)
 {
     int r = take_welcome(connection, false);
-    if (r == 0)
+    if (r == 0 && connection->sender) /* else its owner has given the peer up */
         prefer(connection);
     return r;
 }

@@ -448,6 +448,38 @@ Test(tcp_states, left_when_something_comes)
     check_left(2, NULL);
 }
 
+/* The count of the put comes with the welcome of the next connection. */
+Test(tcp_states, left_when_it_opens)
+{
+    struct pair pair;
+    struct relay relay;
+    pair_open(&pair, 1);
+    relay_join(&relay, &pair, NULL);
+    refill(&pair, 1);
+    op_init(&pair.ops[2]);
+    pair.ops[2].op.done = leave_when_done;
+    leaving = &pair;
+    left_behind = 0;
+    cr_assert(post(&sender, NULL, pair.puts[2], &pair.ops[2]) == 0);
+    size_t back = sizeof(struct tcp_welcome);
+    while (receiver.notified_count == 0) {
+        both(1);
+        relay_move(&relay, 0, SIZE_MAX);
+        back -= back > 0 ? relay_move(&relay, 1, back) : 0;
+    }
+    cr_assert(left_behind == 0);
+    relay_cut(&relay);
+    both(10);
+    join(&pair, NULL);
+    while (left_behind == 0)
+        both(1);
+    both(100);
+    cr_assert(!connection_of(pair.peer) && left_behind == 1);
+    receiver.driver->ops->peer_fail(receiver.driver, pair.back, -ECANCELED);
+    both(10);
+    pair_close(&pair);
+}
+
 Test(tcp_states, left_in_tls)
 {
     check_left(1, right);
