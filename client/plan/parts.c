@@ -135,33 +135,40 @@ static void set(struct tca_plan *plan, const struct part_put *of, const struct t
                                                     .bytes = part->bytes});
 }
 
+/* Its part in a list of all puts with parts; NULL: all that both sides have. */
+static struct tca_part part_of(const struct part_put *of, const struct tca_part *list)
+{
+    if (list)
+        return list[of->step->put.part - 1];
+    return (struct tca_part){.bytes = of->source_bytes < of->target_bytes ? of->source_bytes
+                                                                          : of->target_bytes};
+}
+
 static void set_all(struct tca_plan *plan, const struct tca_part *list)
 {
     const struct plan_parts *parts = plan->parts;
     plan->client_bytes = parts->other_bytes;
     for (uint32_t i = 0; i < parts->count; i++) {
-        plan->client_bytes += parts->puts[i].put ? list[i].bytes : 0;
-        tell(plan, i, &list[i]);
+        const struct tca_part part = part_of(&parts->puts[i], list);
+        plan->client_bytes += parts->puts[i].put ? part.bytes : 0;
+        tell(plan, i, &part);
     }
-    for (uint32_t i = 0; i < parts->count; i++)
+    for (uint32_t i = 0; i < parts->count; i++) {
+        const struct tca_part part = part_of(&parts->puts[i], list);
         if (parts->puts[i].put)
-            set(plan, &parts->puts[i], &list[i], plan->client_bytes > PLAN_DEFER_BYTES);
+            set(plan, &parts->puts[i], &part, plan->client_bytes > PLAN_DEFER_BYTES);
+    }
 }
 
 void parts_whole(struct tca_plan *plan)
 {
-    struct tca_part list[START_PARTS_MAX];
     struct plan_parts *parts = plan->parts;
     if (!parts)
         return;
     parts->other_bytes = plan->client_bytes;
-    for (uint32_t i = 0; i < parts->count; i++) {
-        const struct part_put *of = &parts->puts[i];
-        list[i] = (struct tca_part){
-            .bytes = of->source_bytes < of->target_bytes ? of->source_bytes : of->target_bytes};
-        parts->other_bytes -= of->put ? of->source_bytes : 0;
-    }
-    set_all(plan, list);
+    for (uint32_t i = 0; i < parts->count; i++)
+        parts->other_bytes -= parts->puts[i].put ? parts->puts[i].source_bytes : 0;
+    set_all(plan, NULL);
 }
 
 void parts_count(struct tca_plan *plan)
@@ -200,15 +207,14 @@ static int check_part(uint32_t index, const struct part_put *of, const struct tc
     return r;
 }
 
-/* Leaves out the parts of puts of 0 bytes, which have no steps. */
-static int leave_out(const struct tca_plan *plan, const struct tca_part *list,
-                     struct tca_part kept[START_PARTS_MAX])
+/* Puts of 0 bytes have no steps, and so no entry in plan->parts. */
+static int check_empty(const struct tca_plan *plan, const struct tca_part *list)
 {
     uint32_t next = 0;
     for (uint32_t i = 0; i < plan->part_count; i++) {
         if (plan->parts && next < plan->parts->count &&
             plan->parts->puts[next].step->put.part == i + 1)
-            kept[next++] = list[i];
+            next++;
         else if (list[i].bytes > 0)
             return error_set(-EINVAL, "part %u: %llu bytes: its put has 0 bytes", i,
                              (unsigned long long)list[i].bytes);
@@ -216,31 +222,26 @@ static int leave_out(const struct tca_plan *plan, const struct tca_part *list,
     return 0;
 }
 
-/* *list becomes a list for plan->parts->puts. */
-static int check_parts(const struct tca_plan *plan, const struct tca_part **list, uint32_t count,
-                       struct tca_part kept[START_PARTS_MAX])
+static int check_parts(const struct tca_plan *plan, const struct tca_part *list, uint32_t count)
 {
     const uint32_t moving = plan->parts ? plan->parts->count : 0;
-    int r = 0;
     if (count != plan->part_count)
         return error_set(-EINVAL, "%u parts: the plan has %u puts with parts (struct tca_put)",
                          count, plan->part_count);
-    if (count != moving) {
-        r = leave_out(plan, *list, kept);
-        *list = kept;
+    int r = count != moving ? check_empty(plan, list) : 0;
+    for (uint32_t i = 0; i < moving && r == 0; i++) {
+        const struct part_put *of = &plan->parts->puts[i];
+        r = check_part(of->step->put.part - 1, of, &list[of->step->put.part - 1]);
     }
-    for (uint32_t i = 0; i < moving && r == 0; i++)
-        r = check_part(plan->parts->puts[i].step->put.part - 1, &plan->parts->puts[i], &(*list)[i]);
     return r;
 }
 
 int tca_start_parts(struct tca_plan *plan, const struct tca_part *list, uint32_t count)
 {
-    struct tca_part kept[START_PARTS_MAX];
     int r = plan_check_startable(plan);
     if (r < 0)
         return r;
-    if ((r = check_parts(plan, &list, count, kept)) < 0)
+    if ((r = check_parts(plan, list, count)) < 0)
         return plan_refuse_start(plan, r);
     if (plan->parts)
         set_all(plan, list);

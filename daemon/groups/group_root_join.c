@@ -59,9 +59,9 @@ static uint64_t incarnation_of(const struct root *root, uint32_t node)
     return peers_info(root->tcad->peers, node, &info) == 0 ? info.incarnation : 0;
 }
 
-static uint32_t most_of_a_node(const struct group *group)
+/* members: of each node, all 0 */
+static uint32_t most_of_a_node(const struct group *group, uint16_t members[PEER_NODES_MAX])
 {
-    uint16_t members[PEER_NODES_MAX] = {0};
     uint32_t most = 0;
     for (uint32_t rank = 0; rank < group->size; rank++)
         if (++members[group->members[rank].node] > most)
@@ -73,11 +73,13 @@ static void complete(struct root *root, struct group *group)
 {
     Tca__Member *members = calloc(group->size, sizeof *members);
     Tca__Member **list = calloc(group->size, sizeof *list);
-    if (!members || !list) {
+    uint16_t *of_nodes = calloc(PEER_NODES_MAX, sizeof(*of_nodes));
+    if (!members || !list || !of_nodes) {
         group_fail_joins(root, group, -ENOMEM, "out of memory for the list of members");
         group_end(root, group);
         free(members);
         free(list);
+        free(of_nodes);
         return;
     }
     for (uint32_t rank = 0; rank < group->size; rank++) {
@@ -91,7 +93,7 @@ static void complete(struct root *root, struct group *group)
         member->state = MEMBER_IN;
     }
     group->complete = true;
-    group->most_of_a_node = most_of_a_node(group);
+    group->most_of_a_node = most_of_a_node(group, of_nodes);
     group->in = group->size;
     group->joining = 0;
 
@@ -103,6 +105,7 @@ static void complete(struct root *root, struct group *group)
     group_answer_all(root, group, &message);
     free(members);
     free(list);
+    free(of_nodes);
 }
 
 static int check_join(struct root *root, const struct group *group, uint32_t node,
