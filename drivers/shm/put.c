@@ -138,7 +138,7 @@ void shm_put_part(struct driver *driver, struct driver_put *driver_put,
 int shm_put_prepare(struct driver *driver, const struct driver_put_args *args,
                     struct driver_put **ret_put, struct driver_put_info *ret_info)
 {
-    const struct shm_region *region = (const struct shm_region *)args->region;
+    const struct mapped *region = (const struct mapped *)args->region;
     struct shm_blob blob;
     int r = read_blob((struct shm_driver *)driver, args, &blob);
     if (r < 0)

@@ -55,28 +55,6 @@ static int shm_address(struct driver *driver, void *ret_address)
     return 0;
 }
 
-static int shm_region_add(struct driver *driver, const struct driver_memory *memory,
-                          struct driver_region **ret_region)
-{
-    struct shm_region *region = malloc(sizeof(*region));
-    if (!region)
-        return -ENOMEM;
-    *region = (struct shm_region){.base = memory->base,
-                                  .length_bytes = memory->length_bytes,
-                                  .dmabuf = memory->dmabuf,
-                                  .gone = memory->gone,
-                                  .context = memory->context};
-    *ret_region = (struct driver_region *)region;
-    return 0;
-}
-
-static void shm_region_remove(struct driver *driver, struct driver_region *driver_region)
-{
-    struct shm_region *region = (struct shm_region *)driver_region;
-    driver_memory_gone(region->gone, region->context);
-    free(region);
-}
-
 static int shm_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
                             struct driver_peer **ret_peer, void *ret_offer, size_t *ret_offer_bytes)
 {
@@ -107,7 +85,7 @@ static int shm_landing_new(struct driver *driver, const struct driver_landing_ar
                            size_t *ret_blob_bytes)
 {
     const struct shm_driver *shm = (const struct shm_driver *)driver;
-    const struct shm_region *region = (const struct shm_region *)args->region;
+    const struct mapped *region = (const struct mapped *)args->region;
     struct shm_blob blob = {
         .cookie = shm->cookie,
         .token = args->token,
@@ -153,8 +131,8 @@ const struct driver_ops shm_driver_ops = {
     .open = shm_open_driver,
     .close = shm_close,
     .address = shm_address,
-    .region_add = shm_region_add,
-    .region_remove = shm_region_remove,
+    .region_add = mapped_add,
+    .region_remove = mapped_remove,
     .peer_connect = shm_peer_connect,
     .peer_disconnect = shm_peer_disconnect,
     .peer_fail = shm_peer_fail,

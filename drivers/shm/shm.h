@@ -5,6 +5,7 @@
 #include "drivers/copy/copy.h"
 #include "drivers/driver.h"
 #include "drivers/flows.h"
+#include "drivers/mapped.h"
 #include "drivers/shm/lane.h"
 #include "drivers/shm/ways.h"
 
@@ -14,14 +15,6 @@ enum {
     SHM_PUT_COST = 256,           /* fixed cost of a put, in bytes of copying */
     SHM_AT_ONCE_SEGMENTS = 16,    /* of at_once_max */
     SHM_PIECE_BYTES = 128 * 1024, /* default piece of a put that is copied in pieces */
-};
-
-struct shm_region {
-    void (*gone)(void *context); /* struct driver_memory */
-    void *context;
-    uint8_t *base;
-    uint64_t length_bytes;
-    bool dmabuf;
 };
 
 struct shm_peer {

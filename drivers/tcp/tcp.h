@@ -28,6 +28,7 @@
 #include "drivers/dial.h"
 #include "drivers/driver.h"
 #include "drivers/landings.h"
+#include "drivers/mapped.h"
 #include "drivers/packed.h"
 #include "drivers/tcp/tcp_limits.h"
 #include "drivers/tcp/tcp_wire.h"
@@ -44,13 +45,6 @@ struct tcp_seal;
  * it. */
 struct tcp_object {
     struct tcp_object *next_dead;
-};
-
-struct tcp_region {
-    uint8_t *base;
-    uint64_t length_bytes;
-    void (*gone)(void *context); /* struct driver_memory */
-    void *context;
 };
 
 struct tcp_landing {
@@ -427,9 +421,6 @@ static inline struct tcp_peer *tcp_peer_of(const struct tcp_sender *sender)
 
 /* ---- tcp_landing.c ---- */
 
-int tcp_region_add(struct driver *driver, const struct driver_memory *memory,
-                   struct driver_region **ret_region);
-void tcp_region_remove(struct driver *driver, struct driver_region *region);
 int tcp_landing_new(struct driver *driver, const struct driver_landing_args *args,
                     struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes);
 void tcp_landing_free(struct driver *driver, struct driver_landing *landing);

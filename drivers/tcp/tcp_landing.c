@@ -1,4 +1,4 @@
-/* Memory, and where puts land in it. */
+/* Where puts land. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,29 +6,10 @@
 #include "drivers/tcp/adopt.h"
 #include "drivers/tcp/tcp.h"
 
-int tcp_region_add(struct driver *driver, const struct driver_memory *memory,
-                   struct driver_region **ret_region)
-{
-    struct tcp_region *region = malloc(sizeof *region);
-    if (!region)
-        return -ENOMEM;
-    *region =
-        (struct tcp_region){memory->base, memory->length_bytes, memory->gone, memory->context};
-    *ret_region = (struct driver_region *)region;
-    return 0;
-}
-
-void tcp_region_remove(struct driver *driver, struct driver_region *driver_region)
-{
-    struct tcp_region *region = (struct tcp_region *)driver_region;
-    driver_memory_gone(region->gone, region->context);
-    free(region);
-}
-
 /* Without a number. */
 static int make(const struct driver_landing_args *args, struct tcp_landing **ret_landing)
 {
-    const struct tcp_region *region = (const struct tcp_region *)args->region;
+    const struct mapped *region = (const struct mapped *)args->region;
     struct tcp_address from = {0};
     if (region && !layout_fits(args->layout, args->offset_bytes, region->length_bytes))
         return -ERANGE;

@@ -37,7 +37,7 @@ void tcp_put_part(struct driver *driver, struct driver_put *put, const struct dr
 int tcp_put_prepare(struct driver *driver, const struct driver_put_args *args,
                     struct driver_put **ret_put, struct driver_put_info *ret_info)
 {
-    const struct tcp_region *region = (const struct tcp_region *)args->region;
+    const struct mapped *region = (const struct mapped *)args->region;
     struct tcp_blob blob;
     int r = read_blob(args, &blob);
     if (r < 0)

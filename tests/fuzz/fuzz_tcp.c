@@ -90,7 +90,7 @@ static void open_once(void)
     tcp = tcp_of(driver);
     FUZZ_REQUIRE((memory = malloc(REGION_BYTES)));
     const struct driver_memory of = {.base = memory, .length_bytes = REGION_BYTES, .fd = -1};
-    FUZZ_REQUIRE(tcp_region_add(driver, &of, &region) == 0);
+    FUZZ_REQUIRE(mapped_add(driver, &of, &region) == 0);
     for (unsigned i = 0; i < TCP_LANDINGS; i++) {
         struct layout *block;
         FUZZ_REQUIRE(
