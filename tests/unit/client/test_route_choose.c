@@ -32,6 +32,7 @@ static unsigned play(const struct world *world, struct route_choose *choose, enu
             break;
         default:
             cr_assert_eq(at, choose->route, "a start takes the route that is measured");
+            cr_assert_eq(tune_candidate(&choose->tune), choose->route);
             order = route_choose_start(choose, now_ns);
             now_ns += (uint64_t)world->start_ns[at];
             starts += order == ROUTE_GO_ON;
@@ -94,6 +95,22 @@ static void begin_here(struct route_choose *choose)
     route_choose_begin_here(choose, 0, 1);
     cr_assert_eq(route_choose_moved(choose, true), ROUTE_GO_ON);
     cr_assert_eq(choose->state, ROUTE_RUNS);
+}
+
+/* And then the other one. */
+Test(route_choose, begins_where_the_plan_is_and_goes_on)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        for (unsigned favourite = 0; favourite < 2; favourite++) {
+            struct route_choose choose;
+            uint64_t now_ns = 0;
+            route_choose_begin_here(&choose, favourite, seed);
+            route_choose_moved(&choose, true);
+            while (route_choose_start(&choose, now_ns += 1000) == ROUTE_GO_ON)
+                cr_assert_eq(choose.route, favourite);
+            cr_assert_eq(route_choose_arrived(&choose, 10), ROUTE_TAKE);
+            cr_assert_eq(choose.route, !favourite);
+        }
 }
 
 /* No other route is taken before the data has arrived, however many starts there are. */

@@ -414,6 +414,32 @@ Test(trial_rails, a_rail_is_lost_and_comes_back)
     cr_expect(!tries() && tcad.bound[0] == B, "that was known");
 }
 
+Test(trial_rails, a_rail_comes_amid_a_trial)
+{
+    start_ns[C] = 10000;
+    begin(BITS(A) | BITS(B));
+    starts(30);
+    cr_expect(tries());
+    tcad.rails[0] |= BITS(C);
+    send_event(&plan, 0);
+    settle();
+    cr_expect_eq(tcad.bound[0], C);
+}
+
+/* It has no lines of its own yet. */
+Test(trial_rails, a_commit_that_fails_hides_nothing)
+{
+    begin(BITS(A) | BITS(B));
+    settle();
+    cr_assert_eq(session.segment->trials[trial_line_of(0, 0)].plan, 1);
+    struct tca_plan failed = {.session = &session, .state = PLAN_BUILDING};
+    cr_assert(trial_route_known(&failed, TCA_SEAT_ANY, &known));
+    trial_route_end(&failed);
+    cr_expect_eq(session.segment->trials[trial_line_of(0, 0)].plan, 1);
+    trial_route_end(&plan);
+    cr_expect_eq(session.segment->trials[trial_line_of(0, 0)].plan, 0);
+}
+
 Test(trial_rails, rails_that_flap_are_not_worth_it)
 {
     for (unsigned i = 0; i < 3; i++)

@@ -399,6 +399,13 @@ Test(trial_seat, the_connection_ends_while_tcad_puts)
     cr_assert_eq(plan.broken, -ENETDOWN, "then nobody can");
 }
 
+Test(trial_seat, both_are_lost)
+{
+    begin_until_tcad_has_run(3);
+    moved(SEAT_CLIENT);
+    cr_assert_not(trial_route_goes_on(&plan, -ENETDOWN), "tcad has nothing of it any more");
+}
+
 Test(trial_seat, the_connection_ends_after_the_trial)
 {
     for (enum seat fast = SEAT_CLIENT; fast <= SEAT_DAEMON; fast++) {
@@ -406,6 +413,10 @@ Test(trial_seat, the_connection_ends_after_the_trial)
         cr_assert_not(trial_route_goes_on(&plan, -ENETDOWN), "not before the trial");
         settle();
         cr_assert_eq(trial_route_goes_on(&plan, -ENETDOWN), fast == SEAT_DAEMON);
+        start();
+        start();
+        cr_assert_eq(seat_now(), fast);
+        cr_assert(drops == 0 && !below, "it needs no pair, and waits for none");
         trial_route_end(&plan);
     }
 }
@@ -479,6 +490,37 @@ Test(trial_seat, messages_that_cannot_be_sent)
     start();
     cr_assert_eq(asked[SEAT_DAEMON], 1);
     settle();
+}
+
+Test(trial_seat, an_end_that_cannot_be_sent)
+{
+    begin_with_faster(SEAT_CLIENT);
+    for (unsigned i = 0; i < STARTS_MAX && session.wisdom->added == 0; i++)
+        start();
+    deaf = true;
+    for (unsigned i = 0; i < 5; i++)
+        start();
+    cr_assert(tries(), "else it would never be sent");
+    deaf = false;
+    start();
+    cr_assert_eq(asked[SEAT_CLIENT], 1);
+    cr_assert_not(tries());
+}
+
+/* That all data has arrived, when the start that was held for it is not any more: the next one is under way. */
+Test(trial_seat, an_answer_that_comes_too_late)
+{
+    begin_until_tcad_has_run(1);
+    never_lands = true;
+    for (unsigned i = 0; i < STARTS_MAX && !held; i++)
+        start();
+    cr_assert(held && seat_now() == SEAT_DAEMON);
+    trial_route_start(&plan);
+    moved(SEAT_DAEMON);
+    never_lands = false;
+    unlanded[SEAT_DAEMON] = 1;
+    complete();
+    start();
 }
 
 /* Layouts can be long, and data that is not worth a trial is what most plans move. */
@@ -569,6 +611,7 @@ Test(trial_seat, nonsense_of_tcad)
 static void commit_below(void)
 {
     Tca__PlanCommitted committed = committed_in(SEAT_DAEMON);
+    chain_committed.rails = 1u << SHM | 1u << TCP; /* with so few, there is no choice */
     cr_assert_eq(known(TCA_SEAT_ANY), SEAT_NONE);
     committed.rises = true;
     plan.client_count = plan.made_count = 0;
