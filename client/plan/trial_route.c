@@ -28,6 +28,10 @@ enum {
     SEATS,
 };
 
+struct tried_route {
+    uint8_t rail, seat;
+};
+
 /* Chains that try together. */
 struct route_kind {
     uint64_t chains; /* one bit each */
@@ -37,9 +41,7 @@ struct route_kind {
     bool known;      /* nothing to try */
     bool unsent;     /* tcad was not told: */
     Tca__PlanTry request;
-    struct {
-        uint8_t rail, seat;
-    } routes[TRIAL_MODES_MAX];
+    struct tried_route routes[TRIAL_MODES_MAX];
 };
 
 struct route_trial {
@@ -83,18 +85,13 @@ static void mix(uint64_t key[2], const void *data, size_t bytes)
     siphash_128(before, data, bytes, key);
 }
 
-static uint32_t node_of_rank(const struct tca *session, uint32_t rank)
-{
-    return session->members && rank < session->sources ? session->members[rank].node : 0;
-}
-
 static void mix_step(const struct tca *session, const struct step *step, uint64_t key[2])
 {
     struct handle handle = {0};
     if (step->kind == STEP_PUT)
         handle_decode(step->put.handle, &handle);
-    else
-        handle.node = node_of_rank(session, step->notification.rank);
+    else if (session->members && step->notification.rank < session->sources)
+        handle.node = session->members[step->notification.rank].node;
     mix(key, (uint32_t[]){(uint32_t)step->kind, handle.node, step->flush}, 3 * sizeof(uint32_t));
     if (step->kind != STEP_PUT)
         return;
@@ -449,12 +446,6 @@ static bool is_of_kind(const struct route_trial *trial, uint32_t chain,
            memcmp(trial->keys[chain], trial->keys[kind->first], sizeof(trial->keys[0])) == 0;
 }
 
-static void add_rail(struct route_kind *kind, uint32_t rail)
-{
-    kind->routes[kind->count].rail = (uint8_t)rail;
-    kind->routes[kind->count++].seat = SEAT_DAEMON;
-}
-
 /* The rail of the commit is tried in any case, and others as far as there is room. */
 static void kind_init(const struct tca_plan *plan, struct route_kind *kind, uint32_t chain)
 {
@@ -462,11 +453,13 @@ static void kind_init(const struct tca_plan *plan, struct route_kind *kind, uint
     const uint32_t rails = trial->rails[chain];
     const uint32_t usual =
         rails & 1u << trial->usual[chain] ? trial->usual[chain] : trial->bound[chain];
-    *kind = (struct route_kind){.first = chain, .request.rail = trial->bound[chain]};
-    add_rail(kind, usual);
+    *kind = (struct route_kind){.first = chain,
+                                .count = 1,
+                                .request.rail = trial->bound[chain],
+                                .routes = {{(uint8_t)usual, SEAT_DAEMON}}};
     for (uint32_t rail = 1; rail <= plan->session->rails.count; rail++)
         if (rails & 1u << rail && rail != usual && kind->count < TRIAL_MODES_MAX)
-            add_rail(kind, rail);
+            kind->routes[kind->count++] = (struct tried_route){(uint8_t)rail, SEAT_DAEMON};
 }
 
 static void find_kinds(struct tca_plan *plan)
@@ -516,12 +509,13 @@ static void begin_rails(struct tca_plan *plan)
 static void begin_seats(struct tca_plan *plan, uint32_t rail)
 {
     struct route_trial *trial = plan->route_trial;
-    struct route_kind *kind = &trial->kinds[0];
-    *kind = (struct route_kind){.first = WHOLE, .count = SEATS, .known = true};
-    kind->routes[HERE].rail = (uint8_t)rail;
-    kind->routes[HERE].seat = SEAT_CLIENT;
-    kind->routes[TCAD].rail = (uint8_t)trial->bound[0];
-    kind->routes[TCAD].seat = SEAT_DAEMON;
+    trial->kinds[0] = (struct route_kind){
+        .first = WHOLE,
+        .count = SEATS,
+        .known = true,
+        .routes = {[HERE] = {(uint8_t)rail, SEAT_CLIENT},
+                   [TCAD] = {(uint8_t)trial->bound[0], SEAT_DAEMON}},
+    };
     trial->kind_count = trial->at = 1;
     trial->no_pair = 0;
 }

@@ -11,7 +11,8 @@
  * faster, for example because the receiver computes for long without calling the library. All chains are one kind. tcad
  * binds them in its own seat, too, and then each start takes one seat or the other. So that the starts of the plan stay in
  * order, the start that ends a block is held until all data has arrived. If this takes long, it completes anyway, and the
- * next one makes another attempt. Only if the data of a start is predicted to take as long as its way to tcad and back
+ * next one makes another attempt; after a few, the trial is given up, and the plan stays where it is: in tcad's seat without
+ * its pair, until there is one again. Only if the data of a start is predicted to take as long as its way to tcad and back
  * at least.
  *
  * Plans of which tcad runs all chains because there could be no pair, or because the pair has ended meanwhile, get one when
