@@ -13,7 +13,7 @@
 
 #include "drivers/cost.h"
 
-#define SIGNATURE "tcad-cost 8"
+#define SIGNATURE "tcad-cost 9"
 
 static const struct {
     const char *name;

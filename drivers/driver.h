@@ -24,6 +24,7 @@
 #include "proto/layout.h"
 #include "proto/segment.h"
 
+struct driver_seat;
 struct driver; /* an open driver: the first member of each implementation's own struct */
 struct driver_region;
 struct driver_peer;
@@ -212,6 +213,7 @@ struct driver_fabric_ops {
  * thread. */
 enum { PAIR_SECRET_BYTES = 32 };
 struct driver_pair_ops {
+    const struct driver_seat *seat; /* what a process then uses: drivers/seat.h */
     /* Describes the device to the driver's instance in a process: the size, at most
      * ADDRESS_MAX_BYTES. NULL: it needs no device. */
     int (*device)(const struct driver *driver, void *ret_device);

@@ -28,7 +28,7 @@ struct run {
     struct tcad *tcad;
     struct admin_reply *reply; /* NULL: not requested by a client */
     struct cost_table table;
-    int error[RAIL_SLOTS];
+    int error[RAIL_SLOTS][SEAT_COUNT];
     struct rail beside[RAIL_SLOTS]; /* second instances, opened for the calibration */
     struct route routes[ENDS][RAIL_SLOTS];
     unsigned connected; /* of them, counted end by end */
@@ -40,36 +40,59 @@ struct run {
 static int measure(struct run *run, unsigned rail, struct cost_parameters *ret_parameters)
 {
     const struct driver_config config = rail_config(&run->beside[rail]);
+    struct calibrate_subject subject = {.ops = run->beside[rail].ops, .config = &config};
     struct engine *engine = run->tcad->engine;
     if (!engine_driver_caps(engine, rail)->single)
-        return calibrate_driver(run->beside[rail].ops, &config, NULL, ret_parameters,
-                                &run->table.spread);
+        return calibrate_driver(&subject, ret_parameters, &run->table.spread);
     struct calibrate_shared shared = {engine, engine_driver(engine, rail),
                                       run->routes[OWN][rail].peer, NULL};
     if (!shared.peer)
-        return run->error[rail];
+        return run->error[rail][SEAT_DAEMON];
     if (shared.driver->ops->fabric)
         shared.neighbour = run->routes[NEIGHBOUR][rail].peer;
-    return calibrate_driver(shared.driver->ops, &config, &shared, ret_parameters,
-                            &run->table.spread);
+    subject.shared = &shared;
+    return calibrate_driver(&subject, ret_parameters, &run->table.spread);
+}
+
+/* Over connections of processes. */
+static int measure_pairs(struct run *run, unsigned rail, struct cost_parameters *ret_parameters)
+{
+    const struct rail *at = &run->beside[rail];
+    const struct calibrate_seat seat = {
+        .seat = at->ops->pairs->seat,
+        .device = at->device,
+        .device_bytes = at->device_bytes,
+        .encrypts = at->driver == DRIVER_TCP && !at->own.tcp.plain,
+        .kernel = engine_driver_caps(run->tcad->engine, rail)->kernel_tls,
+    };
+    const struct driver_config config = rail_config(at);
+    const struct calibrate_subject subject = {.ops = at->ops, .config = &config, .seat = &seat};
+    return calibrate_driver(&subject, ret_parameters, &run->table.spread);
 }
 
 /* Runs in the calibration thread. */
 static void work(void *context)
 {
     struct run *run = context;
-    double hop_ns = 2 * calibrate_line_ns(); /* to the engine and back */
+    const double line_ns = calibrate_line_ns();
     for (unsigned rail = 1; rail <= run->tcad->rails->last; rail++) {
-        struct cost_parameters parameters;
+        struct cost_parameters *at = run->table.rails[rail].at, parameters;
+        int *error = run->error[rail];
         if (!engine_driver(run->tcad->engine, rail))
             continue;
-        run->error[rail] = measure(run, rail, &parameters);
-        if (run->error[rail] < 0)
+        if (run->beside[rail].ops->pairs)
+            error[SEAT_CLIENT] = measure_pairs(run, rail, &at[SEAT_CLIENT]);
+        error[SEAT_DAEMON] = measure(run, rail, &parameters);
+        if (error[SEAT_DAEMON] < 0)
             continue;
-        if (rail == RAIL_SHM)
-            run->table.rails[rail].at[SEAT_CLIENT] = parameters;
-        parameters.latency_ns += hop_ns;
-        run->table.rails[rail].at[SEAT_DAEMON] = parameters;
+        if (rail == RAIL_SHM) {
+            at[SEAT_CLIENT] = parameters;
+            at[SEAT_CLIENT].latency_ns += line_ns; /* to the other process */
+        }
+        if (at[SEAT_CLIENT].valid && rail != RAIL_SHM)
+            calibrate_same(&at[SEAT_CLIENT], &parameters);
+        at[SEAT_DAEMON] = parameters;
+        at[SEAT_DAEMON].latency_ns += 2 * line_ns; /* from a process to the engine, and to one */
     }
     run->write_error = cost_write(run->path, &run->table);
 }
@@ -80,6 +103,12 @@ static json_t *document(const struct run *run)
     for (unsigned rail = 1; rail <= run->tcad->rails->last; rail++) {
         for (int seat = 1; seat < SEAT_COUNT; seat++) {
             const struct cost_parameters *p = &run->table.rails[rail].at[seat];
+            if (run->error[rail][seat] < 0)
+                json_array_append_new(rails, json_pack("{s:s, s:s, s:s, s:b, s:s}", "rail",
+                                                       rail_name(run->tcad, rail), "driver",
+                                                       rail_driver(run->tcad, rail), "seat",
+                                                       seat_name(seat), "valid", 0, "error",
+                                                       strerror(-run->error[rail][seat])));
             if (!p->valid)
                 continue;
             json_array_append_new(
@@ -89,11 +118,6 @@ static json_t *document(const struct run *run)
                                  "hop_ns", p->hop_ns, "block_ns", p->block_ns, "small_gb_per_s",
                                  p->small_bytes_per_ns, "large_gb_per_s", p->large_bytes_per_ns));
         }
-        if (run->error[rail] < 0)
-            json_array_append_new(
-                rails, json_pack("{s:s, s:s, s:s, s:b, s:s}", "rail", rail_name(run->tcad, rail),
-                                 "driver", rail_driver(run->tcad, rail), "seat", "daemon", "valid",
-                                 0, "error", strerror(-run->error[rail])));
     }
     return json_pack("{s:s, s:f, s:f, s:b, s:o}", "path", run->path, "load", run->table.load,
                      "spread", run->table.spread, "disturbed", run->table.load > LOAD_BUSY, "rails",
@@ -113,11 +137,15 @@ static void done(void *context)
     struct tcad *tcad = run->tcad;
     bool failed = false;
     for (unsigned rail = 1; rail <= run->tcad->rails->last; rail++) {
-        if (run->error[rail] < 0) {
+        for (int seat = 1; seat < SEAT_COUNT; seat++) {
+            if (run->error[rail][seat] == 0)
+                continue;
             failed = true;
             log_warning(NULL,
-                        "rail %s could not be calibrated: %s: the cost model will not choose it",
-                        rail_name(run->tcad, rail), strerror(-run->error[rail]));
+                        "rail %s could not be calibrated in the %s's seat: %s: the cost model will "
+                        "not choose it there",
+                        rail_name(run->tcad, rail), seat_name(seat),
+                        strerror(-run->error[rail][seat]));
         }
     }
     if (run->write_error < 0)
@@ -169,7 +197,7 @@ static void route_connected(struct run *run, int status)
     if (status == 0)
         route->peer = route->link->peer;
     else if (route->link && run->connected < RAIL_SLOTS) /* the neighbour is optional */
-        run->error[rail] = status;
+        run->error[rail][SEAT_DAEMON] = status;
     run->connected++;
 }
 
@@ -216,7 +244,7 @@ static void begin(struct tcad *tcad, struct admin_reply *reply)
             if (!caps || !caps->single)
                 continue;
             int neighbour = fabric_neighbour(tcad, rail);
-            run->error[rail] = -ENETDOWN;
+            run->error[rail][SEAT_DAEMON] = -ENETDOWN;
             run->routes[OWN][rail].link = link_get(tcad->links, tcad->node, rail);
             run->routes[NEIGHBOUR][rail].link =
                 neighbour < 0 ? NULL : link_get(tcad->links, (uint32_t)neighbour, rail);

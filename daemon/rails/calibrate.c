@@ -10,6 +10,7 @@ enum {
     STRIDED_BLOCKS = 1024,
     STRIDED_BLOCK_BYTES = 64,
     STRIDED_STRIDE_BYTES = 512,
+    APART_MAX = 4, /* times as long between two threads as in one */
 };
 
 static int64_t measure_contiguous(struct bench *bench, uint64_t bytes)
@@ -85,17 +86,41 @@ static int conclude(struct bench *bench, const struct calibrate_shared *shared,
     return shared ? count_neighbour(bench, shared, ret_parameters) : 0;
 }
 
-int calibrate_driver(const struct driver_ops *ops, const struct driver_config *config,
-                     const struct calibrate_shared *shared, struct cost_parameters *ret_parameters,
-                     double *spread)
+int calibrate_driver(const struct calibrate_subject *subject,
+                     struct cost_parameters *ret_parameters, double *spread)
 {
     struct bench *bench;
-    int r = bench_new(ops, config, shared, &bench);
+    int r = bench_new(subject, &bench);
     if (r < 0)
         return r;
-    r = conclude(bench, shared, ret_parameters);
+    r = conclude(bench, subject->shared, ret_parameters);
     if (bench_spread(bench) > *spread)
         *spread = bench_spread(bench);
     bench_free(bench);
     return r;
+}
+
+static void lower(double *a, double *b)
+{
+    *a = *b = *a < *b ? *a : *b;
+}
+
+static void lift(double *a, double *b)
+{
+    *a = *b = *a > *b ? *a : *b;
+}
+
+void calibrate_same(struct cost_parameters *client, struct cost_parameters *daemon)
+{
+    lower(&client->latency_ns, &daemon->latency_ns);
+    lower(&client->hop_ns, &daemon->hop_ns);
+    lower(&client->block_ns, &daemon->block_ns);
+    lift(&client->small_bytes_per_ns, &daemon->small_bytes_per_ns);
+    lift(&client->large_bytes_per_ns, &daemon->large_bytes_per_ns);
+}
+
+int64_t calibrate_apart_ns(int64_t apart_ns, int64_t alone_ns)
+{
+    const int64_t most_ns = APART_MAX * alone_ns;
+    return apart_ns < most_ns ? apart_ns : most_ns;
 }

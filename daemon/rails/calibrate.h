@@ -3,6 +3,7 @@
 
 #include "drivers/cost.h"
 #include "drivers/driver.h"
+#include "drivers/seat.h"
 
 struct engine;
 
@@ -15,18 +16,43 @@ struct calibrate_shared {
                                       scratch_landing() */
 };
 
-/* Measures a driver between two instances in the calling thread, which takes about a tenth of a
- * second: the parameters for the seat in which the starting thread moves the data. With `shared`,
- * uses that instance, on the engine's thread, a few milliseconds at a time, while the calling
- * thread waits; if a device is stuck, until the driver times out. With a neighbour, measures what
+/* The driver in processes, which put over connections of their own. */
+struct calibrate_seat {
+    const struct driver_seat *seat;
+    const void *device; /* driver_pair_ops.device */
+    size_t device_bytes;
+    bool encrypts, kernel; /* what is put, by the kernel */
+};
+
+/* What is measured: one of shared and seat, or neither. */
+struct calibrate_subject {
+    const struct driver_ops *ops;
+    const struct driver_config *config;
+    const struct calibrate_shared *shared;
+    const struct calibrate_seat *seat;
+};
+
+/* Measures puts between two instances of a driver, which takes about two tenths of a second: first
+ * with both in the calling thread, then with a thread for each, unless one instance has both ends.
+ * With `shared`, uses that instance, on the engine's thread, a few milliseconds at a time, while the
+ * calling thread waits; if a device is stuck, until the driver times out. With a neighbour, measures what
  * the cable and the neighbour's device add; otherwise, that device is assumed to cost as much as
  * this node's. Raises *spread to the widest of the times of one kind of put (struct cost_table). */
-int calibrate_driver(const struct driver_ops *ops, const struct driver_config *config,
-                     const struct calibrate_shared *shared, struct cost_parameters *ret_parameters,
-                     double *spread);
+int calibrate_driver(const struct calibrate_subject *subject,
+                     struct cost_parameters *ret_parameters, double *spread);
+
+/* What a put takes between two threads, from a time of such puts and from what they took in one
+ * thread. Much longer times are those of a processor that did something else. */
+int64_t calibrate_apart_ns(int64_t apart_ns, int64_t alone_ns);
+/* What both seats cost without the ways to tcad: they do the same work, and other threads only add
+ * time, so each number is the better of the two. */
+void calibrate_same(struct cost_parameters *client, struct cost_parameters *daemon);
 
 /* Time to pass a cache line from one thread to another (ns, one way, undisturbed), which is the
  * additional cost of a start in the daemon's seat. */
 double calibrate_line_ns(void);
 /* Of the times of its rounds, which it sorts; a typical time if there are none. */
 double calibrate_undisturbed_ns(int64_t *ns, size_t count);
+/* The same, or a typical time if threads took turns on one of several processors, because the others
+ * were busy. */
+double calibrate_way_ns(double line_ns, unsigned processors);

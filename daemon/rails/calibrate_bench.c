@@ -2,10 +2,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/base/sort.h"
@@ -18,6 +24,8 @@ enum {
     BUFFER_BYTES = 8 << 20,
     REPEATS_MIN = 5,
     REPEATS_MAX = 102,
+    LOOKS = 1024, /* polls before yielding to the other thread: there may be only one processor */
+    GRANT = 1,
 };
 #define GIVE_UP_NS                                                                                 \
     2000000000ull             /* a put that takes longer shows that the driver does not work
@@ -37,11 +45,15 @@ struct bench {
     struct side sender, receiver;
     struct driver_peer *peer;
     struct driver_peer *back; /* the receiver's, if connections need both ends */
-    uint64_t landed;
+    _Atomic uint64_t landed;
     const struct calibrate_shared *shared; /* NULL: two instances of our own */
+    const struct calibrate_seat *seat;     /* NULL: as tcad's */
+    uint32_t landings;                     /* of the seat, so far */
+    bool apart;                            /* the receiver has a thread of its own */
+    _Atomic bool stop;                     /* it is to end */
     struct engine_landing landing;         /* shared: notifications arrive as the engine's do */
     bool far;                              /* to the neighbour's device */
-    int status;
+    _Atomic int status;
     /* what is measured */
     const struct layout *source, *target;
     struct driver_landing *prepared; /* NULL: far */
@@ -101,20 +113,22 @@ static int side_open(struct bench *bench, struct side *side, const struct driver
     side->memory.length_bytes = BUFFER_BYTES;
     side->driver = shared;
     if (!shared) {
-        int r = bench->ops->open(config, &events, &side->driver);
+        const struct calibrate_seat *seat = bench->seat;
+        int r = seat ? seat->seat->open(seat->device, seat->device_bytes, &events, &side->driver)
+                     : bench->ops->open(config, &events, &side->driver);
         if (r < 0)
             return r;
         side->owns_driver = true;
     }
-    return bench->ops->region_add(side->driver, &side->memory, &side->region);
+    return side->driver->ops->region_add(side->driver, &side->memory, &side->region);
 }
 
 static void side_close(struct bench *bench, struct side *side)
 {
     if (side->region)
-        bench->ops->region_remove(side->driver, side->region);
+        side->driver->ops->region_remove(side->driver, side->region);
     if (side->driver && side->owns_driver)
-        bench->ops->close(side->driver);
+        side->driver->ops->close(side->driver);
     if (side->memory.base)
         munmap(side->memory.base, BUFFER_BYTES);
     if (side->memory.fd > 0)
@@ -132,15 +146,17 @@ static uint64_t landed(const struct bench *bench)
 static bool move_on(struct bench *bench)
 {
     if (!bench->posted) {
-        int r = bench->ops->put_post(bench->sender.driver, bench->put, &bench->op);
+        int r = bench->sender.driver->ops->put_post(bench->sender.driver, bench->put, &bench->op);
         if (r < 0 && r != -EAGAIN) {
             bench->status = r;
             return true;
         }
         bench->posted = r == 0;
+        if (r == 0 && bench->seat && bench->seat->seat->push)
+            bench->seat->seat->push(bench->sender.driver);
     }
-    int a = bench->ops->progress(bench->sender.driver, 64),
-        b = bench->ops->progress(bench->receiver.driver, 64);
+    int a = bench->sender.driver->ops->progress(bench->sender.driver, 64),
+        b = bench->apart ? 0 : bench->receiver.driver->ops->progress(bench->receiver.driver, 64);
     if (bench->posted && bench->done && landed(bench) != bench->landed_before)
         return true;
     if (bench->shared && bench->posted && !bench->done)
@@ -165,13 +181,17 @@ static void begin(struct bench *bench)
  * there are enough. */
 static bool run(struct bench *bench, uint64_t until_ns)
 {
+    unsigned looks = 0;
     for (uint64_t now_ns = 0; now_ns < until_ns;) {
         if (!bench->running)
             begin(bench);
         bool over = move_on(bench);
         now_ns = clock_now_ns();
-        if (!over)
+        if (!over) {
+            if (bench->apart && ++looks % LOOKS == 0)
+                sched_yield();
             continue;
+        }
         bench->running = false;
         if (bench->count == 0)
             bench->begun_ns = now_ns;
@@ -220,8 +240,9 @@ static void send_on(struct bench *bench, void (*errand)(struct bench *bench))
 }
 
 /* The lower quartile of the times of many starts in ns, or a negative errno: excludes time that
- * other threads took, and the connecting of the first start. */
-static int64_t repeat(struct bench *bench)
+ * other threads took, and the connecting of the first start. Of two threads, others disturb more:
+ * one of the shortest times. */
+static int64_t sample(struct bench *bench)
 {
     bench->count = 0;
     bench->enough = bench->running = false;
@@ -239,12 +260,54 @@ static int64_t repeat(struct bench *bench)
     const double spread =
         (double)ns[count * 3 / 4] / (double)(ns[count / 4] > 0 ? ns[count / 4] : 1);
     bench->spread = spread > bench->spread ? spread : bench->spread;
-    return ns[count / 4];
+    return ns[bench->apart ? count / 20 : count / 4];
+}
+
+static void *receive(void *context)
+{
+    struct bench *bench = context;
+    unsigned looks = 0;
+    while (!atomic_load_explicit(&bench->stop, memory_order_relaxed)) {
+        const int r = bench->receiver.driver->ops->progress(bench->receiver.driver, 64);
+        if (r < 0)
+            bench->status = r;
+        else if (r == 0 && ++looks % LOOKS == 0)
+            sched_yield();
+    }
+    return NULL;
+}
+
+/* As the engines of two nodes, or two processes, do: one sends while the other receives, and the
+ * data goes from one core to another. */
+static int64_t repeat(struct bench *bench)
+{
+    const int64_t alone_ns = sample(bench);
+    pthread_t receiver;
+    if (alone_ns < 0 || bench->shared || bench->sender.driver == bench->receiver.driver)
+        return alone_ns;
+    bench->stop = false;
+    if (pthread_create(&receiver, NULL, receive, bench) != 0)
+        return alone_ns;
+    bench->apart = true;
+    const int64_t apart_ns = sample(bench);
+    bench->stop = true;
+    pthread_join(receiver, NULL);
+    bench->apart = false;
+    return apart_ns < 0 ? apart_ns : calibrate_apart_ns(apart_ns, alone_ns);
 }
 
 double bench_spread(const struct bench *bench)
 {
     return bench->spread;
+}
+
+static int64_t prepare_seat_landing(struct bench *bench, const struct driver_landing_args *args,
+                                    uint8_t blob[LANDING_MAX_BYTES])
+{
+    const struct driver_seat *seat = bench->seat->seat;
+    const uint32_t number = ++bench->landings;
+    int r = seat->landing_new(bench->receiver.driver, args, number, number, &bench->prepared);
+    return r < 0 ? r : (int64_t)seat->blob(number, number, args->layout->size_bytes, blob);
 }
 
 /* Prepares the target of the puts. Returns the size of its blob, or a negative errno. */
@@ -254,12 +317,16 @@ static int64_t prepare_landing(struct bench *bench, uint8_t blob[LANDING_MAX_BYT
         .region = bench->receiver.region,
         .layout = bench->target,
         .notify = true,
+        .grant = bench->seat ? GRANT : 0,
         .token = bench->shared ? (uint64_t)(uintptr_t)&bench->landing : 0};
     size_t bytes;
     if (bench->far)
         return bench->ops->fabric->scratch_landing(bench->sender.driver, bench->shared->neighbour,
                                                    bench->target->size_bytes, blob);
-    int r = bench->ops->landing_new(bench->receiver.driver, &args, &bench->prepared, blob, &bytes);
+    if (bench->seat)
+        return prepare_seat_landing(bench, &args, blob);
+    int r = bench->receiver.driver->ops->landing_new(bench->receiver.driver, &args,
+                                                     &bench->prepared, blob, &bytes);
     return r < 0 ? r : (int64_t)bytes;
 }
 
@@ -276,7 +343,7 @@ static void prepare(struct bench *bench)
                                          .landing_bytes = (size_t)r,
                                          .target_layout = bench->target};
     if (r >= 0)
-        r = bench->ops->put_prepare(bench->sender.driver, &args, &bench->put, &info);
+        r = bench->sender.driver->ops->put_prepare(bench->sender.driver, &args, &bench->put, &info);
     if (r < 0)
         bench->status = (int)r;
 }
@@ -294,9 +361,9 @@ static void release(struct bench *bench)
 {
     cancel(bench);
     if (bench->put)
-        bench->ops->put_release(bench->sender.driver, bench->put);
+        bench->sender.driver->ops->put_release(bench->sender.driver, bench->put);
     if (bench->prepared)
-        bench->ops->landing_free(bench->receiver.driver, bench->prepared);
+        bench->receiver.driver->ops->landing_free(bench->receiver.driver, bench->prepared);
     bench->put = NULL;
     bench->prepared = NULL;
 }
@@ -357,11 +424,79 @@ static int connect_both(struct bench *bench)
     if (r < 0 || offer_bytes == 0)
         return r;
     if (bench->sender.driver == bench->receiver.driver)
-        return bench->ops->peer_answer(bench->sender.driver, bench->peer, offer, offer_bytes);
+        return bench->sender.driver->ops->peer_answer(bench->sender.driver, bench->peer, offer,
+                                                      offer_bytes);
     r = make_peer(&bench->receiver, &bench->sender, &bench->back, back, &back_bytes);
     if (r == 0)
-        r = bench->ops->peer_answer(bench->receiver.driver, bench->back, offer, offer_bytes);
-    return r < 0 ? r : bench->ops->peer_answer(bench->sender.driver, bench->peer, back, back_bytes);
+        r = bench->receiver.driver->ops->peer_answer(bench->receiver.driver, bench->back, offer,
+                                                     offer_bytes);
+    return r < 0 ? r
+                 : bench->sender.driver->ops->peer_answer(bench->sender.driver, bench->peer, back,
+                                                          back_bytes);
+}
+
+static int loopback_pair(int ret_ends[2])
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof(at);
+    const int one = 1, listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
+              ends[] = {socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), -1};
+    int r = 0;
+    memcpy(ret_ends, ends, sizeof(ends));
+    if (listener < 0 || ends[0] < 0 || bind(listener, (struct sockaddr *)&at, sizeof(at)) < 0 ||
+        listen(listener, 1) < 0 || getsockname(listener, (struct sockaddr *)&at, &bytes) < 0 ||
+        connect(ends[0], (struct sockaddr *)&at, sizeof(at)) < 0 ||
+        (ret_ends[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) < 0)
+        r = -errno;
+    for (int i = 0; r == 0 && i < 2; i++)
+        setsockopt(ret_ends[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    for (int i = 0; r < 0 && i < 2; i++)
+        if (ret_ends[i] >= 0)
+            close(ret_ends[i]);
+    if (listener >= 0)
+        close(listener);
+    return r;
+}
+
+/* The daemons would connect them. */
+static int adopt_both(struct bench *bench)
+{
+    static const uint8_t known[PAIR_SECRET_BYTES] = "calibration";
+    const struct calibrate_seat *seat = bench->seat;
+    const uint8_t *secret = seat->encrypts ? known : NULL;
+    int ends[2], r = loopback_pair(ends);
+    if (r < 0)
+        return r;
+    r = seat->seat->adopt(bench->sender.driver, bench->peer, ends[0], true, seat->kernel, secret);
+    int back = seat->seat->adopt(bench->receiver.driver, bench->back, ends[1], false, seat->kernel,
+                                 secret);
+    return r < 0 ? r : back;
+}
+
+static int exchange_offers(struct bench *bench)
+{
+    const struct driver_seat *seat = bench->seat->seat;
+    uint8_t offer[OFFER_MAX_BYTES], back[OFFER_MAX_BYTES];
+    const int bytes = seat->offer(bench->sender.driver, bench->peer, true, offer),
+              back_bytes = seat->offer(bench->receiver.driver, bench->back, false, back);
+    if (bytes < 0 || back_bytes < 0)
+        return bytes < 0 ? bytes : back_bytes;
+    int r = bench->receiver.driver->ops->peer_answer(bench->receiver.driver, bench->back, offer,
+                                                     (size_t)bytes);
+    return r < 0 ? r
+                 : bench->sender.driver->ops->peer_answer(bench->sender.driver, bench->peer, back,
+                                                          (size_t)back_bytes);
+}
+
+static int connect_seats(struct bench *bench)
+{
+    const struct driver_seat *seat = bench->seat->seat;
+    int r = seat->peer_new(bench->sender.driver, GRANT, &bench->peer);
+    if (r == 0)
+        r = seat->peer_new(bench->receiver.driver, GRANT, &bench->back);
+    if (r < 0)
+        return r;
+    return seat->adopt ? adopt_both(bench) : exchange_offers(bench);
 }
 
 static int bench_open(struct bench *bench, const struct driver_config *config)
@@ -376,19 +511,19 @@ static int bench_open(struct bench *bench, const struct driver_config *config)
     if (r == 0) /* a driver of one node has both ends in one instance */
         r = side_open(bench, &bench->sender, config,
                       caps.other_nodes ? NULL : bench->receiver.driver);
-    return r < 0 ? r : connect_both(bench);
+    return r < 0 ? r : bench->seat ? connect_seats(bench) : connect_both(bench);
 }
 
-int bench_new(const struct driver_ops *ops, const struct driver_config *config,
-              const struct calibrate_shared *shared, struct bench **ret_bench)
+int bench_new(const struct calibrate_subject *subject, struct bench **ret_bench)
 {
     struct bench *bench = calloc(1, sizeof *bench);
     if (!bench)
         return -ENOMEM;
-    bench->ops = ops;
-    bench->shared = shared;
+    bench->ops = subject->ops;
+    bench->shared = subject->shared;
+    bench->seat = subject->seat;
     sem_init(&bench->turn, 0, 0);
-    int r = bench_open(bench, config);
+    int r = bench_open(bench, subject->config);
     if (r < 0) {
         bench_free(bench);
         return r;
@@ -402,9 +537,9 @@ struct bench *bench_free(struct bench *bench)
     if (!bench)
         return NULL;
     if (bench->peer && !bench->shared)
-        bench->ops->peer_disconnect(bench->sender.driver, bench->peer);
+        bench->sender.driver->ops->peer_disconnect(bench->sender.driver, bench->peer);
     if (bench->back)
-        bench->ops->peer_disconnect(bench->receiver.driver, bench->back);
+        bench->receiver.driver->ops->peer_disconnect(bench->receiver.driver, bench->back);
     side_close(bench, &bench->sender);
     side_close(bench, &bench->receiver);
     free(bench->landing.segment);

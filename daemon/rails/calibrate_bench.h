@@ -6,15 +6,13 @@
 #include "drivers/driver.h"
 
 struct bench;
-struct calibrate_shared; /* calibrate.h */
+struct calibrate_subject; /* calibrate.h */
 
-/* Both ends are in the calling thread or, with `shared`, in that instance. */
-int bench_new(const struct driver_ops *ops, const struct driver_config *config,
-              const struct calibrate_shared *shared, struct bench **ret_bench);
+int bench_new(const struct calibrate_subject *subject, struct bench **ret_bench);
 struct bench *bench_free(struct bench *bench);
 
-/* Makes many puts between these layouts. Returns the lower quartile of their times from post to
- * remote completion, in ns, or a negative errno. */
+/* Makes many puts between these layouts, in one thread and between two. Returns their time from post
+ * to remote completion, in ns, or a negative errno. */
 int64_t bench_measure(struct bench *bench, const struct layout *source,
                       const struct layout *target);
 

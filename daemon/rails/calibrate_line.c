@@ -11,6 +11,7 @@ enum {
     LINE_ROUNDS = 2000,
     LINE_LOOKS = 1024, /* polls before yielding: there may be only one processor */
     LINE_UNKNOWN_NS = 100,
+    LINE_MAX_NS = 2000, /* between processors; more is a switch of threads */
 };
 #define ENOUGH_NS 30000000ull
 
@@ -46,6 +47,17 @@ double calibrate_undisturbed_ns(int64_t *ns, size_t count)
     return (double)ns[count / 100];
 }
 
+double calibrate_way_ns(double line_ns, unsigned processors)
+{
+    return processors > 1 && line_ns > LINE_MAX_NS ? LINE_UNKNOWN_NS : line_ns;
+}
+
+static unsigned processors(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 0;
+}
+
 double calibrate_line_ns(void)
 {
     struct line_pair pair = {0};
@@ -71,5 +83,5 @@ double calibrate_line_ns(void)
     }
     atomic_store_explicit(&pair.stop, true, memory_order_relaxed);
     pthread_join(thread, NULL);
-    return calibrate_undisturbed_ns(ns, (size_t)count);
+    return calibrate_way_ns(calibrate_undisturbed_ns(ns, (size_t)count), processors());
 }

@@ -16,16 +16,14 @@ static uint32_t kib_ns(double bytes_per_ns)
     return ns ? ns : 1;
 }
 
-/* A put was measured in one thread, which does the work of both ends: half of it is assumed to be the
- * sender's. way_ns of the latency is not work, but the way to the thread of the daemon's seat and back;
- * more_ns was not measured: the way from process to process. */
-static struct reach_cost cost_of(const struct cost_parameters *parameters, double way_ns,
-                                 double more_ns)
+/* way_ns of the latency is not work, but the way from thread to thread. Half of the work is assumed
+ * to be the sender's. */
+static struct reach_cost cost_of(const struct cost_parameters *parameters, double way_ns)
 {
     const double work_ns =
         parameters->latency_ns > way_ns ? (parameters->latency_ns - way_ns) / 2 : 0;
     return (struct reach_cost){
-        .latency_ns = whole(parameters->latency_ns - work_ns + more_ns),
+        .latency_ns = whole(parameters->latency_ns - work_ns),
         .overhead_ns = whole(work_ns),
         .small_kib_ns = kib_ns(parameters->small_bytes_per_ns),
         .large_kib_ns = kib_ns(parameters->large_bytes_per_ns),
@@ -55,19 +53,20 @@ void costs_of_rails(const struct cost_table *table, const enum rail_leads leads[
 {
     const struct cost_parameters *here = table->rails[RAIL_SHM].at;
     const bool both = here[SEAT_CLIENT].valid && here[SEAT_DAEMON].valid;
-    double way_ns = both ? here[SEAT_DAEMON].latency_ns - here[SEAT_CLIENT].latency_ns : 0;
+    /* to the engine, and from there to the other process: twice the way between processes */
+    double way_ns = both ? 2 * (here[SEAT_DAEMON].latency_ns - here[SEAT_CLIENT].latency_ns) : 0;
 
     *ret_costs = (struct reach_costs){0};
     way_ns = way_ns > 0 ? way_ns : 0;
     if (here[SEAT_CLIENT].valid)
-        ret_costs->at[REACH_NODE] = cost_of(&here[SEAT_CLIENT], 0, way_ns / 2);
+        ret_costs->at[REACH_NODE] = cost_of(&here[SEAT_CLIENT], way_ns / 2);
     if (here[SEAT_DAEMON].valid)
-        ret_costs->at[REACH_NODE_DAEMON] = cost_of(&here[SEAT_DAEMON], way_ns, 0);
+        ret_costs->at[REACH_NODE_DAEMON] = cost_of(&here[SEAT_DAEMON], way_ns);
     for (unsigned rail = 1; rail < RAIL_SLOTS; rail++) {
         const struct cost_parameters *there = &table->rails[rail].at[SEAT_DAEMON];
         if (leads[rail] == LEADS_NOWHERE || !there->valid)
             continue;
-        const struct reach_cost cost = cost_of(there, way_ns, 0);
+        const struct reach_cost cost = cost_of(there, way_ns);
         improve(&ret_costs->at[REACH_SUBCLUSTER], &cost);
         if (leads[rail] == LEADS_EVERYWHERE)
             improve(&ret_costs->at[REACH_CLUSTER], &cost);

@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "drivers/hca/hca.h"
+#include "drivers/seat.h"
 #include "drivers/table.h"
 
 static int flush(struct driver *driver, struct driver_peer *peer, struct driver_op *op)
@@ -10,7 +11,7 @@ static int flush(struct driver *driver, struct driver_peer *peer, struct driver_
     return to->answered || to->error < 0 ? hca_peer_flush(driver, peer, op) : -ENOTCONN;
 }
 
-static const struct driver_pair_ops pairs = {.device = hca_describe_device};
+static const struct driver_pair_ops pairs = {.seat = &tca_hca_seat, .device = hca_describe_device};
 
 const struct driver_ops hca_driver_ops = {
     .name = "hca",

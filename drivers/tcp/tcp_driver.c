@@ -9,6 +9,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "drivers/seat.h"
 #include "drivers/table.h"
 #include "drivers/tcp/tcp.h"
 #include "proto/wait.h"
@@ -210,6 +211,7 @@ static int arm(struct driver *driver)
 }
 
 static const struct driver_pair_ops pair_ops = {
+    .seat = &tca_tcp_seat,
     .expect = tcp_pair_expect,
     .forget = tcp_pair_forget,
     .dial = tcp_pair_dial,

@@ -10,7 +10,7 @@ from harness import until
 RAILS = {"rails.enable": "shm peach2 ofi", "rails.peach2_rings": "1"}
 
 
-COSTS = """tcad-cost 8
+COSTS = """tcad-cost 9
 shm client latency_ns = 1
 shm client hop_ns = 0
 peach2:0 daemon latency_ns = 4000

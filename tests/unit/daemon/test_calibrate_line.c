@@ -49,6 +49,14 @@ Test(calibrate_line, few_rounds)
     cr_assert_gt(calibrate_undisturbed_ns(some, 0), 0);
 }
 
+/* On one processor, threads always take turns. */
+Test(calibrate_line, no_two_threads_ran_at_the_same_time)
+{
+    cr_assert_eq(calibrate_way_ns(LINE_NS, 2), LINE_NS);
+    cr_assert_eq(calibrate_way_ns(14000, 1), 14000);
+    cr_assert_lt(calibrate_way_ns(14000, 2), 1000);
+}
+
 Test(calibrate_line, this_machine)
 {
     cr_assert_gt(calibrate_line_ns(), 0);

@@ -40,11 +40,11 @@ Test(costs, nothing_is_measured)
         expect(reach, (struct reach_cost){0});
 }
 
-/* The seats' latencies differ by the way to the daemon's thread and back. */
+/* A put passes a line between threads in the client's seat, two in the daemon's. */
 Test(costs, within_the_node)
 {
-    measured(RAIL_SHM, SEAT_CLIENT, 60, 50);
-    expect(REACH_NODE, (struct reach_cost){30, 30, 50, 100});
+    measured(RAIL_SHM, SEAT_CLIENT, 110, 50);
+    expect(REACH_NODE, (struct reach_cost){55, 55, 50, 100});
     expect(REACH_NODE_DAEMON, (struct reach_cost){0});
     measured(RAIL_SHM, SEAT_DAEMON, 160, 50);
     expect(REACH_NODE, (struct reach_cost){30 + 50, 30, 50, 100});

@@ -152,7 +152,7 @@ Test(cost_file, is_not_there)
     cr_assert(cost_write("/proc/nonexistent/cost", &table) == -ENOENT);
 }
 
-#define HEAD "tcad-cost 8\n"
+#define HEAD "tcad-cost 9\n"
 
 Test(cost_file, says_what_is_wrong_and_where)
 {
