@@ -2,23 +2,19 @@
 
 #include <math.h>
 
-enum {
-    SMALL_BYTES = 64 << 10,
-    LARGE_BYTES = 4 << 20
-}; /* put sizes with which the two bandwidths are measured */
-
 enum { HOPELESS = 4 }; /* times the best predicted cost; predictions are wrong by less */
 
-/* Between the two sizes, interpolates the time per byte over the logarithm of the size. */
-static double bytes_per_ns(const struct cost_parameters *parameters, uint64_t bytes)
+/* On the straight line between two sizes; a longer put on that between the last two. */
+static double put_ns(const struct cost_parameters *parameters, uint64_t bytes)
 {
-    if (bytes <= SMALL_BYTES)
-        return parameters->small_bytes_per_ns;
-    if (bytes >= LARGE_BYTES)
-        return parameters->large_bytes_per_ns;
-    double share = log((double)bytes / SMALL_BYTES) / log((double)LARGE_BYTES / SMALL_BYTES);
-    return 1 /
-           ((1 - share) / parameters->small_bytes_per_ns + share / parameters->large_bytes_per_ns);
+    const double *ns = parameters->put_ns;
+    unsigned size = 1;
+    if (bytes <= cost_size_bytes(0))
+        return ns[0];
+    while (size < COST_SIZES - 1 && bytes > cost_size_bytes(size))
+        size++;
+    const double from = (double)cost_size_bytes(size - 1), to = (double)cost_size_bytes(size);
+    return ns[size - 1] + ((double)bytes - from) * (ns[size] - ns[size - 1]) / (to - from);
 }
 
 uint64_t cost_predict(const struct cost_parameters *parameters,
@@ -26,14 +22,10 @@ uint64_t cost_predict(const struct cost_parameters *parameters,
 {
     if (!parameters->valid)
         return UINT64_MAX;
-    double transfer_ns = 0;
-    if (transfer->bytes > 0)
-        transfer_ns = (double)transfer->bytes / bytes_per_ns(parameters, transfer->bytes);
-    if (transfer->blocks > 1)
-        transfer_ns += (double)transfer->blocks * parameters->block_ns;
-
     const unsigned further_hops = transfer->hops > 1 ? transfer->hops - 1 : 0;
-    double total_ns = parameters->latency_ns + further_hops * parameters->hop_ns + transfer_ns;
+    const double blocks = transfer->blocks > 1 ? (double)transfer->blocks : 0;
+    const double total_ns = put_ns(parameters, transfer->bytes) +
+                            further_hops * parameters->hop_ns + blocks * parameters->block_ns;
     return total_ns < 0x1p63 ? (uint64_t)llround(total_ns) : UINT64_MAX - 1;
 }
 

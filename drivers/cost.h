@@ -2,10 +2,10 @@
  * The cost model predicts the duration of a put on a rail and seat from parameters measured on this
  * machine, never from constants. It does not choose a rail that was not calibrated.
  *
- *   t = latency + blocks * per_block + bytes / bandwidth(bytes)
+ *   t = put(bytes) + blocks * per_block
  *
- * In a network without switches, latency is that to a neighbour, and each further cable costs
- * hop_ns.
+ * put() is measured at a few sizes, as no two parameters describe caches, copy modes and protocols.
+ * In a network without switches, it is the time to a neighbour, and each further cable costs hop_ns.
  */
 #pragma once
 
@@ -15,14 +15,30 @@
 #include "proto/layout.h"
 #include "proto/segment.h"
 
+/* Sizes of puts that are measured: each four times the one before, 64 bytes to 4 MiB. */
+enum { COST_SIZES = 9, COST_64_KIB = 5, COST_4_MIB = COST_SIZES - 1 };
+static inline uint64_t cost_size_bytes(unsigned size)
+{
+    return UINT64_C(64) << 2 * size;
+}
+
 struct cost_parameters {
     bool valid;
-    double latency_ns;         /* from the start to visibility at the target, 8 bytes */
+    double put_ns[COST_SIZES]; /* from the start to visibility at the target; ascending */
     double hop_ns;             /* each further cable of the path; 0: not applicable */
     double block_ns;           /* each block of the finer of the two layouts */
-    double small_bytes_per_ns; /* pieces that fit in a cache (64 KiB) */
-    double large_bytes_per_ns; /* pieces that do not (4 MiB) */
 };
+
+/* Of a put of nearly nothing. */
+static inline double cost_latency_ns(const struct cost_parameters *parameters)
+{
+    return parameters->put_ns[0];
+}
+/* For each byte of a put of this size beyond those. */
+static inline double cost_byte_ns(const struct cost_parameters *parameters, unsigned size)
+{
+    return (parameters->put_ns[size] - parameters->put_ns[0]) / (double)cost_size_bytes(size);
+}
 
 struct cost_rail {
     char name[RAIL_NAME_MAX_BYTES]; /* "": no such rail */

@@ -1,4 +1,4 @@
-/* The cost table as text: five lines "rail seat parameter = value" for each measured rail and seat, and lines "load = value"
+/* The cost table as text: lines "rail seat parameter = value" for each measured rail and seat, and lines "load = value"
  * and "spread = value". */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,18 +13,23 @@
 
 #include "drivers/cost.h"
 
-#define SIGNATURE "tcad-cost 9"
+#define SIGNATURE "tcad-cost 10"
 
 static const struct {
     const char *name;
     size_t offset;
-    double least;
 } fields[] = {
-    {"latency_ns", offsetof(struct cost_parameters, latency_ns), 0},
-    {"hop_ns", offsetof(struct cost_parameters, hop_ns), 0},
-    {"block_ns", offsetof(struct cost_parameters, block_ns), 0},
-    {"small_bytes_per_ns", offsetof(struct cost_parameters, small_bytes_per_ns), 1e-9},
-    {"large_bytes_per_ns", offsetof(struct cost_parameters, large_bytes_per_ns), 1e-9},
+    {"hop_ns", offsetof(struct cost_parameters, hop_ns)},
+    {"block_ns", offsetof(struct cost_parameters, block_ns)},
+    {"put_64_ns", offsetof(struct cost_parameters, put_ns[0])},
+    {"put_256_ns", offsetof(struct cost_parameters, put_ns[1])},
+    {"put_1K_ns", offsetof(struct cost_parameters, put_ns[2])},
+    {"put_4K_ns", offsetof(struct cost_parameters, put_ns[3])},
+    {"put_16K_ns", offsetof(struct cost_parameters, put_ns[4])},
+    {"put_64K_ns", offsetof(struct cost_parameters, put_ns[5])},
+    {"put_256K_ns", offsetof(struct cost_parameters, put_ns[6])},
+    {"put_1M_ns", offsetof(struct cost_parameters, put_ns[7])},
+    {"put_4M_ns", offsetof(struct cost_parameters, put_ns[8])},
 };
 enum { FIELDS = sizeof(fields) / sizeof(fields[0]), ALL_FIELDS = (1 << FIELDS) - 1 };
 
@@ -97,8 +102,8 @@ static const char *read_line(const char *line, struct cost_table *table, struct 
     if (read_note(line, table, &why))
         return why;
     static_assert(RAIL_NAME_MAX_BYTES == 32, "width below");
-    if (sscanf(line, " %31[^ \t] %31[a-z0-9_] %31[a-z0-9_] = %n", rail_text, seat_text, field_text,
-               &used) != 3 ||
+    if (sscanf(line, " %31[^ \t] %31[a-z0-9_] %31[A-Za-z0-9_] = %n", rail_text, seat_text,
+               field_text, &used) != 3 ||
         used == 0)
         return "not a line of the form rail seat parameter = value";
 
@@ -117,7 +122,7 @@ static const char *read_line(const char *line, struct cost_table *table, struct 
     double value;
     if (!read_number(line + used, &value))
         return "not a number";
-    if (!isfinite(value) || value < fields[field].least)
+    if (!isfinite(value) || value < 0)
         return "number out of range";
     if (rail == RAIL_SLOTS)
         return NULL;
@@ -126,12 +131,22 @@ static const char *read_line(const char *line, struct cost_table *table, struct 
     return NULL;
 }
 
+static bool is_ascending(const struct cost_parameters *parameters)
+{
+    for (unsigned size = 1; size < COST_SIZES; size++)
+        if (parameters->put_ns[size] < parameters->put_ns[size - 1])
+            return false;
+    return true;
+}
+
 static const char *finish_table(struct cost_table *table, const struct seen *seen)
 {
     for (unsigned rail = 0; rail < RAIL_SLOTS; rail++) {
         for (int seat = 0; seat < SEAT_COUNT; seat++) {
             if (seen->at[rail][seat] != 0 && seen->at[rail][seat] != ALL_FIELDS)
                 return "parameters of a rail are missing";
+            if (!is_ascending(&table->rails[rail].at[seat]))
+                return "a put takes less time than a shorter one";
             table->rails[rail].at[seat].valid = seen->at[rail][seat] == ALL_FIELDS;
         }
     }

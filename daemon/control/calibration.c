@@ -70,6 +70,24 @@ static int measure_pairs(struct run *run, unsigned rail, struct cost_parameters 
     return calibrate_driver(&subject, ret_parameters, &run->table.spread);
 }
 
+/* Between processes of this node. */
+static int measure_shm(struct run *run, struct cost_parameters *ret_parameters)
+{
+    const struct driver_config config = {.segment_bytes = 0}; /* a put is copied at once */
+    const struct calibrate_subject subject = {
+        .ops = run->beside[RAIL_SHM].ops, .config = &config, .shares = true};
+    return calibrate_driver(&subject, ret_parameters, &run->table.spread);
+}
+
+/* Takes what was measured in one thread where that is less. */
+static void finish_shm(struct cost_parameters *client, struct cost_parameters one_thread,
+                       double line_ns)
+{
+    calibrate_add_ns(&one_thread, line_ns); /* to the other process */
+    calibrate_add_ns(client, -line_ns);     /* it was measured there and back */
+    calibrate_same(client, &one_thread);
+}
+
 /* Runs in the calibration thread. */
 static void work(void *context)
 {
@@ -80,21 +98,26 @@ static void work(void *context)
         int *error = run->error[rail];
         if (!engine_driver(run->tcad->engine, rail))
             continue;
-        if (run->beside[rail].ops->pairs)
+        if (rail == RAIL_SHM)
+            error[SEAT_CLIENT] = measure_shm(run, &at[SEAT_CLIENT]);
+        else if (run->beside[rail].ops->pairs)
             error[SEAT_CLIENT] = measure_pairs(run, rail, &at[SEAT_CLIENT]);
         error[SEAT_DAEMON] = measure(run, rail, &parameters);
         if (error[SEAT_DAEMON] < 0)
             continue;
-        if (rail == RAIL_SHM) {
-            at[SEAT_CLIENT] = parameters;
-            at[SEAT_CLIENT].latency_ns += line_ns; /* to the other process */
-        }
-        if (at[SEAT_CLIENT].valid && rail != RAIL_SHM)
+        if (at[SEAT_CLIENT].valid && rail == RAIL_SHM)
+            finish_shm(&at[SEAT_CLIENT], parameters, line_ns);
+        else if (at[SEAT_CLIENT].valid)
             calibrate_same(&at[SEAT_CLIENT], &parameters);
+        calibrate_add_ns(&parameters, 2 * line_ns); /* from a process to the engine, and to one */
         at[SEAT_DAEMON] = parameters;
-        at[SEAT_DAEMON].latency_ns += 2 * line_ns; /* from a process to the engine, and to one */
     }
     run->write_error = cost_write(run->path, &run->table);
+}
+
+static double bytes_per_ns(const struct cost_parameters *parameters, unsigned size)
+{
+    return (double)cost_size_bytes(size) / parameters->put_ns[size];
 }
 
 static json_t *document(const struct run *run)
@@ -114,9 +137,10 @@ static json_t *document(const struct run *run)
             json_array_append_new(
                 rails, json_pack("{s:s, s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f}", "rail",
                                  rail_name(run->tcad, rail), "driver", rail_driver(run->tcad, rail),
-                                 "seat", seat_name(seat), "valid", 1, "latency_ns", p->latency_ns,
-                                 "hop_ns", p->hop_ns, "block_ns", p->block_ns, "small_gb_per_s",
-                                 p->small_bytes_per_ns, "large_gb_per_s", p->large_bytes_per_ns));
+                                 "seat", seat_name(seat), "valid", 1, "latency_ns",
+                                 cost_latency_ns(p), "hop_ns", p->hop_ns, "block_ns", p->block_ns,
+                                 "small_gb_per_s", bytes_per_ns(p, COST_64_KIB), "large_gb_per_s",
+                                 bytes_per_ns(p, COST_4_MIB)));
         }
     }
     return json_pack("{s:s, s:f, s:f, s:b, s:o}", "path", run->path, "load", run->table.load,

@@ -54,15 +54,6 @@ struct cost_transfer plan_transfer(const struct plan *plan, const struct plan_un
     return transfer;
 }
 
-/* The client's seat between nodes, unless it was measured: as tcad's, to which starts are handed over besides. */
-static const struct cost_parameters *parameters_of(const struct plan *plan, unsigned rail,
-                                                   enum seat seat)
-{
-    const struct cost_parameters *at = plan->tcad->costs.rails[rail].at;
-    return seat == SEAT_CLIENT && rail != RAIL_SHM && !at[seat].valid ? &at[SEAT_DAEMON]
-                                                                      : &at[seat];
-}
-
 static uint64_t predict(const struct plan *plan, const struct plan_chain *chain, struct route route)
 {
     uint64_t total = 0;
@@ -72,7 +63,8 @@ static uint64_t predict(const struct plan *plan, const struct plan_chain *chain,
         const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
         const unsigned rail = plan_unit_rail(unit, route.rail);
         const struct cost_transfer transfer = plan_transfer(plan, unit, rail);
-        const uint64_t cost = cost_predict(parameters_of(plan, rail, route.seat), &transfer);
+        const uint64_t cost =
+            cost_predict(&plan->tcad->costs.rails[rail].at[route.seat], &transfer);
         if (cost == UINT64_MAX)
             return cost;
         total += cost;
@@ -333,8 +325,6 @@ static const char *why_other(const struct plan_chain *chain, const struct plan_c
         end_of(candidate->predicted_ns, candidate->behind_ns) >
             end_of(best->predicted_ns, best->behind_ns))
         return "lower predicted cost, but ends later, behind what starts together with it";
-    if (candidate->predicted_ns == best->predicted_ns && candidate->route.seat != best->route.seat)
-        return "starts are handed over to tcad";
     return candidate->predicted_ns < best->predicted_ns
                ? "lower predicted cost, but another rail is preferred or nearer"
                : "higher predicted cost";

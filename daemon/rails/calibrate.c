@@ -1,12 +1,11 @@
 #include "daemon/rails/calibrate.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "daemon/rails/calibrate_bench.h"
 
 enum {
-    SMALL_BYTES = 64 << 10,
-    LARGE_BYTES = 4 << 20,
     STRIDED_BLOCKS = 1024,
     STRIDED_BLOCK_BYTES = 64,
     STRIDED_STRIDE_BYTES = 512,
@@ -36,54 +35,63 @@ static int64_t measure_strided(struct bench *bench)
     return ns;
 }
 
-/* The time of the additional bytes; the whole time if disturbances make the difference negative. */
-static int64_t beyond(int64_t tiny, int64_t more)
-{
-    return more > tiny ? more - tiny : more;
-}
-
 /* Extends what was measured through this node's device alone to the path to another node. */
 static int count_neighbour(struct bench *bench, const struct calibrate_shared *shared,
                            struct cost_parameters *parameters)
 {
-    if (!shared->neighbour) { /* assumed: the other node's device costs as much */
-        parameters->hop_ns = parameters->latency_ns;
-        parameters->latency_ns *= 2;
-        return 0;
+    const double own_ns = cost_latency_ns(parameters);
+    double latency_ns = 2 * own_ns, byte_ns = 0;
+    parameters->hop_ns = own_ns;
+    if (shared->neighbour) { /* else it is assumed that the other node's device costs as much */
+        bench_go_far(bench);
+        const int64_t tiny_ns = measure_contiguous(bench, 8),
+                      small_ns = measure_contiguous(bench, cost_size_bytes(COST_64_KIB));
+        if (tiny_ns < 0 || small_ns < 0)
+            return (int)(tiny_ns < 0 ? tiny_ns : small_ns);
+        /* A round trip: host to this node's board, cable, neighbour's board, and the same back. A
+         * notification takes three of these four parts. Each further cable adds as much as this one. */
+        latency_ns = (double)tiny_ns * 3 / 4;
+        byte_ns = (double)(small_ns - tiny_ns) / (double)cost_size_bytes(COST_64_KIB);
+        parameters->hop_ns = (double)tiny_ns > own_ns ? ((double)tiny_ns - own_ns) / 2 : 0;
     }
-    bench_go_far(bench);
-    int64_t tiny = measure_contiguous(bench, 8), small = measure_contiguous(bench, SMALL_BYTES);
-    if (tiny < 0 || small < 0)
-        return (int)(tiny < 0 ? tiny : small);
-    /* A round trip: host to this node's board, cable, neighbour's board, and the same back. A
-     * notification takes three of these four parts. Each further cable adds as much as this one. */
-    if ((double)tiny > parameters->latency_ns)
-        parameters->hop_ns = ((double)tiny - parameters->latency_ns) / 2;
-    parameters->latency_ns = (double)tiny * 3 / 4;
-    const double bytes_per_ns = (double)SMALL_BYTES / (double)beyond(tiny, small);
-    if (parameters->small_bytes_per_ns > bytes_per_ns)
-        parameters->small_bytes_per_ns = bytes_per_ns;
-    if (parameters->large_bytes_per_ns > bytes_per_ns)
-        parameters->large_bytes_per_ns = bytes_per_ns;
+    for (unsigned size = 0; size < COST_SIZES; size++) {
+        const double own_bytes_ns = parameters->put_ns[size] - own_ns,
+                     bytes_ns = (double)cost_size_bytes(size) * byte_ns;
+        parameters->put_ns[size] = latency_ns + (bytes_ns > own_bytes_ns ? bytes_ns : own_bytes_ns);
+    }
+    return 0;
+}
+
+/* Disturbances only add time: no put takes longer than a longer one. */
+static int measure_sizes(struct bench *bench, double put_ns[COST_SIZES])
+{
+    for (unsigned size = COST_SIZES; size-- > 0;) {
+        const int64_t ns = measure_contiguous(bench, cost_size_bytes(size));
+        if (ns < 0)
+            return (int)ns;
+        put_ns[size] = (double)ns;
+        if (size + 1 < COST_SIZES && put_ns[size] > put_ns[size + 1])
+            put_ns[size] = put_ns[size + 1];
+    }
     return 0;
 }
 
 static int conclude(struct bench *bench, const struct calibrate_shared *shared,
                     struct cost_parameters *ret_parameters)
 {
-    int64_t tiny = measure_contiguous(bench, 8), small = measure_contiguous(bench, SMALL_BYTES),
-            large = measure_contiguous(bench, LARGE_BYTES), strided = measure_strided(bench);
-    if (tiny < 0 || small < 0 || large < 0 || strided < 0)
-        return (int)(tiny < 0 ? tiny : small < 0 ? small : large < 0 ? large : strided);
-    int64_t small_ns = beyond(tiny, small), large_ns = beyond(tiny, large);
-    *ret_parameters = (struct cost_parameters){
-        .valid = true,
-        .latency_ns = (double)tiny,
-        .block_ns = strided > small ? (double)(strided - small) / STRIDED_BLOCKS : 0,
-        .small_bytes_per_ns = (double)SMALL_BYTES / (double)small_ns,
-        .large_bytes_per_ns = (double)LARGE_BYTES / (double)large_ns,
-    };
-    return shared ? count_neighbour(bench, shared, ret_parameters) : 0;
+    struct cost_parameters parameters = {.valid = true};
+    int r = measure_sizes(bench, parameters.put_ns);
+    const int64_t strided_ns = r < 0 ? r : measure_strided(bench);
+    if (strided_ns < 0)
+        return (int)strided_ns;
+    const double flat_ns = parameters.put_ns[COST_64_KIB];
+    if ((double)strided_ns > flat_ns)
+        parameters.block_ns = ((double)strided_ns - flat_ns) / STRIDED_BLOCKS;
+    if (shared)
+        r = count_neighbour(bench, shared, &parameters);
+    if (r == 0)
+        *ret_parameters = parameters;
+    return r;
 }
 
 int calibrate_driver(const struct calibrate_subject *subject,
@@ -100,23 +108,23 @@ int calibrate_driver(const struct calibrate_subject *subject,
     return r;
 }
 
-static void lower(double *a, double *b)
+static void lower(double *one, double *other)
 {
-    *a = *b = *a < *b ? *a : *b;
+    *one = *other = *one < *other ? *one : *other;
 }
 
-static void lift(double *a, double *b)
+void calibrate_same(struct cost_parameters *one, struct cost_parameters *other)
 {
-    *a = *b = *a > *b ? *a : *b;
+    for (unsigned size = 0; size < COST_SIZES; size++)
+        lower(&one->put_ns[size], &other->put_ns[size]);
+    lower(&one->hop_ns, &other->hop_ns);
+    lower(&one->block_ns, &other->block_ns);
 }
 
-void calibrate_same(struct cost_parameters *client, struct cost_parameters *daemon)
+void calibrate_add_ns(struct cost_parameters *parameters, double ns)
 {
-    lower(&client->latency_ns, &daemon->latency_ns);
-    lower(&client->hop_ns, &daemon->hop_ns);
-    lower(&client->block_ns, &daemon->block_ns);
-    lift(&client->small_bytes_per_ns, &daemon->small_bytes_per_ns);
-    lift(&client->large_bytes_per_ns, &daemon->large_bytes_per_ns);
+    for (unsigned size = 0; size < COST_SIZES; size++)
+        parameters->put_ns[size] = fmax(parameters->put_ns[size] + ns, 1);
 }
 
 int64_t calibrate_apart_ns(int64_t apart_ns, int64_t alone_ns)

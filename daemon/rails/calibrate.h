@@ -24,12 +24,13 @@ struct calibrate_seat {
     bool encrypts, kernel; /* what is put, by the kernel */
 };
 
-/* What is measured: one of shared and seat, or neither. */
+/* What is measured: one of shared, seat and shares, or none of them. */
 struct calibrate_subject {
     const struct driver_ops *ops;
     const struct driver_config *config;
     const struct calibrate_shared *shared;
     const struct calibrate_seat *seat;
+    bool shares; /* shm: the receiver takes part in the copying, as processes do for one another */
 };
 
 /* Measures puts between two instances of a driver, which takes about two tenths of a second: first
@@ -44,9 +45,10 @@ int calibrate_driver(const struct calibrate_subject *subject,
 /* What a put takes between two threads, from a time of such puts and from what they took in one
  * thread. Much longer times are those of a processor that did something else. */
 int64_t calibrate_apart_ns(int64_t apart_ns, int64_t alone_ns);
-/* What both seats cost without the ways to tcad: they do the same work, and other threads only add
- * time, so each number is the better of the two. */
-void calibrate_same(struct cost_parameters *client, struct cost_parameters *daemon);
+/* Both are of the same work, and other threads only add time: each number of both becomes the better of the two. */
+void calibrate_same(struct cost_parameters *one, struct cost_parameters *other);
+/* To the time of each put, which stays positive. */
+void calibrate_add_ns(struct cost_parameters *parameters, double ns);
 
 /* Time to pass a cache line from one thread to another (ns, one way, undisturbed), which is the
  * additional cost of a start in the daemon's seat. */

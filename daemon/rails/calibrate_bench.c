@@ -17,6 +17,7 @@
 #include "daemon/base/sort.h"
 #include "daemon/engine/engine.h"
 #include "daemon/rails/calibrate.h"
+#include "drivers/shm/share.h"
 #include "proto/notify.h"
 #include "proto/wait.h"
 
@@ -40,6 +41,16 @@ struct side {
     bool owns_driver;
 };
 
+/* The receiver takes part in the copying (proto/lane.h). */
+struct sharing {
+    struct lane_segment segment;
+    struct lane out, in; /* the ends of sender and receiver */
+    struct lane_put put; /* at the receiver */
+    struct copy_program *program;
+    uint32_t puts;           /* so far */
+    _Atomic uint64_t landed; /* the receiver has copied all before so many notifications */
+};
+
 struct bench {
     const struct driver_ops *ops;
     struct side sender, receiver;
@@ -49,6 +60,7 @@ struct bench {
     const struct calibrate_shared *shared; /* NULL: two instances of our own */
     const struct calibrate_seat *seat;     /* NULL: as tcad's */
     uint32_t landings;                     /* of the seat, so far */
+    struct sharing *sharing;               /* NULL: the sender copies alone */
     bool apart;                            /* the receiver has a thread of its own */
     _Atomic bool stop;                     /* it is to end */
     struct engine_landing landing;         /* shared: notifications arrive as the engine's do */
@@ -139,6 +151,8 @@ static uint64_t landed(const struct bench *bench)
 {
     if (bench->far) /* no notification there: done() means remote completion */
         return bench->done;
+    if (bench->sharing)
+        return bench->sharing->landed;
     return bench->shared ? notify_arrived(bench->landing.line) : bench->landed;
 }
 
@@ -263,12 +277,26 @@ static int64_t sample(struct bench *bench)
     return ns[bench->apart ? count / 20 : count / 4];
 }
 
+/* What the library does while it waits for a notification. */
+static int copy_share(struct bench *bench)
+{
+    struct sharing *sharing = bench->sharing;
+    const uint64_t landed = bench->landed;
+    const bool news = landed != sharing->landed;
+    int r = news || lane_pending(&sharing->in) ? lane_drain(&sharing->in) : 0;
+    if (r == 0 && news)
+        sharing->landed = landed;
+    return news;
+}
+
 static void *receive(void *context)
 {
     struct bench *bench = context;
     unsigned looks = 0;
     while (!atomic_load_explicit(&bench->stop, memory_order_relaxed)) {
-        const int r = bench->receiver.driver->ops->progress(bench->receiver.driver, 64);
+        const int r = bench->sharing
+                          ? copy_share(bench)
+                          : bench->receiver.driver->ops->progress(bench->receiver.driver, 64);
         if (r < 0)
             bench->status = r;
         else if (r == 0 && ++looks % LOOKS == 0)
@@ -279,20 +307,45 @@ static void *receive(void *context)
 
 /* As the engines of two nodes, or two processes, do: one sends while the other receives, and the
  * data goes from one core to another. */
-static int64_t repeat(struct bench *bench)
+static int64_t sample_apart(struct bench *bench, int64_t (*sample)(struct bench *bench))
 {
-    const int64_t alone_ns = sample(bench);
     pthread_t receiver;
-    if (alone_ns < 0 || bench->shared || bench->sender.driver == bench->receiver.driver)
-        return alone_ns;
     bench->stop = false;
-    if (pthread_create(&receiver, NULL, receive, bench) != 0)
-        return alone_ns;
+    int r = pthread_create(&receiver, NULL, receive, bench);
+    if (r != 0)
+        return -r;
     bench->apart = true;
-    const int64_t apart_ns = sample(bench);
+    const int64_t ns = sample(bench);
     bench->stop = true;
     pthread_join(receiver, NULL);
     bench->apart = false;
+    return ns;
+}
+
+/* In the copy mode that is the fastest, which a plan finds by trial. */
+static int64_t sample_modes(struct bench *bench)
+{
+    struct copy_mode modes[COPY_MODES_MAX] = {{.way = WAY_PUSH}};
+    const bool shares = way_share_pays(bench->target, bench->source);
+    const unsigned count =
+        shares ? copy_mode_candidates(bench->target, bench->source, true, modes) : 1;
+    int64_t best_ns = INT64_MAX;
+    for (unsigned i = 0; i < count && best_ns >= 0; i++) {
+        shm_put_mode(bench->put, &modes[i]);
+        const int64_t ns = sample(bench);
+        best_ns = ns < best_ns ? ns : best_ns;
+    }
+    return best_ns;
+}
+
+static int64_t repeat(struct bench *bench)
+{
+    if (bench->sharing)
+        return sample_apart(bench, sample_modes);
+    const int64_t alone_ns = sample(bench);
+    if (alone_ns < 0 || bench->shared || bench->sender.driver == bench->receiver.driver)
+        return alone_ns;
+    const int64_t apart_ns = sample_apart(bench, sample);
     return apart_ns < 0 ? apart_ns : calibrate_apart_ns(apart_ns, alone_ns);
 }
 
@@ -330,6 +383,20 @@ static int64_t prepare_landing(struct bench *bench, uint8_t blob[LANDING_MAX_BYT
     return r < 0 ? r : (int64_t)bytes;
 }
 
+static int share(struct bench *bench)
+{
+    struct sharing *sharing = bench->sharing;
+    int r = copy_program_new_unpack(bench->target, bench->source, &sharing->program);
+    sharing->put = (struct lane_put){.id = ++sharing->puts,
+                                     .size_bytes = bench->source->size_bytes,
+                                     .program = sharing->program,
+                                     .target = bench->receiver.memory.base,
+                                     .source = bench->sender.memory.base};
+    if (r == 0)
+        r = lane_add(&sharing->in, &sharing->put);
+    return r < 0 ? r : shm_put_share(bench->put, sharing->put.id, bench->target, bench->source);
+}
+
 static void prepare(struct bench *bench)
 {
     uint8_t blob[LANDING_MAX_BYTES];
@@ -344,6 +411,8 @@ static void prepare(struct bench *bench)
                                          .target_layout = bench->target};
     if (r >= 0)
         r = bench->sender.driver->ops->put_prepare(bench->sender.driver, &args, &bench->put, &info);
+    if (r >= 0 && bench->sharing)
+        r = share(bench);
     if (r < 0)
         bench->status = (int)r;
 }
@@ -364,6 +433,10 @@ static void release(struct bench *bench)
         bench->sender.driver->ops->put_release(bench->sender.driver, bench->put);
     if (bench->prepared)
         bench->receiver.driver->ops->landing_free(bench->receiver.driver, bench->prepared);
+    if (bench->sharing) {
+        lane_remove(&bench->sharing->in, &bench->sharing->put);
+        bench->sharing->program = copy_program_free(bench->sharing->program);
+    }
     bench->put = NULL;
     bench->prepared = NULL;
 }
@@ -384,7 +457,7 @@ void bench_go_far(struct bench *bench)
     bench->far = true;
 }
 
-static int open_shared(struct bench *bench, const struct driver_config *config)
+static int make_segment(struct bench *bench)
 {
     size_t bytes = (notify_segment_bytes(1) + LINE_BYTES - 1) & ~(size_t)(LINE_BYTES - 1);
     struct notify_segment *segment = aligned_alloc(LINE_BYTES, bytes);
@@ -393,7 +466,31 @@ static int open_shared(struct bench *bench, const struct driver_config *config)
     memset(segment, 0, bytes);
     bench->landing =
         (struct engine_landing){.line = notify_line_of(segment, 0, 0), .segment = segment};
-    int r = side_open(bench, &bench->receiver, config, bench->shared->driver);
+    return 0;
+}
+
+/* Lays a lane from the sender to the receiver. */
+static int open_lane(struct bench *bench)
+{
+    int r = make_segment(bench);
+    struct sharing *sharing = aligned_alloc(_Alignof(struct sharing), sizeof(*sharing));
+    bench->sharing = sharing;
+    if (r < 0 || !sharing)
+        return -ENOMEM;
+    memset(sharing, 0, sizeof(*sharing));
+    lane_init(&sharing->out, &sharing->segment, LANE_SENDER);
+    lane_init(&sharing->in, &sharing->segment, LANE_RECEIVER);
+    sharing->out.receiver = bench->landing.segment;
+    shm_peer_lane(bench->peer, &sharing->out);
+    return 0;
+}
+
+static int open_shared(struct bench *bench, const struct driver_config *config)
+{
+    int r = make_segment(bench);
+    if (r < 0)
+        return r;
+    r = side_open(bench, &bench->receiver, config, bench->shared->driver);
     return r < 0 ? r : side_open(bench, &bench->sender, config, bench->shared->driver);
 }
 
@@ -499,8 +596,9 @@ static int connect_seats(struct bench *bench)
     return seat->adopt ? adopt_both(bench) : exchange_offers(bench);
 }
 
-static int bench_open(struct bench *bench, const struct driver_config *config)
+static int bench_open(struct bench *bench, const struct calibrate_subject *subject)
 {
+    const struct driver_config *config = subject->config;
     bench->peer = bench->shared ? bench->shared->peer : NULL;
     if (bench->shared)
         return open_shared(bench, config);
@@ -511,7 +609,9 @@ static int bench_open(struct bench *bench, const struct driver_config *config)
     if (r == 0) /* a driver of one node has both ends in one instance */
         r = side_open(bench, &bench->sender, config,
                       caps.other_nodes ? NULL : bench->receiver.driver);
-    return r < 0 ? r : bench->seat ? connect_seats(bench) : connect_both(bench);
+    if (r == 0)
+        r = bench->seat ? connect_seats(bench) : connect_both(bench);
+    return r == 0 && subject->shares ? open_lane(bench) : r;
 }
 
 int bench_new(const struct calibrate_subject *subject, struct bench **ret_bench)
@@ -523,7 +623,7 @@ int bench_new(const struct calibrate_subject *subject, struct bench **ret_bench)
     bench->shared = subject->shared;
     bench->seat = subject->seat;
     sem_init(&bench->turn, 0, 0);
-    int r = bench_open(bench, subject->config);
+    int r = bench_open(bench, subject);
     if (r < 0) {
         bench_free(bench);
         return r;
@@ -542,6 +642,11 @@ struct bench *bench_free(struct bench *bench)
         bench->receiver.driver->ops->peer_disconnect(bench->receiver.driver, bench->back);
     side_close(bench, &bench->sender);
     side_close(bench, &bench->receiver);
+    if (bench->sharing) {
+        lane_deinit(&bench->sharing->out);
+        lane_deinit(&bench->sharing->in);
+    }
+    free(bench->sharing);
     free(bench->landing.segment);
     sem_destroy(&bench->turn);
     free(bench);

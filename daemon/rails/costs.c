@@ -10,9 +10,9 @@ static uint32_t whole(double ns)
     return ns < 1 ? (uint32_t)(ns > 0.5) : ns < UINT32_MAX ? (uint32_t)(ns + 0.5) : UINT32_MAX;
 }
 
-static uint32_t kib_ns(double bytes_per_ns)
+static uint32_t kib_ns(double byte_ns)
 {
-    const uint32_t ns = whole(1024 / bytes_per_ns);
+    const uint32_t ns = whole(1024 * byte_ns);
     return ns ? ns : 1;
 }
 
@@ -20,13 +20,13 @@ static uint32_t kib_ns(double bytes_per_ns)
  * to be the sender's. */
 static struct reach_cost cost_of(const struct cost_parameters *parameters, double way_ns)
 {
-    const double work_ns =
-        parameters->latency_ns > way_ns ? (parameters->latency_ns - way_ns) / 2 : 0;
+    const double latency_ns = cost_latency_ns(parameters),
+                 work_ns = latency_ns > way_ns ? (latency_ns - way_ns) / 2 : 0;
     return (struct reach_cost){
-        .latency_ns = whole(parameters->latency_ns - work_ns),
+        .latency_ns = whole(latency_ns - work_ns),
         .overhead_ns = whole(work_ns),
-        .small_kib_ns = kib_ns(parameters->small_bytes_per_ns),
-        .large_kib_ns = kib_ns(parameters->large_bytes_per_ns),
+        .small_kib_ns = kib_ns(cost_byte_ns(parameters, COST_64_KIB)),
+        .large_kib_ns = kib_ns(cost_byte_ns(parameters, COST_4_MIB)),
     };
 }
 
@@ -54,7 +54,8 @@ void costs_of_rails(const struct cost_table *table, const enum rail_leads leads[
     const struct cost_parameters *here = table->rails[RAIL_SHM].at;
     const bool both = here[SEAT_CLIENT].valid && here[SEAT_DAEMON].valid;
     /* to the engine, and from there to the other process: twice the way between processes */
-    double way_ns = both ? 2 * (here[SEAT_DAEMON].latency_ns - here[SEAT_CLIENT].latency_ns) : 0;
+    double way_ns =
+        both ? 2 * (cost_latency_ns(&here[SEAT_DAEMON]) - cost_latency_ns(&here[SEAT_CLIENT])) : 0;
 
     *ret_costs = (struct reach_costs){0};
     way_ns = way_ns > 0 ? way_ns : 0;

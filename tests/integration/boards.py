@@ -9,15 +9,8 @@ from harness import until
 
 RAILS = {"rails.enable": "shm peach2 ofi", "rails.peach2_rings": "1"}
 
-
-COSTS = """tcad-cost 9
-shm client latency_ns = 1
-shm client hop_ns = 0
-peach2:0 daemon latency_ns = 4000
-peach2:0 daemon hop_ns = 3000
-""" + "".join(f"ofi:{provider}:lo daemon {figure}\n" for provider in ("net", "tcp") for figure in ("latency_ns = 9000", "hop_ns = 0")
-              ) + "".join(f"{way} {name} = 1\n" for way in ("shm client", "peach2:0 daemon", "ofi:net:lo daemon", "ofi:tcp:lo daemon")
-                          for name in ("block_ns", "small_bytes_per_ns", "large_bytes_per_ns"))
+COSTS, DEAR_BOARDS = (harness.costs({"shm client": (1, 1), "peach2:0 daemon": (board_ns, 1, 3000), "ofi:net:lo daemon": (9000, 1),
+                                     "ofi:tcp:lo daemon": (9000, 1)}) for board_ns in (4000, 400000))
 
 
 class Ring(harness.Cluster):

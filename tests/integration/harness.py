@@ -55,6 +55,16 @@ def own_network():
     return True
 
 
+def costs(measured):
+    """A calibration file. Of each "rail seat": the latency, the time for a byte of more than 64, and for each further board, in ns."""
+    lines = ["tcad-cost 10"]
+    for where, (latency_ns, byte_ns, *hop_ns) in measured.items():
+        lines += [f"{where} hop_ns = {sum(hop_ns)}", f"{where} block_ns = 0", f"{where} put_64_ns = {latency_ns}"]
+        lines += [f"{where} put_{size}_ns = {latency_ns + (256 << 2 * i) * byte_ns}"
+                  for i, size in enumerate(("256", "1K", "4K", "16K", "64K", "256K", "1M", "4M"))]
+    return "\n".join(lines) + "\n"
+
+
 class Node:
     """One tcad."""
 

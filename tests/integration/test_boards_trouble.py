@@ -11,7 +11,7 @@ import tempfile
 import time
 
 import harness
-from boards import COSTS, Boards, Ring
+from boards import COSTS, DEAR_BOARDS, Boards, Ring
 from harness import Stream, until
 
 DESCRIPTORS = 1024
@@ -214,7 +214,7 @@ class Far(Boards):
     def test_preference(self):
         """A preferred rail is used although another one is cheaper, left when it does not reach the node, and used again."""
         with tempfile.NamedTemporaryFile("w", suffix=".cost") as costs:
-            costs.write(COSTS.replace("4000", "400000"))
+            costs.write(DEAR_BOARDS)
             costs.flush()
             cluster = self.ring(2, rails__calibration_file=costs.name, rails__return_after="1s")
             sender, receiver = cluster.group([0, 1])

@@ -170,10 +170,7 @@ class Coll(Ranks):
         for node, (latency_ns, kib_ns) in zip(cluster.nodes, measured):
             os.mkdir(node.directory + "/state")
             with open(node.directory + "/state/calibration", "w", encoding="ascii") as file:
-                file.write("tcad-cost 9\n")
-                for name, value in (("latency_ns", latency_ns), ("hop_ns", 0), ("block_ns", 0),
-                                    ("small_bytes_per_ns", 1024 / kib_ns), ("large_bytes_per_ns", 1024 / kib_ns)):
-                    file.write(f"{rail} daemon {name} = {value}\n")
+                file.write(harness.costs({f"{rail} daemon": (latency_ns, kib_ns / 1024)}))
         return cluster.up()
 
     def test_costs_are_measured(self):

@@ -8,7 +8,7 @@ import tempfile
 import time
 
 import harness
-from boards import COSTS, Boards
+from boards import DEAR_BOARDS, Boards
 from connections import connections_of, kept, rail_port
 from harness import until
 
@@ -50,7 +50,7 @@ class Lost(Boards):
     def setUp(self):
         super().setUp()
         with tempfile.NamedTemporaryFile("w", suffix=".cost") as costs:
-            costs.write(COSTS.replace("4000", "400000"))
+            costs.write(DEAR_BOARDS)
             costs.flush()
             self.nodes = self.ring(2, rails__calibration_file=costs.name)
         self.sender, self.receiver = self.nodes.group([0, 1])

@@ -222,8 +222,7 @@ class Explained(Checks):
     """What tcactl plan explain says of a large put, by rates that are known: tcp:a moves 2 bytes in 1 ns, tcp:b 1."""
 
     options = THREE_TCP
-    COSTS = "tcad-cost 9\n" + "".join(f"tcp:{rail} daemon {figure}\n" for rail, rate in (("a", 2), ("b", 1)) for figure in (
-        "latency_ns = 1000", "hop_ns = 0", "block_ns = 0", f"small_bytes_per_ns = {rate}", f"large_bytes_per_ns = {rate}"))
+    COSTS = harness.costs({"tcp:a daemon": (1000, 1 / 2), "tcp:b daemon": (1000, 1)})
 
     def explained(self, **plan):
         """The first step's division, its candidates by rail, and the text."""

@@ -9,8 +9,7 @@ from ranks import Ranks
 
 RATES = {"tcp:a": 2, "tcp:b": 1}  # bytes in 1 ns
 LATENCY_NS = 1000
-COSTS = "tcad-cost 9\n" + "".join(f"{rail} daemon {figure}\n" for rail, rate in RATES.items() for figure in (
-    f"latency_ns = {LATENCY_NS}", "hop_ns = 0", "block_ns = 0", f"small_bytes_per_ns = {rate}", f"large_bytes_per_ns = {rate}"))
+COSTS = harness.costs({f"{rail} daemon": (LATENCY_NS, 1 / rate) for rail, rate in RATES.items()})
 OPTIONS = {"rails.enable": "shm", "rails.calibration": "auto", "rails.stripe": "1G",
            **{f"rail {name}.{key}": value for name in RATES
               for key, value in (("driver", "tcp"), ("plane", name[-1]), ("security", "plain"))}}

@@ -16,34 +16,53 @@ Test(calibrate, of_times_between_threads)
 /* Where one seat was disturbed, the other one knows better. */
 Test(calibrate, both_seats_do_the_same_work)
 {
-    struct cost_parameters client = {.latency_ns = 27000,
-                                     .block_ns = 9,
-                                     .small_bytes_per_ns = 1,
-                                     .large_bytes_per_ns = 1.5},
-                           daemon = {.latency_ns = 24000,
-                                     .block_ns = 12,
-                                     .small_bytes_per_ns = 1.25,
-                                     .large_bytes_per_ns = 0.5};
+    struct cost_parameters client = {.put_ns = {27000, 28000}, .block_ns = 9},
+                           daemon = {.put_ns = {24000, 29000}, .block_ns = 12};
+
     calibrate_same(&client, &daemon);
-    cr_expect_eq(client.latency_ns, 24000);
+    cr_expect_eq(client.put_ns[0], 24000);
+    cr_expect_eq(client.put_ns[1], 28000);
     cr_expect_eq(client.block_ns, 9);
-    cr_expect_eq(client.small_bytes_per_ns, 1.25);
-    cr_expect_eq(client.large_bytes_per_ns, 1.5);
     cr_expect_arr_eq(&client, &daemon, sizeof(client));
+}
+
+Test(calibrate, more_or_less_time)
+{
+    struct cost_parameters parameters = {.put_ns = {100, 200}};
+
+    calibrate_add_ns(&parameters, -150);
+    cr_expect_eq(parameters.put_ns[0], 1, "a put takes some time");
+    cr_expect_eq(parameters.put_ns[1], 50);
+}
+
+static void measure_subject(const struct calibrate_subject *subject)
+{
+    struct cost_parameters found = {.valid = false};
+    double spread = 0, least_ns = 1;
+
+    cr_assert_eq(calibrate_driver(subject, &found, &spread), 0);
+    cr_expect(found.valid && found.block_ns >= 0);
+    for (unsigned size = 0; size < COST_SIZES; size++) {
+        cr_expect_geq(found.put_ns[size], least_ns);
+        least_ns = found.put_ns[size];
+    }
+    cr_expect(spread >= 1);
 }
 
 static void measure(const struct calibrate_seat *seat)
 {
     const struct driver_config config = {.guarded = false};
-    const struct calibrate_subject subject = {
-        .ops = &tcp_driver_ops, .config = &config, .seat = seat};
-    struct cost_parameters found = {.valid = false};
-    double spread = 0;
 
-    cr_assert_eq(calibrate_driver(&subject, &found, &spread), 0);
-    cr_expect(found.valid && found.latency_ns > 0 && found.block_ns >= 0);
-    cr_expect(found.small_bytes_per_ns > 0 && found.large_bytes_per_ns > 0);
-    cr_expect(spread >= 1);
+    measure_subject(
+        &(struct calibrate_subject){.ops = &tcp_driver_ops, .config = &config, .seat = seat});
+}
+
+Test(calibrate, shm_with_the_help_of_the_receiver)
+{
+    const struct driver_config config = {.segment_bytes = 0};
+
+    measure_subject(
+        &(struct calibrate_subject){.ops = &shm_driver_ops, .config = &config, .shares = true});
 }
 
 Test(calibrate, tcp_in_the_seat_of_tcad)

@@ -10,12 +10,16 @@ enum { NET = 2, OTHER = 3, BOARD = 4 };
 static struct cost_table table;
 static enum rail_leads leads[RAIL_SLOTS];
 
+/* Of 64 KiB, and twice as much for each of 4 MiB. */
 static void measured(unsigned rail, enum seat seat, double latency_ns, double kib_ns)
 {
-    table.rails[rail].at[seat] = (struct cost_parameters){.valid = true,
-                                                          .latency_ns = latency_ns,
-                                                          .small_bytes_per_ns = 1024 / kib_ns,
-                                                          .large_bytes_per_ns = 512 / kib_ns};
+    struct cost_parameters *at = &table.rails[rail].at[seat];
+
+    *at = (struct cost_parameters){.valid = true};
+    for (unsigned size = 0; size < COST_SIZES; size++)
+        at->put_ns[size] = latency_ns;
+    at->put_ns[COST_64_KIB] += 64 * kib_ns;
+    at->put_ns[COST_4_MIB] += 4096 * 2 * kib_ns;
 }
 
 static void expect(enum reach reach, struct reach_cost expected)
@@ -70,7 +74,7 @@ Test(costs, between_nodes)
 Test(costs, numbers_of_a_file_that_was_edited)
 {
     leads[NET] = LEADS_EVERYWHERE;
-    measured(NET, SEAT_DAEMON, 1e300, 1e-300);
-    table.rails[NET].at[SEAT_DAEMON].large_bytes_per_ns = 1e-9;
+    measured(NET, SEAT_DAEMON, 1e12, 0);
+    table.rails[NET].at[SEAT_DAEMON].put_ns[COST_4_MIB] = 1e300;
     expect(REACH_CLUSTER, (struct reach_cost){UINT32_MAX, UINT32_MAX, 1, UINT32_MAX});
 }

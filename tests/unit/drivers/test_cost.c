@@ -11,11 +11,9 @@
 
 static const struct cost_parameters typical = {
     .valid = true,
-    .latency_ns = 1000,
+    .put_ns = {1000, 1000, 1100, 1500, 3000, 9000, 41000, 200000, 1000000},
     .hop_ns = 30,
     .block_ns = 2,
-    .small_bytes_per_ns = 8,
-    .large_bytes_per_ns = 4,
 };
 
 static uint64_t predict(uint64_t bytes, uint64_t blocks)
@@ -28,9 +26,20 @@ Test(cost, adds_up)
 {
     cr_assert(predict(0, 0) == 1000);
     cr_assert(predict(0, 1) == 1000);
-    cr_assert(predict(64 << 10, 1) == 1000 + (64 << 10) / 8);
-    cr_assert(predict(8 << 20, 1) == 1000 + (8 << 20) / 4);
-    cr_assert(predict(8000, 100) == 1000 + 1000 + 200);
+    cr_assert(predict(64, 1) == 1000);
+    cr_assert(predict(64 << 10, 1) == 9000);
+    cr_assert(predict(64 << 10, 100) == 9000 + 200);
+}
+
+Test(cost, lies_on_lines_between_the_sizes_that_were_measured)
+{
+    for (unsigned size = 0; size < COST_SIZES; size++)
+        cr_expect_eq(predict(cost_size_bytes(size), 1), (uint64_t)typical.put_ns[size]);
+    cr_expect_eq(cost_size_bytes(COST_64_KIB), 64 << 10);
+    cr_expect_eq(cost_size_bytes(COST_4_MIB), 4 << 20);
+    cr_expect_eq(predict(10 << 10, 1), 2250, "half-way from 4 to 16 KiB");
+    cr_expect_eq(predict(7 << 20, 1), 1800000, "as from 1 to 4 MiB");
+    cr_expect_float_eq(cost_byte_ns(&typical, COST_64_KIB), 8000. / (64 << 10), 1e-9);
 }
 
 Test(cost, what_is_worth_trying)
@@ -107,7 +116,7 @@ Test(cost_file, comes_back)
     unsigned line = 0;
     table.rails[1].at[SEAT_CLIENT] = typical;
     table.rails[4].at[SEAT_DAEMON] = typical;
-    table.rails[4].at[SEAT_DAEMON].latency_ns = 12345.678901;
+    table.rails[4].at[SEAT_DAEMON].put_ns[COST_4_MIB] = 12345678.901;
     table.load = 2.5;
     table.spread = 1.25;
     setlocale(LC_ALL, "de_DE.UTF-8"); /* if installed, its decimal comma must not matter */
@@ -118,10 +127,9 @@ Test(cost_file, comes_back)
             const struct cost_parameters *a = &table.rails[rail].at[seat],
                                          *b = &back.rails[rail].at[seat];
             cr_assert(a->valid == b->valid);
-            cr_assert(alike(a->latency_ns, b->latency_ns) && alike(a->hop_ns, b->hop_ns) &&
-                      alike(a->block_ns, b->block_ns) &&
-                      alike(a->small_bytes_per_ns, b->small_bytes_per_ns) &&
-                      alike(a->large_bytes_per_ns, b->large_bytes_per_ns));
+            cr_assert(alike(a->hop_ns, b->hop_ns) && alike(a->block_ns, b->block_ns));
+            for (unsigned size = 0; size < COST_SIZES; size++)
+                cr_assert(alike(a->put_ns[size], b->put_ns[size]));
         }
     cr_assert(back.load == 2.5 && back.spread == 1.25);
     cr_assert(cost_write(path, &table) == 0, "over an old one");
@@ -152,7 +160,11 @@ Test(cost_file, is_not_there)
     cr_assert(cost_write("/proc/nonexistent/cost", &table) == -ENOENT);
 }
 
-#define HEAD "tcad-cost 9\n"
+#define HEAD "tcad-cost 10\n"
+#define PUTS(from, first)                                                                          \
+    from "64_ns = " first "\n" from "256_ns = 2\n" from "1K_ns = 2\n" from "4K_ns = 3\n" from      \
+         "16K_ns = 4\n" from "64K_ns = 5\n" from "256K_ns = 6\n" from "1M_ns = 7\n" from           \
+         "4M_ns = 8\n"
 
 Test(cost_file, says_what_is_wrong_and_where)
 {
@@ -169,22 +181,24 @@ Test(cost_file, says_what_is_wrong_and_where)
         {HEAD "colour = 1\n", 2}, /* no note */
         {HEAD "load = -1\n", 2},
         {HEAD "load = high\n", 2},
-        {HEAD "# fine\n\nshm.client.latency_ns = fast\n", 4},
-        {HEAD "shm client latency_ns =\n", 2},
-        {HEAD "shm client latency_ns = 1 2\n", 2},
-        {HEAD "shm client latency_ns = -1\n", 2},
-        {HEAD "shm client latency_ns = nan\n", 2},
-        {HEAD "shm client latency_ns = 1e999\n", 2},
-        {HEAD "shm client small_bytes_per_ns = 0\n", 2},
-        {HEAD "tube client latency_ns = fast\n", 2}, /* an unknown rail's too */
-        {HEAD "ofi:tcp:a_very_long_name_of_a_rail client latency_ns = 1\n", 2},
+        {HEAD "# fine\n\nshm.client.block_ns = fast\n", 4},
+        {HEAD "shm client block_ns =\n", 2},
+        {HEAD "shm client block_ns = 1 2\n", 2},
+        {HEAD "shm client put_64_ns = -1\n", 2},
+        {HEAD "shm client block_ns = nan\n", 2},
+        {HEAD "shm client block_ns = 1e999\n", 2},
+        {HEAD "tube client block_ns = fast\n", 2}, /* an unknown rail's too */
+        {HEAD "ofi:tcp:a_very_long_name_of_a_rail client block_ns = 1\n", 2},
         {"tcad-cost 5\n", 1}, /* an older version with drivers instead of rails */
         {"tcad-cost 6\n", 1}, /* an older version with copy modes */
         {"tcad-cost 7\n", 1}, /* an older version with times per descriptor */
-        {HEAD "shm couch latency_ns = 1\n", 2},
+        {"tcad-cost 9\n", 1}, /* an older version with two bandwidths */
+        {HEAD "shm couch block_ns = 1\n", 2},
         {HEAD "shm client colour = 1\n", 2},
-        {HEAD "shm client latency_ns = 1\nshm.client.latency_ns = 1\n", 3},
-        {HEAD "shm client latency_ns = 1\n", 2},
+        {HEAD "shm client block_ns = 1\nshm client block_ns = 1\n", 3},
+        {HEAD "shm client block_ns = 1\n", 2},
+        /* a longer put cannot take less time */
+        {HEAD "shm client hop_ns = 0\nshm client block_ns = 0\n" PUTS("shm client put_", "3"), 12},
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct cost_table table = shm_only;
