@@ -102,7 +102,7 @@ struct bindings_made {
     const char *text;
 };
 typedef void bindings_done(void *context, const struct bindings_made *made);
-/* binding_make.c: makes all bindings or none. Calls done() once, never from within this call. A
+/* Makes all bindings or none. Calls done() once, never from within this call. A
  * binding that fails on some rails but not on all is made. -ENOMEM: done() is not called, and args
  * were dropped. */
 int bindings_make(struct tcad *tcad, struct binding_args *args, size_t count, bindings_done *done,
@@ -111,13 +111,6 @@ int bindings_make(struct tcad *tcad, struct binding_args *args, size_t count, bi
  * then. */
 void binding_end(struct binding *binding);
 struct binding *binding_find(struct tcad *tcad, uint64_t id);
-/* For binding_make.c: makes the binding known by its id and to the objects it depends on; and ends
- * one that is not known yet. */
-void binding_link(struct binding *binding);
-void binding_unmake(struct binding *binding);
-/* binding_register.c: whether there is something for the worker to do before landings are made, and that. */
-bool binding_needs_worker(const struct binding *binding);
-void binding_register(struct binding *binding);
 
 /* End the bindings whose region, notified session or requester has gone, and inform the requesters'
  * nodes; except bindings owned by plans of this node, which break and end them. */

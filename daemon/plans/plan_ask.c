@@ -1,5 +1,5 @@
 /* BINDING: requests what the puts of a plan need at their targets, for up to BIND_PUTS_MAX puts at a
- * time, from this node's bindings (binding_make.c) or from another daemon. */
+ * time, from this node's bindings (binding.c) or from another daemon. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
