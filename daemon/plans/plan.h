@@ -248,6 +248,8 @@ struct plan {
     uint32_t connected_units; /* their links are; of the next one waits: */
     struct link_wait link_wait;
     struct loop_job job;
+    bool (*job_next)(struct plan *plan); /* plan_in_slices() */
+    void (*job_then)(struct plan *plan);
     struct client_request *request; /* the commit; NULL: parsed */
     struct plan_reply *reply;       /* to it: MAPPING */
     uint64_t bytes;                 /* put by one start */

@@ -297,32 +297,21 @@ static uint32_t next_count(const struct plan *plan)
     return count;
 }
 
-static void ask_next(struct plan *plan)
+static bool ask_next(struct plan *plan)
 {
+    if (plan->asked == plan->ask_count || !plan_works(plan))
+        return false;
     struct request *request = malloc(sizeof *request);
-    if (!request) {
-        plan_fail(plan, -ENOMEM, "out of memory for binding puts");
-        return;
-    }
+    if (!request)
+        return plan_fail(plan, -ENOMEM, "out of memory for binding puts") == 0;
     *request = (struct request){plan, plan->asked, next_count(plan)};
     plan->asked += request->count;
     plan->pending++;
     if ((unit_of(request, 0)->node == plan->tcad->node ? ask_here(request) : ask_peer(request)) ==
         0)
-        return;
+        return true;
     plan->pending--;
     free(request);
-}
-
-static bool ask_some(void *context)
-{
-    struct plan *plan = context;
-    while (plan->asked < plan->ask_count && plan_works(plan)) {
-        ask_next(plan);
-        if (loop_slice_over(plan->tcad->loop))
-            return true;
-    }
-    plan_done(plan);
     return false;
 }
 
@@ -340,6 +329,5 @@ static void sort_asks(struct plan *plan)
 void plan_ask(struct plan *plan)
 {
     sort_asks(plan);
-    plan->pending++;
-    loop_job_begin(plan->tcad->loop, &plan->job, ask_some, plan);
+    plan_in_slices(plan, ask_next, NULL);
 }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "daemon/base/loop.h"
 #include "daemon/plans/parts.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
@@ -73,71 +72,73 @@ static void note_asks(struct plan *plan, const struct plan_chain *chain)
 
 enum { SLICE_UNITS = 64 }; /* resolved between two checks of the clock */
 
-static bool bind_some(void *context)
+/* Resolves some units of this node, or considers a route for a chain; false: all are done, or the plan has failed. */
+static bool bind_next(struct plan *plan)
 {
-    struct plan *plan = context;
-    while (plan->bound_units < plan->unit_count && plan_goes_on(plan)) {
-        struct plan_unit *unit = &plan->units[plan->bound_units++];
-        if (unit->node == plan->tcad->node)
-            resolve_here(plan, unit);
-        if (plan->bound_units % SLICE_UNITS == 0 && loop_slice_over(plan->tcad->loop))
-            return true;
-    }
-    while (plan->bound_chains < plan->chain_count && plan_goes_on(plan)) {
-        struct plan_chain *chain = &plan->chains[plan->bound_chains];
-        if (!plan_route_consider(plan, chain, plan->routes++)) {
-            plan->bound_chains++;
-            plan->routes = 0;
-            if (choose_early(plan, chain) == 0)
-                note_asks(plan, chain);
+    if (!plan_goes_on(plan) ||
+        (plan->bound_units == plan->unit_count && plan->bound_chains == plan->chain_count))
+        return false;
+    if (plan->bound_units < plan->unit_count) {
+        for (int i = 0; i < SLICE_UNITS && plan->bound_units < plan->unit_count; i++) {
+            struct plan_unit *unit = &plan->units[plan->bound_units++];
+            if (unit->node == plan->tcad->node && resolve_here(plan, unit) < 0)
+                return false;
         }
-        if (loop_slice_over(plan->tcad->loop))
-            return true;
+        return true;
     }
+    struct plan_chain *chain = &plan->chains[plan->bound_chains];
+    if (plan_route_consider(plan, chain, plan->routes++))
+        return true;
+    plan->bound_chains++;
+    plan->routes = 0;
+    if (choose_early(plan, chain) == 0)
+        note_asks(plan, chain);
+    return true;
+}
+
+static void ask(struct plan *plan)
+{
     if (plan_goes_on(plan) && !plan_inherit(plan))
         plan_ask(plan);
-    plan_done(plan);
-    return false;
+}
+
+static bool make_asks(struct plan *plan)
+{
+    plan->ask_count = plan->asked = 0;
+    plan->asks = calloc(plan->unit_count + 1, sizeof plan->asks[0]);
+    if (!plan->asks)
+        plan_fail(plan, -ENOMEM, "out of memory for binding %" PRIu32 " puts", plan->unit_count);
+    return plan->asks;
 }
 
 void plan_do_bind(struct plan *plan)
 {
-    plan->asks = calloc(plan->unit_count + 1, sizeof plan->asks[0]);
-    if (!plan->asks) {
-        plan_fail(plan, -ENOMEM, "out of memory for binding %" PRIu32 " puts", plan->unit_count);
-        return;
-    }
-    plan->pending++;
-    loop_job_begin(plan->tcad->loop, &plan->job, bind_some, plan);
+    if (make_asks(plan))
+        plan_in_slices(plan, bind_next, ask);
 }
 
-static bool bind_rest_some(void *context)
+static bool note_next(struct plan *plan)
 {
-    struct plan *plan = context;
-    while (plan->bound_chains < plan->chain_count && !plan->release_asked) {
-        note_asks(plan, &plan->chains[plan->bound_chains++]);
-        if (loop_slice_over(plan->tcad->loop))
-            return true;
-    }
+    if (plan->bound_chains == plan->chain_count || plan->release_asked)
+        return false;
+    note_asks(plan, &plan->chains[plan->bound_chains++]);
+    return true;
+}
+
+static void ask_rest(struct plan *plan)
+{
     if (!plan->release_asked)
         plan_ask(plan);
-    plan_done(plan);
-    return false;
 }
 
 void plan_bind_rest(struct plan *plan)
 {
     plan->bound_chains = 0;
-    plan->pending++;
-    loop_job_begin(plan->tcad->loop, &plan->job, bind_rest_some, plan);
+    plan_in_slices(plan, note_next, ask_rest);
 }
 
 void plan_bind_both(struct plan *plan)
 {
-    plan->ask_count = plan->asked = 0;
-    plan->asks = calloc(plan->unit_count + 1, sizeof plan->asks[0]);
-    if (plan->asks)
+    if (make_asks(plan))
         plan_bind_rest(plan);
-    else
-        plan_fail(plan, -ENOMEM, "out of memory for binding %" PRIu32 " puts", plan->unit_count);
 }

@@ -118,6 +118,8 @@ static bool link_next(struct plan *plan)
 
 static void connect_chosen(struct plan *plan)
 {
+    if (!plan_goes_on(plan))
+        return;
     plan->run.chains = calloc(plan->run.chain_count + 1, sizeof *plan->run.chains);
     if (plan->run.chains)
         plan_connect(plan);
@@ -126,16 +128,9 @@ static void connect_chosen(struct plan *plan)
 }
 
 /* Chooses the driver and link of every daemon-seat unit. */
-static bool choose_some(void *context)
+static bool choose_next(struct plan *plan)
 {
-    struct plan *plan = context;
-    while (!plan->release_asked && (route_next(plan) || (plan_works(plan) && link_next(plan))))
-        if (loop_slice_over(plan->tcad->loop))
-            return true;
-    if (plan_goes_on(plan))
-        connect_chosen(plan);
-    plan_done(plan);
-    return false;
+    return !plan->release_asked && (route_next(plan) || (plan_works(plan) && link_next(plan)));
 }
 
 void plan_register(struct plan *plan)
@@ -153,8 +148,7 @@ void plan_do_register(struct plan *plan)
 {
     free(plan->asks);
     plan->asks = NULL;
-    plan->pending++;
-    loop_job_begin(plan->tcad->loop, &plan->job, choose_some, plan);
+    plan_in_slices(plan, choose_next, connect_chosen);
 }
 
 /* ---- READY ---- */

@@ -56,6 +56,9 @@ void plan_advance(struct plan *plan);
 void plan_done(void *plan);
 /* On an event, while nothing is pending: enters a state other than the next one; then advances. */
 void plan_enter(struct plan *plan, enum plan_state state);
+/* The state waits until next() returns false: it is called in slices of the loop's time. Then calls then(), unless NULL. */
+void plan_in_slices(struct plan *plan, bool (*next)(struct plan *plan),
+                    void (*then)(struct plan *plan));
 
 /* The work of each state; increments plan->pending if it continues elsewhere. */
 void plan_do_parse(struct plan *plan);    /* plan_parse.c */

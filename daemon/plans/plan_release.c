@@ -133,11 +133,14 @@ static void release_targets(struct plan_unit *unit)
 
 enum { SLICE_UNITS = 64, SLICE_PLANS = 64 }; /* between two checks of the clock */
 
-static bool let_go_some(void *context)
+static bool release_next(struct plan *plan)
 {
-    struct plan *plan = context;
     const bool leaving = plan->state == PLAN_LEAVE_STRIPPING;
-    while (plan->stripped_units < plan->unit_count) {
+    if (plan->stripped_units == plan->unit_count && leaving && plan->uses) {
+        plan_use_less(plan, SLICE_UNITS);
+        return true;
+    }
+    for (int i = 0; i < SLICE_UNITS && plan->stripped_units < plan->unit_count; i++) {
         struct plan_unit *unit = &plan->units[plan->stripped_units++];
         release_targets(unit);
         if (leaving) {
@@ -146,16 +149,8 @@ static bool let_go_some(void *context)
             lane_withdraw(plan, unit);
             plan_unit_free(unit);
         }
-        if (plan->stripped_units % SLICE_UNITS == 0 && loop_slice_over(plan->tcad->loop))
-            return true;
     }
-    while (leaving && plan->uses) {
-        plan_use_less(plan, SLICE_UNITS);
-        if (loop_slice_over(plan->tcad->loop))
-            return true;
-    }
-    plan_done(plan);
-    return false;
+    return plan->stripped_units < plan->unit_count || (leaving && plan->uses);
 }
 
 static void stripped(void *context)
@@ -164,7 +159,8 @@ static void stripped(void *context)
     plan_unbind_remote(plan);
     unbind(plan, true);
     plan->stripped_units = 0;
-    loop_job_begin(plan->tcad->loop, &plan->job, let_go_some, plan);
+    plan_in_slices(plan, release_next, NULL);
+    plan_done(plan);
 }
 
 void plan_do_strip(struct plan *plan)

@@ -1,7 +1,9 @@
 /* The states of plans: which may follow which, and the walk through them (plan.h). */
 #include <assert.h>
 
+#include "daemon/base/loop.h"
 #include "daemon/plans/plan_internal.h"
+#include "daemon/tcad.h"
 
 static const char *const state_names[PLAN_STATES] = {
     [PLAN_NEW] = "new",
@@ -136,4 +138,25 @@ void plan_advance(struct plan *plan)
         plan_enter(plan, to);
     else if (to == PLAN_READY)
         plan_move_advance(plan);
+}
+
+static bool slice(void *context)
+{
+    struct plan *plan = context;
+    while (plan->job_next(plan))
+        if (loop_slice_over(plan->tcad->loop))
+            return true;
+    if (plan->job_then)
+        plan->job_then(plan);
+    plan_done(plan);
+    return false;
+}
+
+void plan_in_slices(struct plan *plan, bool (*next)(struct plan *plan),
+                    void (*then)(struct plan *plan))
+{
+    plan->job_next = next;
+    plan->job_then = then;
+    plan->pending++;
+    loop_job_begin(plan->tcad->loop, &plan->job, slice, plan);
 }
