@@ -180,6 +180,8 @@ struct plan_use {
 struct plan_chain {
     uint32_t step_count;
     struct plan_step *steps; /* in plan->steps */
+    uint32_t unit_count;
+    struct plan_unit *units; /* of these steps, in plan->units */
     bool moving;             /* of a move: to another rail */
     bool unordered;          /* plan_order_rest() must order it */
     bool unshared;       /* has flushes or ordered puts: receivers take no part in the copying */

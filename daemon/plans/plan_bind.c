@@ -13,8 +13,8 @@
 
 bool plan_chain_is_local(const struct plan *plan, const struct plan_chain *chain)
 {
-    for (uint32_t i = 0; i < chain->step_count; i++)
-        if (!chain->steps[i].is_wait && plan->units[chain->steps[i].unit].node != plan->tcad->node)
+    for (uint32_t i = 0; i < chain->unit_count; i++)
+        if (chain->units[i].node != plan->tcad->node)
             return false;
     return true;
 }
@@ -62,11 +62,11 @@ static void note_asks(struct plan *plan, const struct plan_chain *chain)
 {
     const bool direct = chain->direct && !plan_joins(plan, SEAT_DAEMON);
     for (uint32_t i = 0;
-         i < chain->step_count && (chain->bound.seat == SEAT_DAEMON || chain->direct); i++) {
-        const struct plan_step *step = &chain->steps[i];
-        const struct plan_unit *unit = step->is_wait ? NULL : &plan->units[step->unit];
-        if (unit && !(direct ? unit->direct_binding : unit->remote_binding) && !unit->binding)
-            plan->asks[plan->ask_count++] = (struct plan_ask){unit->node, step->unit, direct};
+         i < chain->unit_count && (chain->bound.seat == SEAT_DAEMON || chain->direct); i++) {
+        const struct plan_unit *unit = &chain->units[i];
+        if (!(direct ? unit->direct_binding : unit->remote_binding) && !unit->binding)
+            plan->asks[plan->ask_count++] =
+                (struct plan_ask){unit->node, (uint32_t)(unit - plan->units), direct};
     }
 }
 

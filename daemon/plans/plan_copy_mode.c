@@ -23,10 +23,8 @@ static struct notified add_notified(struct notified notified, const struct plan_
 void plan_mark_notified(struct plan *plan, const struct plan_chain *chain)
 {
     struct notified notified = {.who = NOTIFIED_NOBODY};
-    for (uint32_t i = chain->step_count; i-- > 0;) {
-        if (chain->steps[i].is_wait)
-            continue;
-        struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+    for (uint32_t i = chain->unit_count; i-- > 0;) {
+        struct plan_unit *unit = &chain->units[i];
         notified = add_notified(notified, unit);
         unit->only_owner_notified = notified.who == NOTIFIED_ONE && notified.session == unit->owner;
     }

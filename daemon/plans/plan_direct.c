@@ -16,23 +16,12 @@ static unsigned number_of(const struct plan *plan, const struct plan_chain *chai
     return (unsigned)(chain - plan->chains);
 }
 
-static const struct plan_unit *first_unit(const struct plan *plan, const struct plan_chain *chain)
-{
-    for (uint32_t i = 0; i < chain->step_count; i++)
-        if (!chain->steps[i].is_wait)
-            return &plan->units[chain->steps[i].unit];
-    return NULL;
-}
-
 /* Why only tcad can run the chain; NULL: the client can. */
 static const char *needs_tcad(const struct plan *plan, const struct plan_chain *chain)
 {
-    const struct plan_unit *first = first_unit(plan, chain);
-    for (uint32_t i = 0; i < chain->step_count; i++) {
-        if (chain->steps[i].is_wait)
-            continue;
-        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        if (unit->node == plan->tcad->node || unit->node != first->node)
+    for (uint32_t i = 0; i < chain->unit_count; i++) {
+        const struct plan_unit *unit = &chain->units[i];
+        if (unit->node == plan->tcad->node || unit->node != chain->units->node)
             return "leads to several nodes";
         if (unit->combine)
             return "combines elements on another node";
@@ -65,7 +54,7 @@ static bool has_other_rail(const struct plan *plan, unsigned than, uint32_t node
 const char *plan_pair_why_not(const struct plan *plan, const struct plan_chain *chain,
                               unsigned rail)
 {
-    const uint32_t node = first_unit(plan, chain)->node;
+    const uint32_t node = chain->units->node;
     if (needs_tcad(plan, chain))
         return "only tcad can run such a chain";
     if (pairs_rail(plan->tcad, node, plan->wanted_rails) != rail)
@@ -87,7 +76,7 @@ const char *plan_pair_why_not(const struct plan *plan, const struct plan_chain *
 int plan_no_pair(struct plan *plan, const struct plan_chain *chain)
 {
     const char *why = needs_tcad(plan, chain);
-    const uint32_t node = first_unit(plan, chain)->node;
+    const uint32_t node = chain->units->node;
     if (why)
         return plan_fail(plan, -EOPNOTSUPP, "chain %u %s: only tcad can run it (TCA_SEAT_DAEMON)",
                          number_of(plan, chain), why);

@@ -353,6 +353,7 @@ static int parse_step(struct parser *parser, const Tca__Step *step)
     switch (step->step_case) {
     case TCA__STEP__STEP_PUT:
         plan->unit_count++; /* from here on plan_free() frees it */
+        chain->unit_count++;
         r = parse_put(plan, number, step->put, unit);
         unit->stripe_room = r < 0 ? 0 : plan_stripe_room(plan, unit);
         r = r < 0 ? r : hold_bytes(plan, (uint64_t)unit->stripe_room * PLAN_STRIPE_BYTES);
@@ -365,6 +366,7 @@ static int parse_step(struct parser *parser, const Tca__Step *step)
         r = parse_notify(plan, number, step->notify, before, unit, &joined);
         if (r == 0 && !joined) {
             plan->unit_count++;
+            chain->unit_count++;
             out->unit = plan->unit_count - 1;
         }
         unit = joined ? before : unit;
@@ -430,6 +432,7 @@ static bool parse_some(void *context)
         const Tca__Chain *chain = commit->chains[parser->chain];
         if (parser->step == 0) {
             plan->chains[parser->chain].steps = plan->steps + plan->step_count;
+            plan->chains[parser->chain].units = plan->units + plan->unit_count;
             plan_take_found(plan, &plan->chains[parser->chain], chain->rail,
                             (enum seat)commit->found_seat);
         }

@@ -57,10 +57,8 @@ struct cost_transfer plan_transfer(const struct plan *plan, const struct plan_un
 static uint64_t predict(const struct plan *plan, const struct plan_chain *chain, struct route route)
 {
     uint64_t total = 0;
-    for (uint32_t i = 0; i < chain->step_count; i++) {
-        if (chain->steps[i].is_wait)
-            continue;
-        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+    for (uint32_t i = 0; i < chain->unit_count; i++) {
+        const struct plan_unit *unit = &chain->units[i];
         const unsigned rail = plan_unit_rail(unit, route.rail);
         const struct cost_transfer transfer = plan_transfer(plan, unit, rail);
         const uint64_t cost =
@@ -91,10 +89,8 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
                : chain->bound.seat != SEAT_NONE && chain->bound.seat != route.seat ? bound_elsewhere
                                                                                    : NULL;
     }
-    for (uint32_t i = 0; i < chain->step_count; i++) {
-        if (chain->steps[i].is_wait)
-            continue;
-        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+    for (uint32_t i = 0; i < chain->unit_count; i++) {
+        const struct plan_unit *unit = &chain->units[i];
         const unsigned rail = plan_unit_rail(unit, route.rail);
         why = links_why_not(tcad, rail, unit->node);
         if (why)
@@ -134,10 +130,7 @@ const char *plan_other_rails(const struct plan *plan, uint32_t node, char text[P
 /* The node of the first target of the chain; its own, if it has none. */
 static uint32_t node_of(const struct plan *plan, const struct plan_chain *chain)
 {
-    for (uint32_t i = 0; i < chain->step_count; i++)
-        if (!chain->steps[i].is_wait)
-            return plan->units[chain->steps[i].unit].node;
-    return plan->tcad->node;
+    return chain->unit_count > 0 ? chain->units->node : plan->tcad->node;
 }
 
 /* Fails the plan, with the reason why each requested route is not possible. */
@@ -270,10 +263,8 @@ unsigned plan_rails_to_try(const struct plan *plan, const struct plan_chain *cha
 static unsigned hops_of(const struct plan *plan, const struct plan_chain *chain, unsigned rail)
 {
     unsigned most = 0;
-    for (uint32_t i = 0; i < chain->step_count; i++) {
-        if (chain->steps[i].is_wait)
-            continue;
-        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+    for (uint32_t i = 0; i < chain->unit_count; i++) {
+        const struct plan_unit *unit = &chain->units[i];
         unsigned hops = fabric_hops(plan->tcad, plan_unit_rail(unit, rail), unit->node);
         most = hops > most ? hops : most;
     }

@@ -54,6 +54,8 @@ int plan_add_stripes(struct plan *plan)
     if (!units)
         return plan_fail(plan, -ENOMEM, "out of memory for %u stripes of large puts", room);
     plan->units = units;
+    for (uint32_t i = 0, unit = 0; i < plan->chain_count; unit += plan->chains[i++].unit_count)
+        plan->chains[i].units = units + unit;
     for (uint32_t i = 0; i < parsed; i++) {
         units[i].stripes = plan->unit_count;
         for (uint32_t k = 0; k < units[i].stripe_room; k++) {
@@ -192,9 +194,8 @@ static bool unit_differs(const struct plan *plan, const struct plan_unit *unit, 
 
 bool plan_stripes_differ(const struct plan *plan, const struct plan_chain *chain)
 {
-    for (uint32_t i = 0; i < chain->step_count; i++)
-        if (!chain->steps[i].is_wait &&
-            unit_differs(plan, &plan->units[chain->steps[i].unit], chain->bound.rail))
+    for (uint32_t i = 0; i < chain->unit_count; i++)
+        if (unit_differs(plan, &chain->units[i], chain->bound.rail))
             return true;
     return false;
 }
@@ -280,10 +281,8 @@ void plan_add_bytes(const struct plan *plan, const struct plan_chain *chain, uin
                     uint64_t bytes[static RAIL_SLOTS])
 {
     bytes[chain->bound.rail] += starts * chain->bytes;
-    for (uint32_t i = 0; i < chain->step_count; i++) {
-        if (chain->steps[i].is_wait)
-            continue;
-        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+    for (uint32_t i = 0; i < chain->unit_count; i++) {
+        const struct plan_unit *unit = &chain->units[i];
         if (unit->parts)
             bytes[chain->bound.rail] +=
                 parts_moved(plan, unit) - unit->counted_bytes - starts * unit->bytes;
