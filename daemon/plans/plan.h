@@ -121,7 +121,7 @@ struct plan_unit {
     struct plan_order order;
     struct region *region;    /* the target if it is on this node (a reference) */
     enum way copy_mode;       /* the client's seat: how to copy */
-    bool only_owner_notified; /* by the rest of the chain: it may help copying (plan_copy_mode.c) */
+    bool only_owner_notified; /* by the rest of the chain: it may help copying (plan_reply.c) */
     uint32_t share;           /* its id in the lane to the owner (lane.h); 0: none */
     uint32_t share_target;    /* the owner's number for it */
     /* on this node in the daemon's seat; owned by the plan */

@@ -131,10 +131,6 @@ int plan_order_rest(struct plan *plan);
 /* plan_connect.c: connects the links of the chosen rails, then registers the sources with these rails (plan_commit.c). */
 void plan_connect(struct plan *plan);
 void plan_register(struct plan *plan);
-/* plan_copy_mode.c: marks the puts of which the rest of the chain notifies only the receiver (plan_route.c). */
-void plan_mark_notified(struct plan *plan, const struct plan_chain *chain);
-/* The copy mode of a put of a client-seat chain. */
-enum way plan_copy_mode(const struct plan *plan, const struct plan_unit *unit);
 /* plan_reply.c: sends the reply to the commit, or PLAN_PAIRED. */
 void plan_reply(struct plan *plan);
 void plan_reply_free(struct plan *plan);
@@ -159,8 +155,6 @@ struct cost_transfer plan_transfer(const struct plan *plan, const struct plan_un
                                    unsigned rail);
 /* The rail that carries a unit if its chain is on `rail`. */
 unsigned plan_unit_rail(const struct plan_unit *unit, unsigned rail);
-/* plan_together.c: how long plans that start together with this one keep the rail busy. */
-uint64_t plan_behind_ns(const struct plan *plan, const struct plan_chain *chain, unsigned rail);
 /* plan_route.c: the rail that plan_route() would choose now, and the one if none were lost. */
 unsigned plan_best_rail(const struct plan *plan, const struct plan_chain *chain);
 unsigned plan_wanted_rail(const struct plan *plan, const struct plan_chain *chain);

@@ -14,6 +14,7 @@
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
+#include "drivers/shm/ways.h"
 #include "proto/frame.h"
 
 enum {
@@ -99,12 +100,55 @@ static void map_segment(const struct session *session, Tca__Mapping *mapping,
     mapping->session_fd = attach(reply, session->notify_fd);
 }
 
+/* ---- copy modes: by the sender alone, or shared with the receiver (proto/lane.h) ---- */
+
+/* The receivers that a chain notifies from some step on. */
+struct notified {
+    enum { NOTIFIED_NOBODY, NOTIFIED_ONE, NOTIFIED_SEVERAL } who;
+    uint64_t session; /* that session */
+};
+
+static struct notified add_notified(struct notified notified, const struct plan_unit *unit)
+{
+    if (!unit->notify || notified.who == NOTIFIED_SEVERAL)
+        return notified;
+    if (notified.who == NOTIFIED_ONE && notified.session != unit->notify_session)
+        return (struct notified){.who = NOTIFIED_SEVERAL};
+    return (struct notified){NOTIFIED_ONE, unit->notify_session};
+}
+
+/* A notified process may rely on the data, and only the receiver itself can take part in the copying before it does. */
+static void mark_notified(const struct plan_chain *chain)
+{
+    struct notified notified = {.who = NOTIFIED_NOBODY};
+    for (uint32_t i = chain->unit_count; i-- > 0;) {
+        struct plan_unit *unit = &chain->units[i];
+        notified = add_notified(notified, unit);
+        unit->only_owner_notified = notified.who == NOTIFIED_ONE && notified.session == unit->owner;
+    }
+}
+
+static enum way copy_mode_of_unit(const struct plan *plan, const struct plan_unit *unit)
+{
+    if (unit->combine || unit->parts)
+        return WAY_PUSH;
+    if (unit->region->dmabuf || unit->source->dmabuf) /* only the sender minds its ordering */
+        return WAY_PUSH;
+    if (plan->chains[unit->chain].unshared || unit->owner == plan->session->id)
+        return WAY_PUSH;
+    if (plan->wanted_copy_mode)
+        return plan->wanted_copy_mode;
+    return way_share_pays(unit->target_layout, unit->source_layout) ? WAY_NONE : WAY_PUSH;
+}
+
+/* ---- mappings ---- */
+
 /* Adds the copy mode and the lane, which needs the owner's segment even if the put does not notify. */
 static void share_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping,
                        struct plan_reply *reply)
 {
     int lane_fd = -1;
-    unit->copy_mode = plan_copy_mode(plan, unit);
+    unit->copy_mode = copy_mode_of_unit(plan, unit);
     if (unit->copy_mode != WAY_PUSH && !lane_offer(plan, unit, &lane_fd))
         unit->copy_mode = WAY_PUSH;
     if (lane_fd >= 0) {
@@ -178,6 +222,7 @@ static void begin_chain(struct plan_reply *reply)
     struct plan *plan = reply->plan;
     const struct plan_chain *chain = &plan->chains[reply->chain];
     Tca__ChainCommitted *committed = &reply->chains[reply->chain];
+    mark_notified(chain);
     tca__chain_committed__init(committed);
     reply->chain_list[reply->chain] = committed;
     const bool rises = plan_joins(plan, SEAT_CLIENT);

@@ -201,6 +201,31 @@ static bool is_better(const struct plan *plan, const struct plan_chain *chain, u
     return predicted_ns < than_ns;
 }
 
+static uint64_t put_over(const struct plan *plan, const struct plan_chain *except, unsigned rail)
+{
+    uint64_t total_ns = 0;
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        const struct plan_chain *chain = &plan->chains[i];
+        if (chain != except && chain->bound.seat == SEAT_DAEMON && chain->bound.rail == rail &&
+            chain->predicted_ns != UINT64_MAX && !plan_chain_is_local(plan, chain))
+            total_ns += chain->predicted_ns;
+    }
+    return total_ns;
+}
+
+/* How long plans that start together with this one (tca_plan_args.together) keep the rail busy: a chain takes the rail over
+ * which it ends first, behind what the others put there. */
+static uint64_t behind_of(const struct plan *plan, const struct plan_chain *chain, unsigned rail)
+{
+    uint64_t total_ns = 0;
+    if (!plan->together || !plan->session || plan_chain_is_local(plan, chain))
+        return 0;
+    for (const struct plan *other = plan->session->plan_list; other; other = other->next_of_session)
+        if (other->together == plan->together && !other->release_asked)
+            total_ns += put_over(other, chain, rail);
+    return total_ns;
+}
+
 /* When the chain ends, from the start of all plans that start together with it. */
 static uint64_t end_of(uint64_t predicted_ns, uint64_t behind_ns)
 {
@@ -219,7 +244,7 @@ static unsigned best_rail(const struct plan *plan, const struct plan_chain *chai
     for (unsigned i = 0; route_at(plan, chain, i, &route); i++) {
         if (route.seat != chain->bound.seat || why_not(plan, chain, route, whole))
             continue;
-        uint64_t ns = end_of(predict(plan, chain, route), plan_behind_ns(plan, chain, route.rail));
+        uint64_t ns = end_of(predict(plan, chain, route), behind_of(plan, chain, route.rail));
         if (!any || is_better(plan, chain, route.rail, ns, best, best_ns)) {
             best = route.rail;
             best_ns = ns;
@@ -351,10 +376,8 @@ static bool has_possible(const struct plan_chain *chain)
 bool plan_route_consider(struct plan *plan, struct plan_chain *chain, unsigned nth)
 {
     struct route route;
-    if (nth == 0) {
+    if (nth == 0)
         chain->candidate_count = 0;
-        plan_mark_notified(plan, chain);
-    }
     if (!route_at(plan, chain, nth, &route))
         return false;
     /* To another node, tcad's seat is taken unless the client's is better; its routes are known when the chain is bound there. */
@@ -367,7 +390,7 @@ bool plan_route_consider(struct plan *plan, struct plan_chain *chain, unsigned n
         .route = route,
         .predicted_ns = predict(plan, chain, route),
         .possible = !why,
-        .behind_ns = plan_behind_ns(plan, chain, route.rail),
+        .behind_ns = behind_of(plan, chain, route.rail),
         .hops = hops_of(plan, chain, route.rail),
     };
     candidate->why = why ? why : candidate->predicted_ns == UINT64_MAX ? "not calibrated" : "";
