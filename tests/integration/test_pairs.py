@@ -511,6 +511,22 @@ class Pairs(OverARail, harness.Case):
         with self.refused("-EHOSTDOWN"):
             sender.answer()
 
+    def test_by_measured_costs(self):
+        """The process puts itself unless tcad's seat is cheaper. tcactl plan explain shows what is predicted of both."""
+        for own_ns, chosen in ((5000, "client"), (7000, "daemon")):
+            with self.subTest(chosen=chosen), tempfile.NamedTemporaryFile("w", suffix=".cost") as file:
+                file.write(harness.costs({"tcp:lo client": (own_ns, 1), "tcp:lo daemon": (6000, 1)}))
+                file.flush()
+                cluster = self.cluster(2, options={"rails.enable": "shm tcp", "rails.calibration": "auto", "rails.calibration_file": file.name})
+                sender, receiver = cluster.group([0, 1])
+                target = receiver.handle(receiver.alloc(4096))
+                sender.plan(f"put {sender.alloc(4096)} 0 4096 {target} 0 4096")
+                row, = cluster[0].plans()
+                candidates = {each["seat"]: each for each in cluster[0].tcactl("plan", row["id"])["chains"][0]["candidates"]
+                              if each["rail"] == "tcp:lo"}
+                self.assertEqual({seat: each["predicted_ns"] for seat, each in candidates.items()}, {"client": own_ns + 4096, "daemon": 6000 + 4096})
+                self.assertEqual([seat for seat, each in candidates.items() if each["chosen"]], [chosen])
+
     def test_without_the_driver(self):
         """In an installation of libtca without libtca-tcp, only these plans fail, at either end."""
         place = tempfile.mkdtemp(prefix="tca-test-")
