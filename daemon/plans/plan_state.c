@@ -152,10 +152,10 @@ static bool slice(void *context)
     return false;
 }
 
-void plan_in_slices(struct plan *plan, bool (*next)(struct plan *plan),
+void plan_in_slices(struct plan *plan, bool (*step)(struct plan *plan),
                     void (*then)(struct plan *plan))
 {
-    plan->job_next = next;
+    plan->job_next = step;
     plan->job_then = then;
     plan->pending++;
     loop_job_begin(plan->tcad->loop, &plan->job, slice, plan);

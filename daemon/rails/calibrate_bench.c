@@ -307,7 +307,7 @@ static void *receive(void *context)
 
 /* As the engines of two nodes, or two processes, do: one sends while the other receives, and the
  * data goes from one core to another. */
-static int64_t sample_apart(struct bench *bench, int64_t (*sample)(struct bench *bench))
+static int64_t run_apart(struct bench *bench, int64_t (*measure)(struct bench *bench))
 {
     pthread_t receiver;
     bench->stop = false;
@@ -315,7 +315,7 @@ static int64_t sample_apart(struct bench *bench, int64_t (*sample)(struct bench 
     if (r != 0)
         return -r;
     bench->apart = true;
-    const int64_t ns = sample(bench);
+    const int64_t ns = measure(bench);
     bench->stop = true;
     pthread_join(receiver, NULL);
     bench->apart = false;
@@ -341,11 +341,11 @@ static int64_t sample_modes(struct bench *bench)
 static int64_t repeat(struct bench *bench)
 {
     if (bench->sharing)
-        return sample_apart(bench, sample_modes);
+        return run_apart(bench, sample_modes);
     const int64_t alone_ns = sample(bench);
     if (alone_ns < 0 || bench->shared || bench->sender.driver == bench->receiver.driver)
         return alone_ns;
-    const int64_t apart_ns = sample_apart(bench, sample);
+    const int64_t apart_ns = run_apart(bench, sample);
     return apart_ns < 0 ? apart_ns : calibrate_apart_ns(apart_ns, alone_ns);
 }
 
