@@ -146,6 +146,7 @@ struct ordering {
     uint32_t count;
     uint32_t *routes; /* of each step, counted from 0 */
     uint32_t *landed; /* by route: the puts of steps before this one are complete at the target */
+    uint32_t *last;   /* by route: its last put so far */
     uint32_t done;    /* all earlier steps are */
     bool several_routes;
     struct order_index of[3]; /* by relation: what earlier steps wrote, read, wrote */
@@ -259,8 +260,11 @@ static void wait_for(struct ordering *ordering, enum relation relation, uint32_t
     ordering->done = step;
     if (relation == WRITES_READ || ordering->steps[earlier].lands)
         return;
-    ordering->landed[ordering->routes[earlier]] = step;
-    waiting->landed[relation == WRITES_WRITTEN] = earlier;
+    const uint32_t route = ordering->routes[earlier];
+    uint32_t *landed = &waiting->landed[relation == WRITES_WRITTEN];
+    waiting->all_landed |= *landed != ORDER_NOTHING && ordering->routes[*landed] != route;
+    *landed = ordering->last[route];
+    ordering->landed[route] = step;
 }
 
 static void order_put(struct ordering *ordering, uint32_t step)
@@ -272,6 +276,7 @@ static void order_put(struct ordering *ordering, uint32_t step)
     }
     for (enum relation relation = READS_WRITTEN; relation <= WRITES_WRITTEN; relation++)
         order_index_add(&ordering->of[relation], step);
+    ordering->last[ordering->routes[step]] = step;
 }
 
 /* Routes of the puts that may not be done. */
@@ -296,6 +301,7 @@ static void order_all(struct ordering *ordering)
         struct order_step *step = &ordering->steps[i];
         step->waits = notification_waits(ordering, &in_flight, i);
         step->landed[0] = step->landed[1] = step->after = ORDER_NOTHING;
+        step->all_landed = false;
         if (step->waits)
             ordering->done = i;
         if (step->put)
@@ -372,7 +378,9 @@ int order_steps(const struct order_rules *rules, struct order_step *steps, uint3
     struct ordering ordering = {.rules = rules, .steps = steps, .count = count};
     ordering.routes = calloc(count + 1, sizeof *ordering.routes);
     ordering.landed = calloc(count + 1, sizeof *ordering.landed);
-    int r = ordering.routes && ordering.landed ? number_routes(&ordering) : -ENOMEM;
+    ordering.last = calloc(count + 1, sizeof *ordering.last);
+    int r =
+        ordering.routes && ordering.landed && ordering.last ? number_routes(&ordering) : -ENOMEM;
     for (enum relation relation = READS_WRITTEN; r == 0 && relation <= WRITES_WRITTEN; relation++)
         r = make_index(&ordering, relation);
     if (r == 0)
@@ -381,5 +389,6 @@ int order_steps(const struct order_rules *rules, struct order_step *steps, uint3
         order_index_deinit(&ordering.of[relation]);
     free(ordering.routes);
     free(ordering.landed);
+    free(ordering.last);
     return r;
 }

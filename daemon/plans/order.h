@@ -34,8 +34,9 @@ struct order_step {
     bool keeps; /* later steps of its route complete at the target after it */
 
     /* The result. `landed`: steps which, with all earlier ones of their routes, must be complete at the target (memory
-     * that this step reads; memory that it writes); ORDER_NOTHING: none. */
-    bool waits;
+     * that this step reads; memory that it writes); ORDER_NOTHING: none. all_landed: those of several routes; then all
+     * earlier steps must be. */
+    bool waits, all_landed;
     uint32_t landed[2];
     uint32_t after; /* a step with common bytes, for display; ORDER_NOTHING: none */
 };
@@ -46,7 +47,7 @@ struct order_rules {
         ordered; /* steps of a route complete at the target in order, and read their sources in that order; unless
                      gathered: see `keeps` */
     bool serial;   /* a step of a route is done before the next one begins */
-    bool crossing; /* two routes lead to the same memory; the puts of one of them have `lands` */
+    bool crossing; /* two routes lead to the same memory */
 };
 
 /* 0 or -ENOMEM. */

@@ -85,8 +85,8 @@ struct plan;
 
 /* What must precede a unit, in its chain (order.h). */
 struct plan_order {
-    bool waits;         /* for all steps before it */
-    uint32_t landed[2]; /* steps */
+    bool waits, all_landed; /* for all steps before it */
+    uint32_t landed[2];     /* steps */
     uint32_t after;
 };
 

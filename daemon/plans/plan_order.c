@@ -73,8 +73,10 @@ static void add_step(const struct plan *plan, const struct plan_chain *chain,
 
 static void take_answer(struct plan_unit *unit, const struct order_step *step)
 {
-    unit->order = (struct plan_order){
-        .waits = step->waits, .landed = {step->landed[0], step->landed[1]}, .after = step->after};
+    unit->order = (struct plan_order){.waits = step->waits,
+                                      .all_landed = step->all_landed,
+                                      .landed = {step->landed[0], step->landed[1]},
+                                      .after = step->after};
     unit->fence = step->waits;
 }
 

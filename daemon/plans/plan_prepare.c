@@ -188,21 +188,17 @@ static void flush(struct plan_preparing *preparing, uint32_t step)
     preparing->flushing |= preparing->count > before;
 }
 
-/* Makes the step wait until the data that it reads or overwrites is complete at the target. Stripes of one put may be
- * on other rails than those of another, which it overwrites as well. */
+/* Makes the step wait until the data that it reads or overwrites is complete at the target. */
 static void follow(struct plan_preparing *preparing, uint32_t step, const struct plan_unit *unit)
 {
     const struct plan *plan = preparing->plan;
     const uint32_t first = preparing->count;
+    if (unit->order.all_landed)
+        flush(preparing, step);
     for (int i = 0; i < 2; i++) {
         const uint32_t landed = unit->order.landed[i];
-        if (landed == ORDER_NOTHING || landed < preparing->flushed)
-            continue;
-        const struct plan_unit *other = &plan->units[preparing->from->steps[landed].unit];
-        if (plan_stripe_count(plan, other) > 0)
-            flush(preparing, step);
-        else
-            add_flush(preparing, first, other);
+        if (landed != ORDER_NOTHING && landed >= preparing->flushed)
+            add_flush(preparing, first, &plan->units[preparing->from->steps[landed].unit]);
     }
 }
 

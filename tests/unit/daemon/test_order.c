@@ -47,6 +47,33 @@ Test(order, what_is_overwritten_was_read)
     free(some);
 }
 
+/* Whichever of them is found first. */
+Test(order, all_that_is_read_has_landed)
+{
+    struct layout *some = bytes(100), *both = bytes(1100);
+    struct order_step steps[] = {put(0, some, HERE, 1000, some), put(0, some, HERE, 2000, some),
+                                 put(1000, both, THERE, 5000, both)};
+    ORDER(&network, steps);
+    cr_assert(steps[2].waits && steps[2].landed[0] == 1 && !steps[2].all_landed);
+    free(some);
+    free(both);
+}
+
+/* Stripes go over routes of their own. */
+Test(order, what_is_overwritten_has_landed_over_all_routes)
+{
+    const struct order_rules crossing = {.ordered = true, .crossing = true};
+    struct layout *some = bytes(100), *both = bytes(200);
+    struct order_step steps[] = {put(0, some, THERE, 1000, some), put(0, some, THERE, 1100, some),
+                                 put(0, both, THERE, 1000, both)};
+    steps[0].route = 3;
+    steps[0].keeps = steps[1].keeps = false;
+    ORDER(&crossing, steps);
+    cr_assert(steps[2].waits && steps[2].all_landed);
+    free(some);
+    free(both);
+}
+
 /* The same route: what arrives later was read later. */
 Test(order, the_same_route_keeps_it)
 {
@@ -167,7 +194,8 @@ static bool kept(const struct order_step *steps, unsigned earlier, unsigned late
         promise.done &= !steps[i].waits;
         for (unsigned k = 0; k < 2; k++)
             if (steps[i].landed[k] != ORDER_NOTHING &&
-                steps[steps[i].landed[k]].route == steps[earlier].route)
+                (steps[i].all_landed || (steps[steps[i].landed[k]].route == steps[earlier].route &&
+                                         steps[i].landed[k] >= earlier)))
                 promise.landed = false;
     }
     return !promise.done && !promise.landed;
@@ -190,8 +218,9 @@ static struct order_step random_step(struct random *random, bool crossing)
     step.lands = random_below(random, 5) == 0;
     step.keeps = random_below(random, 2) == 0;
     if (crossing && random_below(random, 3) == 0) {
-        step.route = HERE + ROUTES;
-        step.lands = true;
+        step.route = HERE + ROUTES + random_below(random, 2);
+        step.lands = random_below(random, 2) == 0;
+        step.keeps = false;
     }
     return step;
 }
