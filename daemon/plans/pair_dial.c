@@ -1,4 +1,14 @@
-/* Pairs at the sender's daemon, which dials unless the other daemon has to. */
+/*
+ * The connections of pairs. The sender's daemon dials, unless the other daemon has to.
+ *
+ * Where the processes make the connection, the daemons carry what describes its ends. The process that
+ * answers is ready to receive when its own offer is sent, and the one that dials sends first: so
+ * neither sends to one that is not ready.
+ *
+ * When a connection breaks, either process may notice that first. The node that accepts connections
+ * expects another one, with another secret if the daemons make it, and says so; the other one dials,
+ * or asks its process for another offer. A number for each connection tells new reports from old ones.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,10 +19,11 @@
 #include "daemon/base/log.h"
 #include "daemon/base/worker.h"
 #include "daemon/peers/peer.h"
-#include "daemon/plans/pairs_internal.h"
+#include "daemon/plans/pairs.h"
 #include "daemon/rails/link.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
+#include "proto/wait.h"
 
 #define DIAL_NS UINT64_C(2000000000)
 
@@ -98,11 +109,18 @@ static void not_dialled(void *context)
     free(context);
 }
 
-int pair_dial(struct pair *pair)
+static void ask_offer(struct pair *pair)
+{
+    pair_move(pair, PAIR_OFFERS);
+    pair_event(pair, TCA__EVENT__KIND__PAIR, 0, -1, NULL);
+}
+
+/* Makes the connection, whose end it hands over, in the worker, or has the process make it. -ENETDOWN, -ENOMEM. */
+static int begin_dial(struct pair *pair)
 {
     const struct link *link = links_find(pair->tcad->links, pair->node, pair->rail);
     if (!pairs_are_made(pair->tcad, pair->rail)) {
-        pair_ask_offer(pair);
+        ask_offer(pair);
         return 0;
     }
     struct dial *dial = calloc(1, sizeof *dial);
@@ -128,7 +146,7 @@ int pair_dial(struct pair *pair)
 static int dial(struct pair *pair, char *text, size_t text_bytes)
 {
     pair->dials = true;
-    int r = pair_dial(pair);
+    int r = begin_dial(pair);
     if (r < 0) {
         snprintf(text, text_bytes, "no connection to node %" PRIu32 ": %s", pair->node,
                  strerror(-r));
@@ -190,4 +208,121 @@ int pair_to(struct tcad *tcad, const struct session *from, uint32_t node, unsign
     if (r < 0)
         pair_tell_other(&values, r); /* it expects this node to dial */
     return r < 0 ? r : dial(*ret_pair, text, text_bytes);
+}
+
+/* ---- connections that the processes make ---- */
+
+static void carry(const struct pair *pair, const ProtobufCBinaryData *offer)
+{
+    Tca__PeerPairOffer carried =
+        BODY_OF(peer_pair_offer, .pair = pair->connection, .offer = *offer);
+    const Tca__Message message = MESSAGE_OF(PEER_PAIR_OFFER, peer_pair_offer, &carried);
+    peers_tell(pair->tcad->peers, pair->node, &message);
+}
+
+/* Offers that nobody has asked for are late ones: the process cannot know. */
+void pair_offered(struct session *session, const Tca__PairOffer *offer)
+{
+    struct pair *pair = pair_find(session->tcad, offer->pair);
+    if (!pair || pair->session != session->id ||
+        (pair->state != PAIR_OFFERS && pair->state != PAIR_ANSWERS))
+        return;
+    pair_move(pair, pair->state == PAIR_OFFERS ? PAIR_OFFERED : PAIR_UP);
+    if (offer->offer.len == 0 || offer->offer.len > OFFER_MAX_BYTES)
+        pair_give_up(pair, -EPROTO);
+    else
+        carry(pair, &offer->offer);
+}
+
+void pairs_offered(struct tcad *tcad, uint32_t node, const Tca__PeerPairOffer *offer)
+{
+    struct pair *pair = pair_of_connection(tcad, offer->pair);
+    if (!pair || pair->node != node || pairs_are_made(tcad, pair->rail))
+        return;
+    const bool awaited = pair->state == PAIR_OFFERED || pair_is_expected(pair);
+    if (!awaited || offer->offer.len == 0 || offer->offer.len > OFFER_MAX_BYTES) {
+        pair_give_up(pair, -EPROTO);
+        return;
+    }
+    pair_move(pair, pair->state == PAIR_OFFERED ? PAIR_UP : PAIR_ANSWERS);
+    pair->turn++;
+    pair_event(pair, TCA__EVENT__KIND__PAIR, 0, -1, &offer->offer);
+}
+
+/* ---- another connection for a pair whose connection has broken ---- */
+
+/* A process that ends every connection must not keep the daemons busy: so many in a second. */
+#define SECOND_NS UINT64_C(1000000000)
+enum { RENEWALS_MAX = 20 };
+
+static void tell_again(const struct pair *pair)
+{
+    const bool accepts = !pair->dials && pairs_are_made(pair->tcad, pair->rail);
+    Tca__PeerPairAgain again =
+        BODY_OF(peer_pair_again, .pair = pair->connection, .turn = pair->turn,
+                .secret = {accepts ? sizeof(pair->secret) : 0, (uint8_t *)pair->secret});
+    const Tca__Message message = MESSAGE_OF(PEER_PAIR_AGAIN, peer_pair_again, &again);
+    peers_tell(pair->tcad->peers, pair->node, &message);
+}
+
+static bool too_often(struct pair *pair)
+{
+    const uint64_t now_ns = clock_now_ns();
+    if (now_ns - pair->renewals_since_ns > SECOND_NS) {
+        pair->renewals_since_ns = now_ns;
+        pair->renewals = 0;
+    }
+    return ++pair->renewals > RENEWALS_MAX;
+}
+
+/* This node accepts it. */
+static void expect(struct pair *pair)
+{
+    if (too_often(pair) || pair_expect(pair, PAIR_NAMED) < 0)
+        pair_give_up(pair, -ENETDOWN);
+    else
+        tell_again(pair);
+}
+
+void pair_lost(struct session *session, const Tca__PairLost *lost)
+{
+    struct pair *pair = pair_find(session->tcad, lost->pair);
+    if (!pair || pair->session != session->id)
+        return;
+    if (lost->refused)
+        session->pair_rails &= ~(1u << pair->rail);
+    if (!lost->again)
+        pair_give_up(pair, -ENETDOWN);
+    else if (lost->turn != pair->turn || pair->state != PAIR_UP)
+        return; /* there is another one, or will be */
+    else if (!pair->dials)
+        expect(pair);
+    else if (too_often(pair))
+        pair_give_up(pair, -ENETDOWN);
+    else
+        tell_again(pair);
+}
+
+void pairs_again(struct tcad *tcad, uint32_t node, const Tca__PeerPairAgain *again)
+{
+    struct pair *pair = pair_of_connection(tcad, again->pair);
+    if (!pair || pair->node != node || again->turn < pair->turn ||
+        (pair->state != PAIR_UP && !pair_is_expected(pair)))
+        return;
+    const bool is_later = again->turn > pair->turn;
+    pair->turn = again->turn;
+    if (pair_is_expected(pair) && !is_later) {
+        tell_again(pair); /* it was dialling when it was told */
+        return;
+    }
+    if (!pair->dials) {
+        expect(pair);
+        return;
+    }
+    if (again->secret.len != pairs_secret_bytes(tcad, pair->rail))
+        return;
+    if (again->secret.len > 0)
+        memcpy(pair->secret, again->secret.data, sizeof pair->secret);
+    if (begin_dial(pair) < 0)
+        pair_give_up(pair, -ENETDOWN);
 }

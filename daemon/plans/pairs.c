@@ -1,4 +1,4 @@
-#include "daemon/plans/pairs_internal.h"
+#include "daemon/plans/pairs.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,6 +8,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "daemon/engine/engine.h"
+#include "daemon/peers/peer.h"
 #include "daemon/plans/binding.h"
 #include "daemon/plans/plan.h"
 #include "daemon/rails/link.h"
@@ -15,8 +17,14 @@
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
+#include "drivers/seat_bytes.h"
 #include "proto/list.h"
 #include "proto/status.h"
+
+struct pairs {
+    struct table ids, connections, processes; /* of the pairs: by three of their fields */
+    struct landings places;                   /* of bindings, by the number of their landing */
+};
 
 int pairs_new(struct tcad *tcad, struct pairs **ret_pairs)
 {
@@ -172,11 +180,6 @@ unsigned pairs_rail(const struct tcad *tcad, uint32_t node, unsigned wanted)
     return other;
 }
 
-void pairs_each(const struct tcad *tcad, void (*call)(void *context, void *pair), void *context)
-{
-    table_each(&tcad->pairs->ids, call, context);
-}
-
 int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pair, char *text,
              size_t text_bytes)
 {
@@ -225,7 +228,7 @@ static void drop_one(void *context, void *owner)
     free(pair);
 }
 
-void pair_drop(struct pair *pair)
+static void pair_drop(struct pair *pair)
 {
     struct tcad *tcad = pair->tcad;
     const uint64_t session = pair->session;
@@ -244,6 +247,59 @@ struct pairs *pairs_free(struct pairs *pairs)
     landings_deinit(&pairs->places);
     free(pairs);
     return NULL;
+}
+
+/* ---- what its process, and the other node, are told of it ---- */
+
+bool pair_by_kernel(const struct pair *pair)
+{
+    const struct driver_caps *caps = engine_driver_caps(pair->tcad->engine, pair->rail);
+    return pair->encrypts && caps && caps->kernel_tls;
+}
+
+void pair_event(const struct pair *pair, Tca__Event__Kind kind, int status, int fd,
+                const ProtobufCBinaryData *offer)
+{
+    struct session *session = session_find(pair->tcad, pair->session);
+    if (!session)
+        return;
+    Tca__Pair body = BODY_OF(pair, .id = pair->id, .dialled = pair->dials, .turn = pair->turn,
+                             .rail = pair->rail, .kernel_tls = pair_by_kernel(pair));
+    Tca__Event event = BODY_OF(event, .kind = kind, .pair = &body, .status = status_to_wire(status),
+                               .text = (char *)"");
+    if (offer)
+        body.offer = *offer;
+    if (pair->encrypts && fd >= 0)
+        body.secret = (ProtobufCBinaryData){sizeof pair->secret, (uint8_t *)pair->secret};
+    session_event_fds(session, &event, &fd, fd >= 0);
+}
+
+void pair_hand_over(struct pair *pair, int fd, bool encrypts)
+{
+    pair_move(pair, PAIR_UP);
+    pair->encrypts = encrypts;
+    pair->turn++;
+    pair_event(pair, TCA__EVENT__KIND__PAIR, 0, fd, NULL);
+}
+
+void pair_tell_other(const struct pair *pair, int status)
+{
+    Tca__PeerPairGone gone =
+        BODY_OF(peer_pair_gone, .pair = pair->connection, .status = status_to_wire(status));
+    const Tca__Message message = MESSAGE_OF(PEER_PAIR_GONE, peer_pair_gone, &gone);
+    peers_tell(pair->tcad->peers, pair->node, &message);
+}
+
+static void pair_end(struct pair *pair, int status)
+{
+    pair_event(pair, TCA__EVENT__KIND__PAIR_GONE, status, -1, NULL);
+    pair_drop(pair);
+}
+
+void pair_give_up(struct pair *pair, int status)
+{
+    pair_tell_other(pair, status);
+    pair_end(pair, status);
 }
 
 /* ---- the receiver's side ---- */
@@ -427,4 +483,43 @@ static void end_with_node(void *context, void *owner)
 void pairs_node_gone(struct tcad *tcad, uint32_t node)
 {
     table_each(&tcad->pairs->ids, end_with_node, &node);
+}
+
+/* ---- counting them, and what they take, for displays ---- */
+
+uint64_t pair_bytes(const struct pair *pair)
+{
+    return seat_bytes(rail_at(pair->tcad, pair->rail)->driver, pair->encrypts);
+}
+
+uint64_t pairs_bytes(const struct session *session)
+{
+    uint64_t bytes = 0;
+    for (const struct pair *pair = session->pairs; pair; pair = pair->next_of_session)
+        bytes += pair_bytes(pair);
+    return bytes;
+}
+
+struct count_to {
+    uint32_t node;
+    unsigned rail;
+    bool made; /* by the daemons: then there is none before it was handed over */
+    struct pairs_to to;
+};
+
+static void count_one_to(void *context, void *owner)
+{
+    struct count_to *count = context;
+    const struct pair *pair = owner;
+    if (pair->node != count->node || pair->rail != count->rail || (count->made && pair->turn == 0))
+        return;
+    count->to.encrypted += pair->encrypts;
+    count->to.plain += !pair->encrypts;
+}
+
+struct pairs_to pairs_to_node(const struct tcad *tcad, uint32_t node, unsigned rail)
+{
+    struct count_to count = {.node = node, .rail = rail, .made = pairs_are_made(tcad, rail)};
+    table_each(&tcad->pairs->ids, count_one_to, &count);
+    return count.to;
 }

@@ -4,11 +4,11 @@
  * chooses its number and a secret, and expects the connection at the rail's port; the other dials.
  * If both are asked at once, the pair is opened from both sides: see pair_states[]. Both hand their
  * end to their process, with an event, and are not involved any more, unless the connection breaks:
- * then they make another in the same way (pair_again.c). A pair ends with either process, with the
+ * then they make another in the same way. A pair ends with either process, with the
  * other node, or when one of the two gives it up; the next plan makes another one.
  *
  * Over rails with devices that processes drive, the processes connect: to dial, the daemon asks its
- * process for an offer, which it carries to the other process, and the answer back (pair_offer.c).
+ * process for an offer, which it carries to the other process, and the answer back.
  */
 #pragma once
 
@@ -149,3 +149,32 @@ void pairs_again(struct tcad *tcad, uint32_t node, const Tca__PeerPairAgain *aga
 void pairs_gone(struct tcad *tcad, uint32_t node, const Tca__PeerPairGone *gone);
 void pairs_session_gone(const struct session *session);
 void pairs_node_gone(struct tcad *tcad, uint32_t node);
+
+/* ---- for pair_dial.c ---- */
+
+int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pair, char *text,
+             size_t text_bytes);
+void pair_move(struct pair *pair, enum pair_state state);
+static inline bool pair_is_expected(const struct pair *pair)
+{
+    return pair->state == PAIR_EXPECTS || pair->state == PAIR_NAMED;
+}
+/* With that process, or by the number of its connection. NULL: none. */
+struct pair *pair_with(const struct tcad *tcad, uint64_t session, uint32_t node, uint64_t other);
+struct pair *pair_of_connection(const struct tcad *tcad, uint64_t connection);
+/* Its connection gets another number. */
+void pair_renumber(struct pair *pair, uint64_t connection);
+/* The receiver's side: waits for a connection that opens with pair->secret, which it chooses.
+ * state: EXPECTS or NAMED. */
+int pair_expect(struct pair *pair, enum pair_state state);
+/* It is not to be waited for any more. */
+void pair_forget(struct pair *pair);
+/* The process gets its end of a connection. */
+void pair_hand_over(struct pair *pair, int fd, bool encrypts);
+/* To its process; fd -1: without a descriptor; offer: NULL, or of the other process. */
+void pair_event(const struct pair *pair, Tca__Event__Kind kind, int status, int fd,
+                const ProtobufCBinaryData *offer);
+/* Gives it up, for both processes. */
+void pair_give_up(struct pair *pair, int status);
+/* Informs the other node's daemon that it has ended. */
+void pair_tell_other(const struct pair *pair, int status);
