@@ -8,24 +8,22 @@
 #include "client/core/error.h"
 #include "client/core/session.h"
 
-/* Checks that the list has every rank exactly once. */
 static int read_members(struct tca *session, const Tca__GroupMembers *list)
 {
-    uint32_t size = session->identity.size;
-    if (list->n_members != size)
-        return error_set(-EPROTO, "tcad named %zu members of a group of %u", list->n_members, size);
+    const uint32_t size = session->identity.size;
+    if (list->n_nodes != size || list->n_sessions != size || list->n_subclusters != size)
+        return error_set(-EPROTO, "tcad named %zu members of a group of %u", list->n_nodes, size);
     struct member *members = calloc(size, sizeof(*members));
     if (!members)
         return error_static(-ENOMEM, "out of memory");
-    for (size_t i = 0; i < size; i++) {
-        const Tca__Member *member = list->members[i];
-        if (member->rank >= size || member->session == 0 || members[member->rank].session != 0) {
+    for (uint32_t rank = 0; rank < size; rank++) {
+        if (list->sessions[rank] == 0) {
             free(members);
-            return error_set(-EPROTO, "tcad named rank %u twice, or without a session",
-                             member->rank);
+            return error_set(-EPROTO, "tcad named rank %u without a session", rank);
         }
-        members[member->rank] = (struct member){
-            .node = member->node, .subcluster = member->subcluster, .session = member->session};
+        members[rank] = (struct member){.node = list->nodes[rank],
+                                        .subcluster = list->subclusters[rank],
+                                        .session = list->sessions[rank]};
     }
     free(session->members);
     session->members = members;
@@ -62,18 +60,11 @@ int group_join(struct tca *session, int64_t timeout_ns)
 static int read_blobs(const struct tca *session, const Tca__Gathered *gathered, size_t blob_bytes,
                       uint8_t *ret_all)
 {
-    uint32_t size = session->identity.size;
-    if (gathered->n_blobs != size)
-        return error_set(-EPROTO, "tcad gathered %zu blobs of a group of %u", gathered->n_blobs,
-                         size);
-    for (uint32_t rank = 0; rank < size; rank++)
-        if (gathered->blobs[rank].len != blob_bytes)
-            return error_set(-EINVAL,
-                             "rank %u contributed %zu bytes, this rank %zu: all must contribute "
-                             "the same number",
-                             rank, gathered->blobs[rank].len, blob_bytes);
-    for (uint32_t rank = 0; rank < size && blob_bytes > 0; rank++)
-        memcpy(ret_all + rank * blob_bytes, gathered->blobs[rank].data, blob_bytes);
+    if (gathered->blobs.len != session->identity.size * blob_bytes)
+        return error_set(-EPROTO, "tcad gathered %zu bytes of a group of %u, not %zu each",
+                         gathered->blobs.len, session->identity.size, blob_bytes);
+    if (blob_bytes > 0)
+        memcpy(ret_all, gathered->blobs.data, gathered->blobs.len);
     return 0;
 }
 

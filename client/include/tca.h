@@ -168,8 +168,10 @@ TCA_API int tca_subcluster_of(const struct tca *session, uint32_t rank);
 TCA_API const char *tca_node_name(const struct tca *session);
 
 /* Gathers blob_bytes bytes (at most 4096, the same number at every rank) of every rank in ret_all,
- * in rank order (size * blob_bytes bytes). Collective: all ranks make the same calls in the same
- * order; a call that failed may be repeated. Takes milliseconds: meant for set-up. */
+ * in rank order (size * blob_bytes bytes: 80 MiB at most, else -EMSGSIZE). Collective: all ranks make
+ * the same calls in the same order. A call that fails, as after one rank's time-out, fails at all ranks that
+ * have made it, and may be repeated by all; after a rank has ended, all calls fail. Takes milliseconds: meant
+ * for set-up. */
 TCA_API int tca_allgather(struct tca *session, const void *blob, size_t blob_bytes, void *ret_all,
                           int64_t timeout_ns);
 

@@ -34,6 +34,7 @@ struct place *place_new(struct session *session, const char *group, uint32_t roo
         free(gone);
         return NULL;
     }
+    place->groups = groups;
     place->session = session->id;
     place->user = (uint32_t)session->uid;
     place->root = root;
@@ -62,6 +63,7 @@ static void forget(struct place *place)
 static void place_free(struct groups *groups, struct place *place)
 {
     table_remove(&groups->by_session, &place->entry);
+    deadline_clear(&groups->deadlines, &place->deadline);
     place_drop_published(place);
     charge_drop(&place->charge);
     place->left = true;
@@ -69,13 +71,12 @@ static void place_free(struct groups *groups, struct place *place)
         forget(place);
 }
 
-/* Any walk over all places during which sessions can end is enclosed by these two. */
-static void begin_look(struct groups *groups)
+void groups_begin_look(struct groups *groups)
 {
     groups->looking++;
 }
 
-static void end_look(struct groups *groups)
+void groups_end_look(struct groups *groups)
 {
     if (--groups->looking > 0)
         return;
@@ -89,7 +90,7 @@ static void end_look(struct groups *groups)
 bool group_is_joining(const struct session *session)
 {
     const struct place *place = place_find(session->tcad->groups, session->id);
-    return place && !place->joined;
+    return place && place->state < PLACE_MEETS;
 }
 
 bool group_alone(const struct session *session)
@@ -101,7 +102,7 @@ struct place *place_of_caller(struct session *session, uint32_t tag)
 {
     struct place *place = place_find(session->tcad->groups, session->id);
 
-    if (place && place->entered)
+    if (place && place->state == PLACE_IN)
         return place;
     if (place || !group_alone(session)) {
         session_fail(session, tag, -EINVAL,
@@ -114,7 +115,7 @@ struct place *place_of_caller(struct session *session, uint32_t tag)
         session_fail(session, tag, -ENOMEM, "out of memory for a group of one");
         return NULL;
     }
-    place->joined = place->entered = true;
+    place->state = PLACE_IN;
     return place;
 }
 
@@ -130,7 +131,7 @@ static void tell_gone(struct groups *groups, const struct place *place)
 
     /* It ended during its join: the message must reach the root after the join, which may still be
      * in flight. */
-    bool ordered = !place->joined && (!session || session->closing);
+    bool ordered = place->state < PLACE_MEETS && (!session || session->closing);
     uint8_t informed[PEER_NODES_MAX / 8] = {0};
     Tca__PeerSessionGone gone =
         BODY_OF(peer_session_gone, .session = place->session, .group = (char *)place->group,
@@ -139,7 +140,7 @@ static void tell_gone(struct groups *groups, const struct place *place)
     const Tca__Message message = MESSAGE_OF(PEER_SESSION_GONE, peer_session_gone, &gone);
 
     for (uint32_t rank = 0; rank <= place->size; rank++) {
-        bool member = place->joined && session && rank < place->size;
+        bool member = place->state >= PLACE_MEETS && session && rank < place->size;
         uint32_t node = member ? session->members[rank].node : place->root;
         if (node >= PEER_NODES_MAX || (informed[node / 8] & (1 << node % 8)))
             continue;
@@ -160,6 +161,7 @@ void place_leave(struct groups *groups, struct place *place)
         return;
     if (place->group[0])
         tell_gone(groups, place);
+    team_leave(place);
     place_free(groups, place);
 }
 
@@ -182,8 +184,9 @@ static bool may_be(const struct groups *groups, const struct place *place, uint3
                    struct gone gone)
 {
     const struct session *session = session_find(groups->tcad, place->session);
-    return session && (!place->joined || (session->members[rank].session == gone.session &&
-                                          session->members[rank].node == gone.node));
+    return session &&
+           (place->state < PLACE_MEETS || (session->members[rank].session == gone.session &&
+                                           session->members[rank].node == gone.node));
 }
 
 /* Informs the session if this is new, which can end other sessions. */
@@ -193,7 +196,7 @@ static void mark_gone(struct groups *groups, struct place *place, uint32_t rank,
 
     if (!session || place->gone[rank].session)
         return;
-    if (!place->joined) {
+    if (place->state < PLACE_MEETS) {
         place->gone[rank] = gone;
         return;
     }
@@ -216,7 +219,7 @@ bool groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSe
     if (!message->about)
         root_session_gone(groups->root, node, message);
 
-    begin_look(groups);
+    groups_begin_look(groups);
     for (struct place *place = groups->places; place; place = place->next) {
         if (place->left || !same_group(place, message) ||
             (!its_own && (place->root != node || !may_be(groups, place, message->rank, gone))))
@@ -224,13 +227,13 @@ bool groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSe
         believed = true;
         mark_gone(groups, place, message->rank, gone);
     }
-    end_look(groups);
+    groups_end_look(groups);
     return believed;
 }
 
 static void mark_node_down(struct groups *groups, struct place *place, uint32_t node)
 {
-    for (uint32_t rank = 0; place->joined && rank < place->size; rank++) {
+    for (uint32_t rank = 0; place->state >= PLACE_MEETS && rank < place->size; rank++) {
         const struct session *session = session_find(groups->tcad, place->session);
         if (!session)
             return;
@@ -249,11 +252,12 @@ void groups_node_up(struct groups *groups, uint32_t node)
 void groups_node_down(struct groups *groups, uint32_t node)
 {
     root_node_down(groups->root, node);
-    begin_look(groups);
+    teams_node_down(groups, node);
+    groups_begin_look(groups);
     for (struct place *place = groups->places; place; place = place->next)
         if (!place->left)
             mark_node_down(groups, place, node);
-    end_look(groups);
+    groups_end_look(groups);
 }
 
 /* ---- requests to the root, display, lifetime ---- */
@@ -265,8 +269,12 @@ bool groups_requested(struct groups *groups, uint32_t node, uint32_t tag,
     case TCA__MESSAGE__BODY_PEER_GROUP_JOIN:
         root_join(groups->root, node, tag, request->peer_group_join);
         return true;
-    case TCA__MESSAGE__BODY_PEER_GATHER:
-        root_gather(groups->root, node, tag, request->peer_gather);
+    case TCA__MESSAGE__BODY_PEER_GROUP_FORMED:
+        team_formed(groups, node, request->peer_group_formed);
+        peers_done(groups->tcad->peers, node, tag);
+        return true;
+    case TCA__MESSAGE__BODY_PEER_TEAM:
+        team_told(groups, node, request->peer_team);
         return true;
     case TCA__MESSAGE__BODY_PEER_PUBLISH:
         root_publish(groups->root, node, tag, request->peer_publish);
@@ -301,7 +309,10 @@ int groups_new(struct tcad *tcad, struct groups **ret_groups)
         return -ENOMEM;
     groups->tcad = tcad;
     int r = root_new(tcad, &groups->root);
+    if (r == 0)
+        r = deadlines_init(&groups->deadlines, tcad->loop);
     if (r < 0) {
+        root_free(groups->root);
         free(groups);
         return r;
     }
@@ -315,10 +326,14 @@ struct groups *groups_free(struct groups *groups)
         return NULL;
     while (groups->requests)
         request_free(groups->requests);
-    while (groups->places)
+    while (groups->places) {
+        team_forget(groups->places);
         place_free(groups, groups->places);
+    }
     root_free(groups->root);
+    deadlines_deinit(&groups->deadlines);
     table_deinit(&groups->by_session);
+    table_deinit(&groups->teams);
     free(groups);
     return NULL;
 }

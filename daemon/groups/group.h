@@ -4,13 +4,14 @@
  * of (user, name). That puts the nodes in an order, the same everywhere, and the first that answers is the
  * root: a member passes over nodes that do not, and a root sends members on to a node before it that
  * does. A root also sends them on to the next node if that does not know the root, because its
- * cluster file is another one, but never to nodes that a member says it cannot go to. The root collects joins and gathers and keeps the group's published handles. The
- * member's side forwards a session's request to the root (peers_request(), also if the root is this
+ * cluster file is another one, but never to nodes that a member says it cannot go to. The root collects
+ * joins, sends the list of members to the nodes (daemon/groups/team.h), and keeps the group's published handles.
+ * The member's side forwards a session's request to the root (peers_request(), also if the root is this
  * daemon) and the root's reply to the session.
  *
- * A group is identified by (user id, name). Gathers have sequence numbers. If members disagree on
- * the number or on the size of their data, all get -EPROTO with a text that names the callers and
- * their calls.
+ * A group is identified by (user id, name). Collective calls go along a tree of its nodes (daemon/groups/gather.h), not
+ * through the root. They have sequence numbers. If members disagree on the number or on the size of their
+ * data, all get -EPROTO with a text that names the callers and their calls.
  */
 #pragma once
 
@@ -38,10 +39,10 @@ void group_publish(struct session *session, uint32_t tag, const Tca__Publish *pu
 void group_lookup(struct session *session, uint32_t tag, const Tca__Lookup *lookup);
 
 /* The session ends: informs every node of its group (PeerSessionGone). The root drops what the
- * session has published. Members that wait for it in a gather or join get -EOWNERDEAD. */
+ * session has published. Members that wait for it in a collective call or join get -EOWNERDEAD. */
 void group_session_gone(struct session *session);
 
-/* The root's side, requests of peers: PeerGroupJoin, PeerGather, PeerPublish, PeerLookup. Returns
+/* Messages of peers: PeerGroupJoin, PeerPublish and PeerLookup to the root, and those of teams. Returns
  * whether the message was one of these. */
 bool groups_requested(struct groups *groups, uint32_t node, uint32_t tag,
                       const Tca__Message *request);

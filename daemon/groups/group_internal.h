@@ -8,6 +8,7 @@
 #include "daemon/base/deadlines.h"
 #include "daemon/base/table.h"
 #include "daemon/groups/group.h"
+#include "daemon/groups/team.h"
 #include "daemon/peers/peer.h"
 #include "daemon/sessions/session.h"
 #include "proto/costs.h"
@@ -62,9 +63,8 @@ void root_session_gone(struct root *root, uint32_t node, const Tca__PeerSessionG
 void root_node_down(struct root *root, uint32_t node);
 uint32_t root_count(const struct root *root);
 
-/* ---- group_gather.c, group_publish.c: requests to complete groups ---- */
+/* ---- group_publish.c: requests to complete groups ---- */
 
-void root_gather(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGather *gather);
 void root_publish(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerPublish *publish);
 void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerLookup *lookup);
 
@@ -79,11 +79,9 @@ struct member {
     enum member_state state;
     int gone; /* MEMBER_GONE: -EOWNERDEAD or -EHOSTDOWN */
     uint32_t node;
-    uint32_t tag; /* of its pending join or gather */
+    uint32_t tag; /* of its pending join */
     uint64_t session;
     uint64_t since_ns, deadline_ns; /* of the same */
-    bool gathering;
-    uint8_t *blob; /* of its gather */
     struct published *published;
 };
 
@@ -107,25 +105,19 @@ struct lookup {
 
 struct group {
     struct root *root;
-    struct deadline joins_deadline, gather_deadline; /* the earliest of all members */
+    struct deadline joins_deadline; /* the earliest of all members */
     struct group *next, **link;
     struct table_entry entry; /* in root->by_name */
     uint32_t user;
     char name[NAME_MAX_BYTES];
     uint32_t size;
     bool complete;
-    bool chosen;             /* its root is this node because of its name */
-    struct choices before;   /* nodes that would be its root if they answered */
-    struct choices barred;   /* nodes that cannot be its root, as some members say */
-    uint32_t most_of_a_node; /* members on one node at most; set when it is complete */
-    uint32_t joining, in;    /* members in that state */
-    struct member *members;  /* [size] */
+    bool chosen;            /* its root is this node because of its name */
+    struct choices before;  /* nodes that would be its root if they answered */
+    struct choices barred;  /* nodes that cannot be its root, as some members say */
+    uint32_t joining, in;   /* members in that state */
+    struct member *members; /* [size] */
     struct reach_costs costs;
-
-    uint32_t gathering; /* members whose gather is pending */
-    uint32_t first;     /* the rank that began the gather */
-    uint64_t sequence;
-    size_t blob_bytes;
 
     struct table names; /* published, by table_text() */
     struct lookup *lookups;
@@ -172,9 +164,6 @@ struct group *root_find(const struct root *root, uint32_t user, const char *name
 struct group *group_new(struct root *root, const Tca__PeerGroupJoin *join);
 /* Ends a group that has no members and no pending joins. */
 void group_end(struct root *root, struct group *group);
-/* Sends the reply to the pending join or gather of every member. */
-void group_answer_all(const struct root *root, const struct group *group,
-                      const Tca__Message *reply);
 /* Takes back the join of the next rank from *rank on that is joining, and counts *rank on. NULL: there is none. */
 struct member *group_take_joining(struct group *group, uint32_t *rank);
 /* Fails all pending joins. */
@@ -185,8 +174,6 @@ void group_ranks(const struct group *group, bool (*is)(const struct member *memb
 /* Text such as "rank 3 (session 5 of node n1)". */
 void group_who(const struct root *root, const struct group *group, uint32_t rank, char *ret_text,
                size_t text_bytes);
-/* Fails the pending gather for all its members. */
-void group_fail_gather(struct root *root, struct group *group, int error, const char *text);
 /* Ends the group if it has no members and no pending joins. */
 void group_end_deserted(struct root *root, struct group *group);
 /* Drops what a rank has published, and its lookups. */
@@ -226,14 +213,27 @@ struct gone {
     enum source_state state;
 };
 
+enum place_state {
+    PLACE_ASKS,  /* its request to join has no reply */
+    PLACE_WAITS, /* the group is complete: the list of members comes along the tree */
+    PLACE_MEETS, /* it has come; at its first call all ranks meet, so that all of their nodes know the group */
+    PLACE_IN, /* the session may make collective calls */
+};
+
 /* A session's place in its group, from its request to join. */
 struct place {
+    struct groups *groups;
     struct place *next, **link;
     struct table_entry entry; /* in groups->by_session */
     uint64_t session;
     uint32_t user, root, rank, size;
-    bool joined;  /* the members are known */
-    bool entered; /* and known to all members: the session may make collective calls */
+    enum place_state state;
+    uint32_t tag; /* of the session's join, or of its collective call */
+    uint64_t since_ns, join_deadline_ns;
+    struct deadline deadline; /* of the same */
+    struct team *team;        /* from PLACE_MEETS on, unless it is alone */
+    struct place *next_of_team, **link_of_team;
+    bool calls, overdue;        /* it is in a collective call, which was reported as failing */
     char group[NAME_MAX_BYTES]; /* "": a group of one, without a root */
     struct gone *gone;          /* [size] */
     bool left;                  /* freed when the list is no longer being walked */
@@ -249,8 +249,13 @@ struct groups {
     struct place *places;
     unsigned looking; /* walks of the list in progress: no place is removed meanwhile */
     struct table by_session;
+    struct table teams; /* by id */
+    struct deadlines deadlines;
 };
 
+/* Any walk over all places during which sessions can end is enclosed by these two. */
+void groups_begin_look(struct groups *groups);
+void groups_end_look(struct groups *groups);
 struct place *place_find(const struct groups *groups, uint64_t session);
 struct place *place_new(struct session *session, const char *group, uint32_t root, uint32_t rank,
                         uint32_t size);
@@ -266,8 +271,6 @@ struct place *place_of_caller(struct session *session, uint32_t tag);
 
 enum request_kind {
     REQUEST_JOIN,
-    REQUEST_BARRIER, /* the second half of a join */
-    REQUEST_GATHER,
     REQUEST_PUBLISH,
     REQUEST_WITHDRAW,
     REQUEST_LOOKUP,
@@ -298,19 +301,18 @@ struct request *request_free(struct request *request);
 uint64_t request_time_left(const struct request *request);
 /* Sends the request, which is freed with its reply. */
 void request_send(struct request *request, const Tca__Message *message);
-void request_gather(struct request *request, uint32_t rank, uint64_t sequence,
-                    ProtobufCBinaryData blob);
 
 /* ---- group_join.c ---- */
 
 /* The numbers of clients' collective calls count up from 0. */
 #define GROUP_JOIN_SEQUENCE UINT64_MAX
-/* The root has sent the list of members. Takes over the request. */
-void join_members(struct request *request, struct session *session, struct place *place,
-                  const Tca__GroupMembers *list);
+/* The group is complete: waits for the list of members, unless that has come. */
+void join_complete(struct request *request, struct place *place);
+/* It has come, and place->team is set; NULL: an error with its text. Can end the session. */
+void join_members(struct place *place, struct team *team, int error, const char *text);
 /* All members' daemons know the group. */
-void join_done(struct request *request, struct session *session, struct place *place);
-void join_failed(struct request *request, struct session *session, struct place *place);
+void join_done(struct session *session, struct place *place);
+void join_failed(struct session *session, struct place *place);
 /* Sends the join to another node, if there is one that can coordinate the group. Returns false if not;
  * ret_text: why. */
 bool join_elsewhere(struct request *request, struct session *session, struct place *place,

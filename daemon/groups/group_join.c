@@ -22,65 +22,17 @@ enum {
 };
 #define PROBE_NS UINT64_C(2000000000) /* and no more than this */
 
-/* A node that a reload has removed from the cluster is alone. */
-static uint32_t subcluster_of(const struct cluster *cluster, uint32_t id)
+/* The session's own list. */
+static int take_members(struct session *session, const struct team *team)
 {
-    const struct cluster_node *node = cluster_by_id(cluster, id);
-    return node ? node->subcluster_id : id;
-}
-
-static void answer_members(struct session *session, uint32_t tag)
-{
-    Tca__Member *members = calloc(session->size, sizeof *members);
-    Tca__Member **list = calloc(session->size, sizeof *list);
-    if (members && list) {
-        for (uint32_t rank = 0; rank < session->size; rank++) {
-            members[rank] = (Tca__Member)TCA__MEMBER__INIT;
-            members[rank].rank = rank;
-            members[rank].node = session->members[rank].node;
-            members[rank].session = session->members[rank].session;
-            members[rank].incarnation = session->members[rank].incarnation;
-            members[rank].subcluster =
-                subcluster_of(session->tcad->cluster, session->members[rank].node);
-            list[rank] = &members[rank];
-        }
-        struct reach_message costs;
-        reach_pack(&session->costs, &costs);
-        Tca__GroupMembers body = BODY_OF(group_members, .n_members = session->size, .members = list,
-                                         .n_costs = REACH_COUNT, .costs = costs.list);
-        const Tca__Message message = MESSAGE_OF(GROUP_MEMBERS, group_members, &body);
-        session_answer(session, tag, &message, NULL, 0);
-    } else {
-        session_fail(session, tag, -ENOMEM, "out of memory for the list of members");
-    }
-    free(members);
-    free(list);
-}
-
-/* Checks and stores the root's list: every rank once, with this session at its own rank. */
-static int take_members(struct session *session, const struct place *place,
-                        const Tca__GroupMembers *list)
-{
-    if (list->n_members != place->size || place->size > session->sources)
-        return -EPROTO;
+    const struct roster *roster = &team->roster;
     struct session_member *members = calloc(session->sources, sizeof *members);
     if (!members)
         return -ENOMEM;
-    int r = 0;
-    for (size_t i = 0; i < list->n_members && r == 0; i++) {
-        const Tca__Member *from = list->members[i];
-        if (from->rank >= place->size || members[from->rank].known)
-            r = -EPROTO;
-        else
-            members[from->rank] =
-                (struct session_member){from->node, from->session, from->incarnation, true};
-    }
-    if (r == 0 && (members[place->rank].session != session->id ||
-                   members[place->rank].node != session->tcad->node))
-        r = -EPROTO;
-    if (r < 0) {
-        free(members);
-        return r;
+    for (uint32_t rank = 0; rank < roster->size; rank++) {
+        const uint32_t position = roster->positions[rank];
+        members[rank] = (struct session_member){roster->node_at[position], team->sessions[rank],
+                                                team->incarnations[position], true};
     }
     free(session->members);
     session->members = members;
@@ -120,42 +72,74 @@ static void mark_early(struct session *session, struct place *place)
     }
 }
 
-void join_members(struct request *request, struct session *session, struct place *place,
-                  const Tca__GroupMembers *list)
+static void list_late(void *context)
 {
-    struct groups *groups = request->groups;
+    struct place *place = context;
+    struct session *session = session_find(place->groups->tcad, place->session);
+    if (!session)
+        return;
+    session->group_requests--;
+    session_fail(
+        session, place->tag, -ETIMEDOUT,
+        "group %s is complete, but the list of its members has not come: a node between is "
+        "stopped or cut off (tcactl nodes), or the cluster files differ",
+        place->group);
+    join_failed(session, place);
+}
 
-    int r = take_members(session, place, list);
+void join_complete(struct request *request, struct place *place)
+{
+    struct session *session = session_find(place->groups->tcad, place->session);
+    if (place->state == PLACE_ASKS && session) {
+        place->state = PLACE_WAITS;
+        session->group_requests++;
+        deadline_set(&place->groups->deadlines, &place->deadline, request->deadline_ns, list_late,
+                     place);
+    }
+    request_free(request);
+}
+
+void join_members(struct place *place, struct team *team, int error, const char *text)
+{
+    struct session *session = session_find(place->groups->tcad, place->session);
+    const uint64_t now_ns = clock_now_ns();
+
+    if (!session)
+        return;
+    deadline_clear(&place->groups->deadlines, &place->deadline);
+    if (place->state == PLACE_WAITS)
+        session->group_requests--;
+    int r = team ? take_members(session, team) : error;
     if (r < 0) {
-        session_fail(session, request->tag, r, "node %s has sent an invalid list of members",
-                     group_node_name(session->tcad, place->root));
-        leave(groups, session, place);
-        request_free(request);
+        session_fail(session, place->tag, r, "%s",
+                     team ? "out of memory for the list of members" : text);
+        join_failed(session, place);
         return;
     }
-    session->costs = (struct reach_costs){0};
-    reach_worsen(&session->costs, list->n_costs, list->costs);
+    session->costs = team->costs;
     memcpy(session->group, place->group, sizeof session->group);
     session->rank = place->rank;
     session->size = place->size;
     session->root = place->root;
     session->joined = true;
-    place->joined = true;
+    place->state = PLACE_MEETS;
     session->tcad->session_hooks->joined(session);
-    request->kind = REQUEST_BARRIER;
-    request_gather(request, place->rank, GROUP_JOIN_SEQUENCE, (ProtobufCBinaryData){0});
+    const uint64_t left_ns =
+        place->join_deadline_ns > now_ns ? place->join_deadline_ns - now_ns : 0;
+    team_gather(place, place->tag, GROUP_JOIN_SEQUENCE, NULL, 0,
+                place->join_deadline_ns == UINT64_MAX ? UINT64_MAX : left_ns);
     mark_early(session, place);
 }
 
-void join_done(struct request *request, struct session *session, struct place *place)
+void join_done(struct session *session, struct place *place)
 {
-    place->entered = true;
-    answer_members(session, request->tag);
+    place->state = PLACE_IN;
+    team_answer_members(place->team, session, place->tag);
 }
 
-void join_failed(struct request *request, struct session *session, struct place *place)
+void join_failed(struct session *session, struct place *place)
 {
-    leave(request->groups, session, place);
+    leave(session->tcad->groups, session, place);
 }
 
 static int check_join(const struct session *session, const Tca__GroupJoin *join, char *text,
@@ -175,13 +159,27 @@ static int check_join(const struct session *session, const Tca__GroupJoin *join,
     return 0;
 }
 
+static void answer_alone(struct session *session, uint32_t tag)
+{
+    uint32_t node = session->tcad->node, subcluster = team_subcluster(session->tcad, node);
+    uint64_t id = session->id;
+    struct reach_message costs;
+    reach_pack(&session->costs, &costs);
+    Tca__GroupMembers body =
+        BODY_OF(group_members, .n_nodes = 1, .nodes = &node, .n_sessions = 1, .sessions = &id,
+                .n_subclusters = 1, .subclusters = &subcluster, .n_costs = REACH_COUNT,
+                .costs = costs.list);
+    const Tca__Message message = MESSAGE_OF(GROUP_MEMBERS, group_members, &body);
+    session_answer(session, tag, &message, NULL, 0);
+}
+
 static void join_alone(struct session *session, uint32_t tag)
 {
     if (!place_of_caller(session, tag))
         return;
     session->joined = true;
     rails_costs(session->tcad, &session->costs);
-    answer_members(session, tag);
+    answer_alone(session, tag);
 }
 
 /* ---- the root ---- */
@@ -217,7 +215,7 @@ static void probed(void *context, int status, const Tca__Message *reply, const c
     } else if (status == -ECANCELED ||
                !join_elsewhere(request, session, place, text, why, sizeof why)) {
         session_fail(session, request->tag, status, "%s", status == -ECANCELED ? text : why);
-        join_failed(request, session, place);
+        join_failed(session, place);
         request_free(request);
     }
 }
@@ -311,5 +309,7 @@ void group_join(struct session *session, uint32_t tag, const Tca__GroupJoin *joi
         return;
     }
     request->chosen = chosen;
+    place->tag = tag;
+    place->join_deadline_ns = request->deadline_ns;
     ask_root(request, place);
 }

@@ -85,18 +85,14 @@ static void fail(struct request *request, struct session *session, struct place 
                      request->group, root, request->group, text);
     else
         session_fail(session, request->tag, status, "%s", text);
-    if (request->kind == REQUEST_JOIN || request->kind == REQUEST_BARRIER)
-        join_failed(request, session, place);
+    if (request->kind == REQUEST_JOIN)
+        join_failed(session, place);
 }
 
 static bool fits(const struct request *request, const Tca__Message *reply)
 {
     switch (request->kind) {
     case REQUEST_JOIN:
-        return reply->body_case == TCA__MESSAGE__BODY_GROUP_MEMBERS;
-    case REQUEST_BARRIER:
-    case REQUEST_GATHER:
-        return reply->body_case == TCA__MESSAGE__BODY_GATHERED;
     case REQUEST_PUBLISH:
     case REQUEST_WITHDRAW:
         return reply->body_case == TCA__MESSAGE__BODY_DONE;
@@ -139,15 +135,13 @@ static void on_reply(void *context, int status, const Tca__Message *reply, const
         status = -EPROTO;
         text = "the group's root has sent an unexpected reply";
     }
-    if (!session || !place) {
-        ; /* its process has ended; the others are informed through its place */
+    if (!session || !place || (request->kind == REQUEST_JOIN && place->state != PLACE_ASKS)) {
+        ; /* its process has ended: the others are informed through its place; or the list has come */
     } else if (status < 0) {
         fail(request, session, place, status, text);
     } else if (request->kind == REQUEST_JOIN) {
-        join_members(request, session, place, reply->group_members);
+        join_complete(request, place);
         return;
-    } else if (request->kind == REQUEST_BARRIER) {
-        join_done(request, session, place);
     } else if (request->kind == REQUEST_PUBLISH || request->kind == REQUEST_WITHDRAW) {
         share_published(request, session, place);
     } else {
@@ -165,14 +159,4 @@ void request_send(struct request *request, const Tca__Message *message)
      * root's text, but not as long as the caller itself (client/session.c). */
     uint64_t patience = group_deadline(request_time_left(request), ROOT_GRACE_NS);
     peers_request(tcad->peers, request->root, message, patience, on_reply, request);
-}
-
-void request_gather(struct request *request, uint32_t rank, uint64_t sequence,
-                    ProtobufCBinaryData blob)
-{
-    Tca__PeerGather body =
-        BODY_OF(peer_gather, .group = request->group, .user = request->user, .rank = rank,
-                .sequence = sequence, .blob = blob, .timeout_ns = request_time_left(request));
-    const Tca__Message message = MESSAGE_OF(PEER_GATHER, peer_gather, &body);
-    request_send(request, &message);
 }

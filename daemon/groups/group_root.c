@@ -67,11 +67,8 @@ void group_end(struct root *root, struct group *group)
     root->count--;
     root->members -= group->size;
     deadline_clear(&root->deadlines, &group->joins_deadline);
-    deadline_clear(&root->deadlines, &group->gather_deadline);
     early_retry(root, group);
     group_drop_all(group);
-    for (uint32_t rank = 0; rank < group->size; rank++)
-        free(group->members[rank].blob);
     free(group->members);
     charge_drop(&group->charge);
     free(group);
@@ -81,12 +78,6 @@ void group_end_deserted(struct root *root, struct group *group)
 {
     if (group->joining == 0 && group->in == 0)
         group_end(root, group);
-}
-
-void group_answer_all(const struct root *root, const struct group *group, const Tca__Message *reply)
-{
-    for (uint32_t rank = 0; rank < group->size; rank++)
-        peers_reply(root->tcad->peers, group->members[rank].node, group->members[rank].tag, reply);
 }
 
 /* ---- members end ---- */
@@ -134,20 +125,16 @@ static void relay(struct root *root, struct group *group, const uint32_t *ranks,
 }
 
 /* Returns false if the rank was not a member. */
-static bool member_gone(struct root *root, struct group *group, uint32_t rank, int error)
+static bool member_gone(struct group *group, uint32_t rank, int error)
 {
     struct member *member = &group->members[rank];
-    char who[160], text[GROUP_TEXT_MAX];
 
     if (member->state != MEMBER_IN)
         return false;
-    group_who(root, group, rank, who, sizeof who);
-    snprintf(text, sizeof text, "group %s: %s has ended", group->name, who);
     member->state = MEMBER_GONE;
     member->gone = error;
     group->in--;
     group_drop_rank(group, rank);
-    group_fail_gather(root, group, error, text);
     return true;
 }
 
@@ -172,7 +159,7 @@ static void members_gone(struct root *root, struct group *group, uint32_t *ranks
     if (group->members[ranks[0]].state == MEMBER_JOINING)
         joins_broken(root, group, ranks[0], error);
     for (uint32_t i = 0; i < count; i++)
-        if (member_gone(root, group, ranks[i], error))
+        if (member_gone(group, ranks[i], error))
             ranks[left++] = ranks[i];
     relay(root, group, ranks, left);
     group_end_deserted(root, group);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 #include "daemon/groups/group_internal.h"
 #include "daemon/tcad.h"
@@ -59,53 +60,56 @@ static uint64_t incarnation_of(const struct root *root, uint32_t node)
     return peers_info(root->tcad->peers, node, &info) == 0 ? info.incarnation : 0;
 }
 
-/* members: of each node, all 0 */
-static uint32_t most_of_a_node(const struct group *group, uint16_t members[PEER_NODES_MAX])
+/* Sends the list of members to the root of the tree. False: out of memory. */
+static bool send_list(const struct root *root, const struct group *group)
 {
-    uint32_t most = 0;
-    for (uint32_t rank = 0; rank < group->size; rank++)
-        if (++members[group->members[rank].node] > most)
-            most = members[group->members[rank].node];
-    return most;
+    uint32_t *nodes = calloc(group->size, sizeof(*nodes));
+    uint64_t *sessions = calloc(group->size, sizeof(*sessions));
+    struct roster roster = {0};
+    uint64_t *incarnations = NULL;
+    struct reach_message costs;
+
+    for (uint32_t rank = 0; nodes && sessions && rank < group->size; rank++) {
+        nodes[rank] = group->members[rank].node;
+        sessions[rank] = group->members[rank].session;
+    }
+    bool ok = nodes && sessions && roster_init(&roster, group->size, nodes) == 0;
+    ok = ok && (incarnations = calloc(roster.nodes, sizeof(*incarnations)));
+    for (uint32_t position = 0; ok && position < roster.nodes; position++)
+        incarnations[position] = incarnation_of(root, roster.node_at[position]);
+    reach_pack(&group->costs, &costs);
+    Tca__PeerGroupFormed body =
+        BODY_OF(peer_group_formed, .name = (char *)group->name, .user = group->user,
+                .n_nodes = group->size, .nodes = nodes, .n_sessions = group->size,
+                .sessions = sessions, .n_incarnations = roster.nodes, .incarnations = incarnations,
+                .n_costs = REACH_COUNT, .costs = costs.list);
+    if (ok && (ok = getrandom(&body.team, sizeof(body.team), 0) == sizeof(body.team))) {
+        body.team |= 1;
+        team_send_list(root->tcad->groups, roster.node_at[0], &body);
+    }
+    roster_deinit(&roster);
+    free(nodes);
+    free(sessions);
+    free(incarnations);
+    return ok;
 }
 
 static void complete(struct root *root, struct group *group)
 {
-    Tca__Member *members = calloc(group->size, sizeof *members);
-    Tca__Member **list = calloc(group->size, sizeof *list);
-    uint16_t *of_nodes = calloc(PEER_NODES_MAX, sizeof(*of_nodes));
-    if (!members || !list || !of_nodes) {
+    const bool sent = send_list(root, group);
+    if (!sent) {
         group_fail_joins(root, group, -ENOMEM, "out of memory for the list of members");
         group_end(root, group);
-        free(members);
-        free(list);
-        free(of_nodes);
         return;
     }
-    for (uint32_t rank = 0; rank < group->size; rank++) {
-        struct member *member = &group->members[rank];
-        members[rank] = (Tca__Member)TCA__MEMBER__INIT;
-        members[rank].rank = rank;
-        members[rank].node = member->node;
-        members[rank].session = member->session;
-        members[rank].incarnation = incarnation_of(root, member->node);
-        list[rank] = &members[rank];
-        member->state = MEMBER_IN;
-    }
     group->complete = true;
-    group->most_of_a_node = most_of_a_node(group, of_nodes);
     group->in = group->size;
     group->joining = 0;
-
-    struct reach_message costs;
-    reach_pack(&group->costs, &costs);
-    Tca__GroupMembers body = BODY_OF(group_members, .n_members = group->size, .members = list,
-                                     .n_costs = REACH_COUNT, .costs = costs.list);
-    const Tca__Message message = MESSAGE_OF(GROUP_MEMBERS, group_members, &body);
-    group_answer_all(root, group, &message);
-    free(members);
-    free(list);
-    free(of_nodes);
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        struct member *member = &group->members[rank];
+        member->state = MEMBER_IN;
+        peers_done(root->tcad->peers, member->node, member->tag);
+    }
 }
 
 static int check_join(struct root *root, const struct group *group, uint32_t node,

@@ -22,15 +22,13 @@ void group_gather(struct session *session, uint32_t tag, const Tca__Gather *gath
         return;
     }
     if (place->group[0] == '\0') {
-        ProtobufCBinaryData blob = gather->blob;
-        Tca__Gathered body = BODY_OF(gathered, .n_blobs = 1, .blobs = &blob);
+        Tca__Gathered body = BODY_OF(gathered, .blobs = gather->blob);
         const Tca__Message message = MESSAGE_OF(GATHERED, gathered, &body);
         session_answer(session, tag, &message, NULL, 0);
         return;
     }
-    struct request *request = request_new(session, place, REQUEST_GATHER, tag, gather->timeout_ns);
-    if (request)
-        request_gather(request, place->rank, gather->sequence, gather->blob);
+    team_gather(place, tag, gather->sequence, gather->blob.data, gather->blob.len,
+                gather->timeout_ns);
 }
 
 /* ---- what a session has published ---- */

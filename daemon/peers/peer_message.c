@@ -247,9 +247,7 @@ void connection_message(struct connection *connection, uint32_t tag, const Tca__
         return;
     case TCA__MESSAGE__BODY_FAILURE:
     case TCA__MESSAGE__BODY_DONE:
-    case TCA__MESSAGE__BODY_GROUP_MEMBERS:
     case TCA__MESSAGE__BODY_PEER_GROUP_MOVED:
-    case TCA__MESSAGE__BODY_GATHERED:
     case TCA__MESSAGE__BODY_FOUND:
     case TCA__MESSAGE__BODY_PEER_BOUND:
     case TCA__MESSAGE__BODY_PEER_OFFERED:
@@ -261,7 +259,8 @@ void connection_message(struct connection *connection, uint32_t tag, const Tca__
     case TCA__MESSAGE__BODY_PEER_SESSIONS_GONE:
     case TCA__MESSAGE__BODY_PEER_REGION_GONE:
     case TCA__MESSAGE__BODY_PEER_GROUP_JOIN:
-    case TCA__MESSAGE__BODY_PEER_GATHER:
+    case TCA__MESSAGE__BODY_PEER_GROUP_FORMED:
+    case TCA__MESSAGE__BODY_PEER_TEAM:
     case TCA__MESSAGE__BODY_PEER_PUBLISH:
     case TCA__MESSAGE__BODY_PEER_LOOKUP:
     case TCA__MESSAGE__BODY_PEER_OFFER:

@@ -196,11 +196,11 @@ static void message_seeds(void)
     message = (Tca__Message)MESSAGE_OF(FAILURE, failure, &failure);
     message_seed("failure", &message);
 
-    Tca__Member members[] = {TCA__MEMBER__INIT, TCA__MEMBER__INIT},
-                *member_list[] = {&members[0], &members[1]};
-    members[1].rank = 1;
-    members[1].incarnation = 0x1234567812345678;
-    Tca__GroupMembers group = BODY_OF(group_members, .n_members = 2, .members = member_list);
+    uint32_t group_nodes[] = {0, 300};
+    uint64_t group_sessions[] = {1, 70000};
+    Tca__GroupMembers group =
+        BODY_OF(group_members, .n_nodes = 2, .nodes = group_nodes, .n_sessions = 2,
+                .sessions = group_sessions, .n_subclusters = 2, .subclusters = group_nodes);
     message = (Tca__Message)MESSAGE_OF(GROUP_MEMBERS, group_members, &group);
     message_seed("group-members", &message);
 

@@ -43,6 +43,23 @@ class Groups(harness.Case):
         for left, right in ((0, 1), (1, 2), (3, 4), (5, 0)):
             stream = Stream(actors[left], actors[right], ranks=(left, right), shape="64x64x256")
             self.assertEqual(stream.run(5), 5)
+        with self.refused("-ETIMEDOUT", "ranks 0-2,4-5 of 6 did not take part in time"):
+            actors[3].ask("barrier 300")
+
+    def test_many_nodes(self):
+        """The tree of the nodes has inner nodes (daemon/groups/tree.h): a call fails at all ranks when one of these is down."""
+        places = [*range(20), 19, 3, 18, 7]
+        cluster, actors = self.all_of_it(20, places)
+        for rank, actor in enumerate(actors):
+            if places[rank] != 1:
+                actor.tell("barrier -1")
+        cluster[1].kill()
+        for rank, actor in enumerate(actors):
+            if places[rank] != 1:
+                with self.refused("-EHOSTDOWN", "of node node1) has ended: its node is down"):
+                    actor.answer()
+                with self.refused("-EHOSTDOWN", "of node node1) has ended: its node is down"):
+                    actor.ask("allgather 00 -1")
 
     def test_barrier_holds(self):
         """No rank leaves it before the last has entered."""

@@ -197,7 +197,7 @@ class Killed(harness.Case):
         for actor in (left, right):
             with self.refused("-EOWNERDEAD", "rank 2"):
                 actor.answer()
-            with self.refused("-EOWNERDEAD", "2 of 3 ended"):
+            with self.refused("-EOWNERDEAD", "rank 2 (session"):
                 actor.ask("allgather 00 -1")
             actor.ask("close")
         # the same in the join, when two of three have called it

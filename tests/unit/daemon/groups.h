@@ -68,6 +68,16 @@ void session_answer(struct session *session, uint32_t tag, const Tca__Message *a
     fake->text[0] = '\0';
 }
 
+void session_answer_memfd(struct session *session, uint32_t tag, int memfd, size_t bytes)
+{
+    uint8_t *packed = malloc(bytes);
+    cr_assert_eq(pread(memfd, packed, bytes, 0), (ssize_t)bytes);
+    Tca__Message *answer = tca__message__unpack(NULL, bytes, packed);
+    session_answer(session, tag, answer, NULL, 0);
+    tca__message__free_unpacked(answer, NULL);
+    free(packed);
+}
+
 void session_fail(struct session *session, uint32_t tag, int error, const char *format, ...)
 {
     struct fake *fake = fake_of(session);
@@ -303,14 +313,27 @@ static inline bool two_join(void)
     return root_group() && root_group()->joining == 2;
 }
 
+/* ---- at all nodes ---- */
+
+static inline unsigned gathering(void)
+{
+    unsigned count = 0;
+    for (unsigned id = 0; id < 3; id++)
+        for (const struct place *place =
+                 test.nodes[id].tcad.groups ? test.nodes[id].tcad.groups->places : NULL;
+             place; place = place->next)
+            count += place->calls;
+    return count;
+}
+
 static inline bool one_gathers(void)
 {
-    return root_group() && root_group()->gathering == 1;
+    return gathering() == 1;
 }
 
 static inline bool two_gather(void)
 {
-    return root_group() && root_group()->gathering == 2;
+    return gathering() == 2;
 }
 
 static inline bool one_published(void)

@@ -29,7 +29,7 @@ Test(group_deaths, a_death_is_told_to_all)
     }
     gather(&fakes[3], 1, "", 0, LONG);
     await(1);
-    expect_fail(&fakes[3], -EOWNERDEAD, "rank 1 of 4 ended");
+    expect_fail(&fakes[3], -EOWNERDEAD, "rank 1 (session 1 of node n1) has ended");
 }
 
 Test(group_deaths, a_death_while_joining_ends_the_join)
@@ -159,13 +159,16 @@ Test(group_deaths, without_its_root_a_group_fails_with_a_text)
     forget(&fakes[0]);
     stop(0);
     await(1);
-    expect_fail(&fakes[1], -EHOSTDOWN, "group g is coordinated by node n0, which is down");
+    expect_fail(&fakes[1], -EHOSTDOWN, "of node n0) has ended: its node is down");
     run_until(root_lost);
     cr_assert_eq(fakes[1].gone[0], SOURCE_NODE_DOWN);
 
     start(0);
     run_for_ms(1050);
     gather(&fakes[1], 0, "", 0, LONG);
+    await(1);
+    expect_fail(&fakes[1], -EHOSTDOWN, "of node n0) has ended: its node is down");
+    look_up(&fakes[1], "x", 0);
     await(1);
     expect_fail(&fakes[1], -ENOENT, "was its tcad restarted?");
     die(&fakes[1]);

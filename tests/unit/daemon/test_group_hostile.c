@@ -21,21 +21,8 @@ static void expect_reply(unsigned from, const Tca__Message *question, int status
 Test(group_hostile, the_root_believes_nothing)
 {
     make_group(3);
-    Tca__PeerGather body = TCA__PEER_GATHER__INIT;
-    Tca__Message message = MESSAGE_OF(PEER_GATHER, peer_gather, &body);
-    body.group = (char *)"g";
-    body.user = 1000;
-    body.rank = 1; /* of another node */
-    expect_reply(2, &message, -ENOENT);
-    body.rank = UINT32_MAX;
-    expect_reply(2, &message, -ENOENT);
-    body.rank = 2;
-    body.group = (char *)"no such group";
-    expect_reply(2, &message, -ENOENT);
-    body.group = (char *)"g";
-    static uint8_t blob[BLOB_MAX_BYTES + 1];
-    body.blob = (ProtobufCBinaryData){.len = sizeof blob, .data = blob};
-    expect_reply(2, &message, -EMSGSIZE);
+    static uint8_t blob[64];
+    Tca__Message message;
 
     Tca__PeerGroupJoin ask_join = TCA__PEER_GROUP_JOIN__INIT;
     message = (Tca__Message)MESSAGE_OF(PEER_GROUP_JOIN, peer_group_join, &ask_join);
@@ -85,6 +72,80 @@ Test(group_hostile, the_root_believes_nothing)
     await(3);
     for (uint32_t rank = 0; rank < 3; rank++)
         cr_assert_eq(fakes[rank].status, 0, "%s", fakes[rank].text);
+}
+
+static struct team *team_at(unsigned node)
+{
+    return test.nodes[node].tcad.groups->places->team;
+}
+
+/* Node 1 is a neighbour of node 0, the root of the tree, and node 2 not one of node 1. */
+Test(group_hostile, a_team_believes_neighbours_only_and_not_all)
+{
+    make_group(3);
+    uint32_t runs[2 * GATHER_RUNS_MAX + 2] = {0, 4};
+    Tca__PeerTeam body = BODY_OF(peer_team, .team = team_at(0)->id, .round = 1);
+    const Tca__Message message = MESSAGE_OF(PEER_TEAM, peer_team, &body);
+    static const struct {
+        unsigned from, to;
+        uint32_t kind;
+        int32_t error;
+        size_t n_runs;
+    } wrong[] = {
+        {2, 1, GATHER_FAILED, -EPERM, 0},
+        {2, 1, GATHER_UP, 0, 0},
+        {1, 0, GATHER_DOWN, 0, 0},
+        {1, 0, GATHER_FAILED, -EPERM, 0},
+        {1, 0, GATHER_FAULT, 0, 0},
+        {1, 0, GATHER_MISSING, 0, 2},
+        {1, 0, GATHER_MISSING, 0, 1},
+        {1, 0, GATHER_MISSING, 0, 2 * GATHER_RUNS_MAX + 2},
+        {1, 0, 0, 0, 0},
+        {1, 0, 12345, 0, 0},
+        {0, 1, GATHER_DOWN, 0, 0},
+        {0, 1, GATHER_FAILED, 5, 0},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        body.kind = wrong[i].kind;
+        body.error = wrong[i].error;
+        body.runs = runs;
+        body.n_runs = wrong[i].n_runs;
+        body.bytes = 8;
+        peers_tell(test.nodes[wrong[i].from].tcad.peers, wrong[i].to, &message);
+    }
+    body.team++;
+    peers_tell(test.nodes[1].tcad.peers, 0, &message);
+    run_for_ms(100);
+    for (uint32_t rank = 0; rank < 3; rank++)
+        gather(&fakes[rank], 0, "", 0, LONG);
+    await(3);
+    for (uint32_t rank = 0; rank < 3; rank++)
+        cr_assert_eq(fakes[rank].status, 0, "%s", fakes[rank].text);
+}
+
+/* Lists that are none, and that come from where they must not. */
+Test(group_hostile, lists_of_members)
+{
+    uint32_t nodes[] = {0, 1, 2};
+    uint64_t sessions[] = {1, 1, 1}, incarnations[] = {1, 1, 1};
+    Tca__PeerGroupFormed body =
+        BODY_OF(peer_group_formed, .team = 77, .name = (char *)"x", .user = 1000, .nodes = nodes,
+                .sessions = sessions, .incarnations = incarnations);
+    const Tca__Message message = MESSAGE_OF(PEER_GROUP_FORMED, peer_group_formed, &body);
+    peers_tell(test.nodes[2].tcad.peers, 1, &message); /* empty */
+    body.n_nodes = 3;
+    peers_tell(test.nodes[2].tcad.peers, 1, &message); /* without sessions */
+    body.n_sessions = body.n_incarnations = 3;
+    peers_tell(test.nodes[2].tcad.peers, 1, &message); /* not the parent */
+    body.n_incarnations = 2;
+    peers_tell(test.nodes[0].tcad.peers, 1, &message);
+    body.n_incarnations = 3;
+    body.name = (char *)"";
+    peers_tell(test.nodes[0].tcad.peers, 1, &message);
+    run_for_ms(100);
+    for (unsigned id = 0; id < 3; id++)
+        cr_assert_eq(test.nodes[id].tcad.groups->teams.count, 0);
+    make_group(3);
 }
 
 /* A node may report ends of its own sessions and, as the root, of members of their group: of no

@@ -1,0 +1,650 @@
+#include "daemon/groups/team.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/cluster.h"
+#include "daemon/base/log.h"
+#include "daemon/groups/group_internal.h"
+#include "daemon/peers/peer.h"
+#include "daemon/tcad.h"
+#include "proto/frame.h"
+#include "proto/list.h"
+
+enum { GATHERED_MAX_BYTES = PEER_BURST_MAX_BYTES - 4096 };
+#define PATIENCE_NS UINT64_C(500000000) /* for nodes that are asked who is missing */
+
+static void team_unuse(struct team *team)
+{
+    if (--team->uses > 0)
+        return;
+    deadline_clear(&team->groups->deadlines, &team->patience);
+    table_remove(&team->groups->teams, &team->entry);
+    gather_deinit(&team->gather);
+    roster_deinit(&team->roster);
+    free(team->sessions);
+    free(team->incarnations);
+    charge_drop(&team->charge);
+    free(team);
+}
+
+static struct tcad *tcad_of(const struct team *team)
+{
+    return team->groups->tcad;
+}
+
+/* ---- messages ---- */
+
+static void send_message(void *context, uint32_t position, const struct gather_message *message)
+{
+    struct team *team = context;
+    uint32_t runs[2 * GATHER_RUNS_MAX];
+    Tca__PeerTeam body =
+        BODY_OF(peer_team, .team = team->id, .kind = (uint32_t)message->kind,
+                .round = message->round, .sequence = message->sequence, .rank = message->rank,
+                .bytes = message->bytes, .error = message->error, .final = message->final);
+    const Tca__Message out = MESSAGE_OF(PEER_TEAM, peer_team, &body);
+
+    body.data = (ProtobufCBinaryData){.len = message->data_bytes, .data = (uint8_t *)message->data};
+    if (message->text)
+        body.text = (char *)message->text;
+    for (uint32_t i = 0; i < message->run_count; i++) {
+        runs[2 * i] = message->runs[i].first;
+        runs[2 * i + 1] = message->runs[i].count;
+    }
+    body.runs = runs;
+    body.n_runs = 2 * (size_t)message->run_count;
+    peers_tell(tcad_of(team)->peers, team->roster.node_at[position], &out);
+}
+
+/* The root's message is of a node in the tree, whose ranks are of the group: what it says of ranks is checked here. */
+static bool read_runs(const struct team *team, const Tca__PeerTeam *told,
+                      struct gather_run *ret_runs)
+{
+    if (told->n_runs > 2 * GATHER_RUNS_MAX || told->n_runs % 2 != 0)
+        return false;
+    for (size_t i = 0; i < told->n_runs / 2; i++) {
+        ret_runs[i] = (struct gather_run){told->runs[2 * i], told->runs[2 * i + 1]};
+        if (ret_runs[i].count == 0 || ret_runs[i].first >= team->roster.size ||
+            ret_runs[i].count > team->roster.size - ret_runs[i].first)
+            return false;
+    }
+    return true;
+}
+
+static int charge_call(struct team *team, uint64_t bytes, char *text, size_t text_bytes);
+
+/* A contribution of a subtree needs memory here, too. */
+static bool may_take(struct team *team, const Tca__PeerTeam *told)
+{
+    char text[GATHER_TEXT_BYTES];
+    int r = told->kind == GATHER_UP && team->gather.state == GATHER_IDLE
+                ? charge_call(team, told->bytes, text, sizeof(text))
+                : 0;
+    if (r < 0)
+        gather_fail(&team->gather, told->rank, r, false, text);
+    return r == 0;
+}
+
+void team_told(struct groups *groups, uint32_t node, const Tca__PeerTeam *told)
+{
+    struct team *team = table_find(&groups->teams, told->team);
+    struct gather_run runs[GATHER_RUNS_MAX];
+    if (!team)
+        return; /* its ranks here have ended */
+    const uint32_t position = roster_position(&team->roster, node);
+    const struct gather_message message = {.kind = (enum gather_kind)told->kind,
+                                           .round = told->round,
+                                           .sequence = told->sequence,
+                                           .rank = told->rank,
+                                           .bytes = told->bytes,
+                                           .data = told->data.data,
+                                           .data_bytes = told->data.len,
+                                           .error = told->error,
+                                           .final = told->final,
+                                           .text = told->text,
+                                           .runs = runs,
+                                           .run_count = (uint32_t)told->n_runs / 2};
+    team->uses++;
+    if (position == UINT32_MAX || !read_runs(team, told, runs) ||
+        (may_take(team, told) && !gather_receive(&team->gather, position, &message)))
+        log_warning(NULL, "group %s: node %s has sent a message that does not fit: ignored",
+                    team->name, group_node_name(groups->tcad, node));
+    team_unuse(team);
+}
+
+/* ---- answers: packed once for all ranks of the node ---- */
+
+struct answer {
+    const Tca__Message *message;
+    int memfd; /* -1: the message is short */
+    size_t bytes;
+};
+
+static struct answer answer_pack(const Tca__Message *message)
+{
+    struct answer answer = {.message = message, .memfd = -1};
+    if (tca__message__get_packed_size(message) > FRAME_INLINE_MAX)
+        answer.memfd = frame_pack(&message->base, &answer.bytes);
+    return answer;
+}
+
+static void answer_send(const struct answer *answer, struct session *session, uint32_t tag)
+{
+    if (answer->memfd >= 0)
+        session_answer_memfd(session, tag, answer->memfd, answer->bytes);
+    else
+        session_answer(session, tag, answer->message, NULL, 0);
+}
+
+static void answer_free(struct answer *answer)
+{
+    if (answer->memfd >= 0)
+        close(answer->memfd);
+}
+
+/* ---- calls ---- */
+
+static int charge_call(struct team *team, uint64_t bytes, char *text, size_t text_bytes)
+{
+    const uint64_t all = (team->gather.rank_count + (uint64_t)team->roster.size) * bytes;
+    int r = charge_take(tcad_of(team), &team->charge, team->user, USER_GROUPS, all, "a gather",
+                        text, text_bytes);
+    if (r == 0)
+        team->call_bytes += all;
+    return r;
+}
+
+static void call_over(struct team *team)
+{
+    charge_lower(&team->charge, team->call_bytes);
+    team->call_bytes = 0;
+}
+
+/* The session of a place whose call has ended, in either way; NULL: it has ended, too. */
+static struct session *take_caller(struct place *place)
+{
+    struct groups *groups = place->team->groups;
+    deadline_clear(&groups->deadlines, &place->deadline);
+    place->calls = false;
+    struct session *session = session_find(groups->tcad, place->session);
+    if (session)
+        session->group_requests--;
+    return session;
+}
+
+static void call_done(void *context, const uint8_t *data, uint64_t bytes)
+{
+    struct team *team = context;
+    Tca__Gathered body = BODY_OF(
+        gathered, .blobs = {.len = (size_t)team->roster.size * bytes, .data = (uint8_t *)data});
+    const Tca__Message message = MESSAGE_OF(GATHERED, gathered, &body);
+    struct answer answer = answer_pack(&message);
+
+    team->uses++;
+    call_over(team);
+    for (struct place *place = team->places, *next; place; place = next) {
+        next = place->next_of_team;
+        if (!place->calls)
+            continue;
+        struct session *session = take_caller(place);
+        if (!session)
+            continue;
+        if (place->state == PLACE_MEETS)
+            join_done(session, place);
+        else
+            answer_send(&answer, session, place->tag);
+    }
+    answer_free(&answer);
+    team_unuse(team);
+}
+
+static void fail_call(struct place *place, int error, const char *text)
+{
+    struct session *session = take_caller(place);
+    if (!session)
+        return;
+    session_fail(session, place->tag, error, "%s", text);
+    if (place->state == PLACE_MEETS)
+        join_failed(session, place);
+}
+
+static void call_failed(void *context, int error, const char *reason)
+{
+    struct team *team = context;
+    char text[NAME_MAX_BYTES + GATHER_TEXT_BYTES + 300];
+
+    snprintf(text, sizeof(text), "group %s: %s", team->name, reason);
+    team->uses++;
+    call_over(team);
+    for (struct place *place = team->places, *next; place; place = next) {
+        next = place->next_of_team;
+        if (place->calls)
+            fail_call(place, error, text);
+    }
+    team_unuse(team);
+}
+
+static void patience_over(void *context)
+{
+    struct team *team = context;
+    team->uses++;
+    gather_ask_expired(&team->gather);
+    team_unuse(team);
+}
+
+static void set_patience(void *context, bool on)
+{
+    struct team *team = context;
+    if (on)
+        deadline_set(&team->groups->deadlines, &team->patience, clock_now_ns() + PATIENCE_NS,
+                     patience_over, team);
+    else
+        deadline_clear(&team->groups->deadlines, &team->patience);
+}
+
+static const struct gather_ops ops = {send_message, call_done, call_failed, set_patience};
+
+/* A rank waits no longer: then all ranks' call fails. The root may be cut off: it ends at the second time-out. */
+static void call_expires(void *context)
+{
+    struct place *place = context;
+    struct team *team = place->team;
+    char text[GATHER_TEXT_BYTES];
+
+    team->uses++;
+    snprintf(text, sizeof(text), "rank %" PRIu32 " has waited for %.3g s", place->rank,
+             (double)(clock_now_ns() - place->since_ns) / 1e9);
+    if (!place->overdue) {
+        place->overdue = true;
+        deadline_set(&team->groups->deadlines, &place->deadline, clock_now_ns() + 2 * PATIENCE_NS,
+                     call_expires, place);
+        gather_fail(&team->gather, place->rank, -ETIMEDOUT, false, text);
+    } else {
+        snprintf(text, sizeof(text),
+                 "group %s: rank %" PRIu32 " has waited for %.3g s, and node %s does not answer",
+                 team->name, place->rank, (double)(clock_now_ns() - place->since_ns) / 1e9,
+                 group_node_name(tcad_of(team), team->roster.node_at[0]));
+        fail_call(place, -ETIMEDOUT, text);
+    }
+    team_unuse(team);
+}
+
+static int check_call(const struct place *place, const struct session *session, uint64_t bytes,
+                      char *ret_text, size_t text_bytes)
+{
+    const struct team *team = place->team;
+    if (place->calls) {
+        snprintf(ret_text, text_bytes, "group %s: rank %" PRIu32 " is in a collective call already",
+                 team->name, place->rank);
+        return -EBUSY;
+    }
+    if (session->group_requests >= GROUP_REQUESTS_MAX) {
+        snprintf(ret_text, text_bytes,
+                 "session %" PRIu64 " waits for %" PRIu32
+                 " answers of group %s, the most that it may",
+                 session->id, session->group_requests, team->name);
+        return -EBUSY;
+    }
+    if (team->gather.broken) {
+        snprintf(ret_text, text_bytes, "group %s: %s", team->name, team->gather.why);
+        return team->gather.broken;
+    }
+    if (bytes * team->roster.size > GATHERED_MAX_BYTES) {
+        snprintf(
+            ret_text, text_bytes,
+            "group %s: a gather of %" PRIu64 " bytes for each of %" PRIu32
+            " ranks is more than the limit of %d bytes: gather in smaller parts, or put the data",
+            team->name, bytes, team->roster.size, GATHERED_MAX_BYTES);
+        return -EMSGSIZE;
+    }
+    return 0;
+}
+
+void team_gather(struct place *place, uint32_t tag, uint64_t sequence, const uint8_t *data,
+                 uint64_t bytes, uint64_t timeout_ns)
+{
+    struct team *team = place->team;
+    struct session *session = session_find(tcad_of(team), place->session);
+    char text[2 * GATHER_TEXT_BYTES];
+
+    int r = check_call(place, session, bytes, text, sizeof(text));
+    if (r == 0 && team->gather.state == GATHER_IDLE)
+        r = charge_call(team, bytes, text, sizeof(text));
+    if (r < 0) {
+        session_fail(session, tag, r, "%s", text);
+        return;
+    }
+    place->calls = true;
+    place->overdue = false;
+    place->tag = tag;
+    place->since_ns = clock_now_ns();
+    session->group_requests++;
+    deadline_set(&team->groups->deadlines, &place->deadline,
+                 group_deadline(place->since_ns, timeout_ns), call_expires, place);
+    team->uses++;
+    gather_call(&team->gather, place->rank, sequence, data, bytes);
+    team_unuse(team);
+}
+
+/* ---- ends ---- */
+
+/* Returns the team, whose use by the place is then the caller's. */
+static struct team *take_out(struct place *place)
+{
+    struct team *team = place->team;
+    LIST_REMOVE(place, next_of_team, link_of_team);
+    deadline_clear(&team->groups->deadlines, &place->deadline);
+    place->team = NULL;
+    place->calls = false;
+    return team;
+}
+
+void team_leave(struct place *place)
+{
+    char text[GATHER_TEXT_BYTES];
+
+    if (!place->team)
+        return;
+    struct team *team = take_out(place);
+    const struct tcad *tcad = tcad_of(team);
+    snprintf(text, sizeof(text), "rank %" PRIu32 " (session %" PRIu64 " of node %s) has ended",
+             place->rank, place->session, group_node_name(tcad, tcad->node));
+    gather_fail(&team->gather, place->rank, tcad->shutting_down ? -EHOSTDOWN : -EOWNERDEAD, true,
+                text);
+    team_unuse(team);
+}
+
+void team_forget(struct place *place)
+{
+    if (place->team)
+        team_unuse(take_out(place));
+}
+
+static void lose_node(struct team *team, uint32_t node)
+{
+    const uint32_t position = roster_position(&team->roster, node);
+    char text[GATHER_TEXT_BYTES];
+    if (position == UINT32_MAX)
+        return;
+    const uint32_t rank = team->roster.by_position[team->roster.starts[position]];
+    snprintf(text, sizeof(text),
+             "rank %" PRIu32 " (session %" PRIu64 " of node %s) has ended: its node is down", rank,
+             team->sessions[rank], group_node_name(tcad_of(team), node));
+    if (position == team->gather.place.parent)
+        gather_orphan(&team->gather, -EHOSTDOWN, text);
+    else
+        gather_fail(&team->gather, rank, -EHOSTDOWN, true, text);
+}
+
+struct loss {
+    uint32_t node, count;
+    struct team **teams;
+};
+
+static void count_team(void *context, void *owner)
+{
+    struct loss *loss = context;
+    struct team *team = owner;
+    if (loss->teams) {
+        team->uses++;
+        loss->teams[loss->count] = team;
+    }
+    loss->count++;
+}
+
+void teams_node_down(struct groups *groups, uint32_t node)
+{
+    struct loss loss = {.node = node};
+    loss.teams = calloc(groups->teams.count + 1, sizeof(struct team *));
+    if (!loss.teams)
+        return; /* calls end at their time-outs */
+    table_each(&groups->teams, count_team, &loss);
+    for (uint32_t i = 0; i < loss.count; i++) {
+        lose_node(loss.teams[i], node);
+        team_unuse(loss.teams[i]);
+    }
+    free(loss.teams);
+}
+
+/* ---- beginning ---- */
+
+uint32_t team_subcluster(const struct tcad *tcad, uint32_t id)
+{
+    const struct cluster_node *node = cluster_by_id(tcad->cluster, id);
+    return node ? node->subcluster_id : id;
+}
+
+void team_answer_members(struct team *team, struct session *session, uint32_t tag)
+{
+    const struct tcad *tcad = tcad_of(team);
+    const uint32_t size = team->roster.size;
+    uint32_t *nodes = calloc(size, sizeof(*nodes)),
+             *subclusters = calloc(size, sizeof(*subclusters));
+    struct reach_message costs;
+
+    reach_pack(&team->costs, &costs);
+    Tca__GroupMembers body =
+        BODY_OF(group_members, .n_nodes = size, .nodes = nodes, .n_sessions = size,
+                .sessions = team->sessions, .n_subclusters = size, .subclusters = subclusters,
+                .n_costs = REACH_COUNT, .costs = costs.list);
+    const Tca__Message message = MESSAGE_OF(GROUP_MEMBERS, group_members, &body);
+    for (uint32_t rank = 0; nodes && subclusters && rank < size; rank++) {
+        nodes[rank] = team->roster.node_at[team->roster.positions[rank]];
+        subclusters[rank] = team_subcluster(tcad, nodes[rank]);
+    }
+    if (nodes && subclusters)
+        session_answer(session, tag, &message, NULL, 0);
+    else
+        session_fail(session, tag, -ENOMEM, "out of memory for the list of members");
+    free(nodes);
+    free(subclusters);
+}
+
+static bool is_sound(const struct groups *groups, uint32_t node, const Tca__PeerGroupFormed *formed,
+                     const struct roster *roster, uint32_t *ret_position)
+{
+    const uint32_t position = roster_position(roster, groups->tcad->node);
+    if (position == UINT32_MAX || formed->n_incarnations != roster->nodes || formed->team == 0)
+        return false;
+    *ret_position = position;
+    const uint32_t parent = tree_find(roster->nodes, position).parent;
+    return parent == TREE_NONE || roster->node_at[parent] == node;
+}
+
+/* A list of members that is on its way to a node. */
+struct passing {
+    struct groups *groups;
+    uint64_t team;
+    uint32_t node;
+};
+
+/* Without it, the ranks of that subtree do not know the group. */
+static void passed(void *context, int status, const Tca__Message *reply, const char *text)
+{
+    const struct passing passing = *(struct passing *)context;
+    char why[GATHER_TEXT_BYTES];
+    free(context);
+    struct team *team = table_find(&passing.groups->teams, passing.team);
+    if (status >= 0 || !team)
+        return;
+    const uint32_t position = roster_position(&team->roster, passing.node);
+    snprintf(why, sizeof(why), "node %s has not got the list of members: %s",
+             group_node_name(passing.groups->tcad, passing.node), text);
+    team->uses++;
+    gather_fail(&team->gather, team->roster.by_position[team->roster.starts[position]], status,
+                true, why);
+    team_unuse(team);
+}
+
+void team_send_list(struct groups *groups, uint32_t node, const Tca__PeerGroupFormed *formed)
+{
+    struct passing *passing = calloc(1, sizeof(*passing));
+    const Tca__Message message =
+        MESSAGE_OF(PEER_GROUP_FORMED, peer_group_formed, (Tca__PeerGroupFormed *)formed);
+    if (!passing)
+        return; /* whoever waits for it gives up */
+    *passing = (struct passing){groups, formed->team, node};
+    peers_request(groups->tcad->peers, node, &message,
+                  groups->tcad->conf->control.request_timeout_ns, passed, passing);
+}
+
+static void pass_on(struct groups *groups, const Tca__PeerGroupFormed *formed,
+                    const struct roster *roster, uint32_t position)
+{
+    const struct tree_place place = tree_find(roster->nodes, position);
+    for (unsigned i = 0; i < place.child_count; i++)
+        team_send_list(groups, roster->node_at[place.children[i].begin], formed);
+}
+
+/* Takes over the roster. NULL: out of memory, or the user's quota is used up; text: which. */
+static struct team *team_new(struct groups *groups, const Tca__PeerGroupFormed *formed,
+                             struct roster *roster, uint32_t position, int *ret_error,
+                             char *ret_text, size_t text_bytes)
+{
+    struct team *team = calloc(1, sizeof(*team));
+    uint64_t *sessions = calloc(roster->size, sizeof(*sessions));
+    uint64_t *incarnations = calloc(roster->nodes, sizeof(*incarnations));
+
+    *ret_error = -ENOMEM;
+    snprintf(ret_text, text_bytes, "out of memory for a group of %" PRIu32, roster->size);
+    if (!team || !sessions || !incarnations ||
+        gather_init(&team->gather, &ops, team, roster, position) < 0) {
+        free(team);
+        free(sessions);
+        free(incarnations);
+        return NULL;
+    }
+    memcpy(sessions, formed->sessions, roster->size * sizeof(*sessions));
+    memcpy(incarnations, formed->incarnations, roster->nodes * sizeof(*incarnations));
+    team->groups = groups;
+    team->id = formed->team;
+    team->user = formed->user;
+    snprintf(team->name, sizeof(team->name), "%s", formed->name);
+    team->roster = *roster;
+    team->position = position;
+    team->sessions = sessions;
+    team->incarnations = incarnations;
+    reach_worsen(&team->costs, formed->n_costs, formed->costs);
+    team->uses = 1;
+    *roster = (struct roster){0};
+    table_add(&groups->teams, &team->entry, team->id, team);
+    const uint64_t bytes = sizeof(*team) +
+                           team->roster.size * (2 * sizeof(uint32_t) + sizeof(uint64_t)) +
+                           team->gather.rank_count * 8 + team->roster.nodes * 32;
+    *ret_error = charge_take(groups->tcad, &team->charge, team->user, USER_GROUPS, bytes, "a group",
+                             ret_text, text_bytes);
+    if (*ret_error < 0) {
+        *roster = team->roster;
+        team->roster = (struct roster){0};
+        team_unuse(team);
+        return NULL;
+    }
+    return team;
+}
+
+static bool is_of(const struct place *place, const Tca__PeerGroupFormed *formed)
+{
+    return !place->left && place->state < PLACE_MEETS && place->user == formed->user &&
+           strcmp(place->group, formed->name) == 0 && place->size == formed->n_nodes &&
+           formed->sessions[place->rank] == place->session &&
+           formed->nodes[place->rank] == place->groups->tcad->node;
+}
+
+/* There is no team here: whoever is above or below in the tree would wait for it. */
+static void refuse(const struct groups *groups, const Tca__PeerGroupFormed *formed,
+                   const struct roster *roster, uint32_t position, int error, const char *text)
+{
+    const struct tree_place place = tree_find(roster->nodes, position);
+    Tca__PeerTeam body = BODY_OF(peer_team, .team = formed->team,
+                                 .rank = roster->by_position[roster->starts[position]],
+                                 .error = error, .final = true, .text = (char *)text);
+    const Tca__Message message = MESSAGE_OF(PEER_TEAM, peer_team, &body);
+
+    body.kind = GATHER_FAILED;
+    for (unsigned i = 0; i < place.child_count; i++)
+        peers_tell(groups->tcad->peers, roster->node_at[place.children[i].begin], &message);
+    body.kind = GATHER_FAULT;
+    if (place.parent != TREE_NONE)
+        peers_tell(groups->tcad->peers, roster->node_at[place.parent], &message);
+}
+
+/* A rank of this node that has ended since it joined; false: there is none. */
+static bool find_ended(const struct team *team, uint32_t *ret_rank)
+{
+    const struct roster *roster = &team->roster;
+    for (uint32_t i = roster->starts[team->position]; i < roster->starts[team->position + 1]; i++) {
+        const struct place *place = team->places;
+        while (place && place->rank != roster->by_position[i])
+            place = place->next_of_team;
+        *ret_rank = roster->by_position[i];
+        if (!place)
+            return true;
+    }
+    return false;
+}
+
+static void begin(struct groups *groups, const Tca__PeerGroupFormed *formed, struct roster *roster,
+                  uint32_t position)
+{
+    char text[GATHER_TEXT_BYTES * 2];
+    uint32_t ended;
+    int r;
+    struct team *team = team_new(groups, formed, roster, position, &r, text, sizeof(text));
+
+    if (!team)
+        refuse(groups, formed, roster, position, r, text);
+    groups_begin_look(groups);
+    for (struct place *place = groups->places; team && place; place = place->next) {
+        if (!is_of(place, formed))
+            continue;
+        place->team = team;
+        team->uses++;
+        LIST_ADD(&team->places, place, next_of_team, link_of_team);
+    }
+    const bool any_ended = team && find_ended(team, &ended);
+    for (struct place *place = groups->places; place; place = place->next)
+        if (team ? place->team == team && place->state < PLACE_MEETS : is_of(place, formed))
+            join_members(place, team, r, text);
+    groups_end_look(groups);
+    if (!team)
+        return;
+    if (any_ended) {
+        snprintf(text, sizeof(text), "rank %" PRIu32 " (session %" PRIu64 " of node %s) has ended",
+                 ended, team->sessions[ended], group_node_name(groups->tcad, groups->tcad->node));
+        gather_fail(&team->gather, ended, -EOWNERDEAD, true, text);
+    }
+    team_unuse(team);
+}
+
+void team_formed(struct groups *groups, uint32_t node, const Tca__PeerGroupFormed *formed)
+{
+    struct roster roster = {0};
+    uint32_t position;
+
+    if (formed->n_nodes == 0 || formed->n_nodes > GROUP_SIZE_MAX ||
+        formed->n_sessions != formed->n_nodes || !group_name_valid(formed->name) ||
+        table_find(&groups->teams, formed->team)) {
+        log_warning(NULL, "node %s has sent a list of members that is not one: ignored",
+                    group_node_name(groups->tcad, node));
+        return;
+    }
+    if (roster_init(&roster, (uint32_t)formed->n_nodes, formed->nodes) < 0) {
+        log_warning(NULL, "group %s: out of memory for its list of members", formed->name);
+        return;
+    }
+    if (is_sound(groups, node, formed, &roster, &position)) {
+        pass_on(groups, formed, &roster, position);
+        begin(groups, formed, &roster, position); /* takes the roster */
+    } else {
+        log_warning(
+            NULL,
+            "group %s: node %s has sent a list of members that does not come from there: ignored",
+            formed->name, group_node_name(groups->tcad, node));
+    }
+    roster_deinit(&roster);
+}
