@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdint.h>
+#include <time.h>
 
 #include "client/include/tca.h"
 #include "proto/wait.h"
@@ -18,6 +19,12 @@ static inline uint64_t clock_left(uint64_t end_ns)
 {
     uint64_t now_ns = clock_now_ns();
     return now_ns < end_ns ? end_ns - now_ns : 0;
+}
+
+static inline struct timespec clock_timespec(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000),
+                             .tv_nsec = (long)(ns % 1000000000)};
 }
 
 /* Polls a descriptor: 1 ready, or failed (the next call on it returns the error); 0 the deadline

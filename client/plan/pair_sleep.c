@@ -1,7 +1,6 @@
 /* Waiting for tcad, other processes of this node, and connections at the same time. */
 #include <errno.h>
 #include <poll.h>
-#include <time.h>
 
 #include "client/core/clock.h"
 #include "client/core/session.h"
@@ -50,8 +49,7 @@ static bool sleep_once(struct tca *session, struct pollfd *fds, unsigned count, 
                    most_ns = busy                 ? 0
                              : slice_ns < left_ns ? slice_ns
                                                   : left_ns;
-    const struct timespec timeout = {.tv_sec = (time_t)(most_ns / 1000000000),
-                                     .tv_nsec = (long)(most_ns % 1000000000)};
+    const struct timespec timeout = clock_timespec(most_ns);
     const int n = ppoll(fds, count, most_ns == UINT64_MAX ? NULL : &timeout, NULL);
     return n != 0 || most_ns < left_ns;
 }

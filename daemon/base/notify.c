@@ -1,15 +1,16 @@
 #include "daemon/base/notify.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-journal.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "proto/wait.h"
 
 int notify_listen_fd(void)
 {
@@ -37,10 +38,7 @@ void notify_ready(const char *status)
 
 void notify_reloading(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld",
-               (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, clock_now_ns() / 1000);
 }
 
 void notify_stopping(void)
