@@ -367,7 +367,7 @@ struct tca *tca_close(struct tca *session)
         return NULL;
     /* shutdown() works even if a forked child has the socket open. A child that closes its parent's
      * session must neither end it nor touch its lanes. */
-    if (session->control.fd >= 0 && session->control.pid == getpid()) {
+    if (session->control.fd >= 0 && !control_is_inherited(&session->control)) {
         drain_starts(session);
         shutdown(session->control.fd, SHUT_RDWR);
     }

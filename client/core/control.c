@@ -294,7 +294,7 @@ static uint32_t next_tag(struct control *control)
 
 int control_usable(const struct control *control)
 {
-    if (getpid() != control->pid)
+    if (control_is_inherited(control))
         return error_set(
             -EINVAL,
             "the session belongs to process %d, which forked this one: open another session",
@@ -358,7 +358,7 @@ bool control_settle(struct control *control, uint32_t most, uint64_t end_ns)
 
 void control_post(struct control *control, const Tca__Message *message, uint64_t end_ns)
 {
-    if (getpid() == control->pid && control_settle(control, POSTED_MAX - 1, end_ns) &&
+    if (!control_is_inherited(control) && control_settle(control, POSTED_MAX - 1, end_ns) &&
         send_request(control, next_tag(control) | TAG_POSTED, message, -1, end_ns) == 0)
         control->posted++;
 }

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "client/core/socket.h"
 #include "proto/frame.h"
@@ -54,7 +55,7 @@ struct control {
     unsigned early_count, early_fds;
     int early_error; /* 0, or why nothing comes after them */
     uint32_t posted; /* replies to control_post() still to come */
-    pid_t pid;       /* process that opened it: a forked child must not use it */
+    pid_t pid;       /* process that opened it */
     const struct control_ops *ops;
     void *context;
     char path[SOCKET_PATH_BYTES];
@@ -70,6 +71,12 @@ static inline bool control_is_session(const struct control *control)
 int control_open(struct control *control, const char *socket, uint64_t end_ns,
                  const struct control_ops *ops, void *context);
 void control_close(struct control *control);
+
+/* Whether this process was forked from the one that opened it, which goes on using it. */
+static inline bool control_is_inherited(const struct control *control)
+{
+    return control->pid != getpid();
+}
 
 /* The initializer of a request. */
 #define REQUEST(CASE, member, pointer) MESSAGE_OF(CASE, member, pointer)

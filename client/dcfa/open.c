@@ -75,7 +75,7 @@ struct dcfa *dcfa_close(struct dcfa *processor)
     Tca__DcfaRelease body = TCA__DCFA_RELEASE__INIT;
     body.kind = DCFA_PROCESSOR;
     const Tca__Message request = REQUEST(DCFA_RELEASE, dcfa_release, &body);
-    if (!processor->session->control.lost && processor->session->control.pid == getpid())
+    if (!processor->session->control.lost && !control_is_inherited(&processor->session->control))
         session_request(processor->session, &request, TCA__MESSAGE__BODY_DONE, NULL);
     for (struct dcfa_object *object = processor->objects, *next; object; object = next) {
         next = object->next;

@@ -338,7 +338,7 @@ void pairs_clear(struct tca *session)
     targets_end(session, TARGET_LANDING, pair_end_landing, NULL);
     while (pairs->pairs) {
         struct pair *pair = pairs->pairs;
-        if (session->control.pid != getpid()) /* its parent continues to use it */
+        if (control_is_inherited(&session->control))
             pair->via->seat->abandon(pair->via->driver, pair->peer, -ECANCELED);
         pair_remove(session, pair);
     }

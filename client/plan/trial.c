@@ -420,7 +420,7 @@ struct wisdom *trial_wisdom(struct tca *session)
 void trials_keep(struct tca *session)
 {
     char path[WISDOM_PATH_BYTES];
-    if (session->wisdom && session->control.pid == getpid() && wisdom_path(path) == 0)
+    if (session->wisdom && !control_is_inherited(&session->control) && wisdom_path(path) == 0)
         wisdom_write(path, session->wisdom, load_per_processor());
     free(session->wisdom);
     session->wisdom = NULL;
