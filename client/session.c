@@ -86,11 +86,12 @@ uint64_t session_wire_timeout(int64_t timeout_ns)
     return timeout_ns < 0 || (uint64_t)timeout_ns > forever_ns ? forever_ns : (uint64_t)timeout_ns;
 }
 
-/* The daemon does not count late replies as events. As long as one is owed, pretends that there are events, so that the
- * socket is read; likewise for a deaf session, so that every call reports it. */
+/* The daemon does not count late replies as events. As long as one is owed, pretends that there are
+ * events, so that the socket is read; likewise for a session that has lost events, so that every
+ * call reports it. */
 static void expect_owed(struct tca *session)
 {
-    if (session->control.owed > 0 || session->deaf)
+    if (session->control.owed > 0 || session->events_lost)
         session->events_seen =
             atomic_load_explicit(&session->segment->events, memory_order_relaxed) - 1;
 }
@@ -152,7 +153,7 @@ int session_drain(struct tca *session)
 void session_lose(struct tca *session, int error)
 {
     const bool invalid = error == -EPROTO || error == -EEXIST || error == -EINVAL;
-    session->deaf = true;
+    session->events_lost = true;
     control_lose(&session->control, invalid ? -EPROTO : -ENOMEM);
 }
 

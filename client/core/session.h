@@ -37,10 +37,10 @@ struct tca {
     struct standby *standby; /* moves them on while the program computes, and has the lock of
                                 `pairs`, `mapped_regions` and `targets`; NULL: not used */
     bool copying;            /* some of these can be advanced now */
-    bool deaf;       /* data of notifications cannot be fetched any more: the session is lost */
-    bool ending;     /* plan->ending is set in some plan */
-    uint32_t doubts; /* plans with plan->doubt_end_ns */
-    uint32_t holds;  /* plans with plan->hold_end_ns */
+    bool events_lost;        /* and with them data of notifications: the session is lost */
+    bool ending;             /* plan->ending is set in some plan */
+    uint32_t plans_in_doubt; /* with plan->doubt_end_ns */
+    uint32_t plans_held;     /* with plan->hold_end_ns */
     uint32_t engine_takes; /* plans whose waits may run in the daemon's seat, where the engine takes
                               notifications too */
     struct lane_in **lanes_in;          /* by rank: lanes to this session; NULL: none */
@@ -75,7 +75,7 @@ struct tca {
     char *node_name;
     size_t notify_bytes;
 
-    /* Set by client/session.c: a region is freed, of which connections know (client/plan/pair.h). */
+    /* Set by client/session.c: a region is freed that connections use (client/plan/pair.h). */
     void (*forget_region)(struct tca *session, struct mapped_region *region);
     struct driver *shm;        /* copies for plans in the client's seat */
     struct process *processes; /* that this one puts to, including itself */

@@ -65,7 +65,7 @@ static inline int lane_complete(struct tca *session, uint32_t rank)
     if (__builtin_expect(atomic_load_explicit(&session->segment->events, memory_order_relaxed) !=
                              session->events_seen,
                          0) &&
-        session_drain(session) < 0 && session->deaf)
+        session_drain(session) < 0 && session->events_lost)
         return session->control.lost;
     struct lane_in *in = lane_in_of(session, rank);
     if (__builtin_expect(!in || !lane_pending(&in->lane), 1))

@@ -46,12 +46,12 @@ void plan_finish(struct tca_plan *plan)
 {
     if (__builtin_expect(plan->status < 0, 0) && in_doubt(plan)) {
         plan->doubt_end_ns = clock_now_ns() + DOUBT_NS;
-        plan->session->doubts++;
+        plan->session->plans_in_doubt++;
         return;
     }
     if (plan->flags & PLAN_TRIES && trial_route_holds(plan)) {
         plan->hold_end_ns = clock_now_ns() + TRIAL_HOLD_NS;
-        plan->session->holds++;
+        plan->session->plans_held++;
         return;
     }
     finish(plan);
@@ -62,7 +62,7 @@ void plan_finish(struct tca_plan *plan)
 static void end_hold(struct tca_plan *plan)
 {
     plan->hold_end_ns = 0;
-    plan->session->holds--;
+    plan->session->plans_held--;
     finish(plan);
 }
 
@@ -86,7 +86,7 @@ static void end_doubt(struct tca_plan *plan)
     if (plan->broken)
         plan->status = plan->broken;
     plan->doubt_end_ns = 0;
-    plan->session->doubts--;
+    plan->session->plans_in_doubt--;
     plan->session->failures++; /* again: who has looked since the first time saw it running */
     finish(plan);
 }
@@ -310,9 +310,9 @@ static void run_all(struct tca *session)
     run_plans(session);
     while (__builtin_expect(session->ending, 0))
         end_broken(session);
-    if (__builtin_expect(session->doubts, 0))
+    if (__builtin_expect(session->plans_in_doubt, 0))
         end_doubts(session);
-    if (__builtin_expect(session->holds, 0))
+    if (__builtin_expect(session->plans_held, 0))
         end_holds(session);
 }
 

@@ -237,7 +237,9 @@ static int64_t arm(struct tca *session)
 {
     const bool helped = session->running && session->shm->ops->arm(session->shm) == -EAGAIN;
     int r = session->pairs ? pairs_arm(session) : 0;
-    return r == -EAGAIN ? 0 : helped || session->holds > 0 || r < 0 ? HELPED_SLICE_NS : SLICE_NS;
+    return r == -EAGAIN                                 ? 0
+           : helped || session->plans_held > 0 || r < 0 ? HELPED_SLICE_NS
+                                                        : SLICE_NS;
 }
 
 static int sleep_slice(struct tca *session, const struct wait_spec *spec)
@@ -355,7 +357,7 @@ static inline int result_of(const struct tca_plan *plan)
 static int plan_ready(struct tca *session, void *subject)
 {
     struct tca_plan *plan = subject;
-    if (has_pairs(session) && !session->running && !session->holds && skips_pairs(session))
+    if (has_pairs(session) && !session->running && !session->plans_held && skips_pairs(session))
         session_complete(session);
     else
         session_progress(session);
