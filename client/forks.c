@@ -2,25 +2,25 @@
 
 #include <pthread.h>
 
-#include "client/core/standby.h"
+#include "client/core/helper.h"
 #include "client/memory/inplace.h"
 
 static void before(void)
 {
-    standby_before_fork();
+    helper_before_fork();
     inplace_before_fork();
 }
 
 static void after(void)
 {
     inplace_after_fork();
-    standby_after_fork();
+    helper_after_fork();
 }
 
 static void in_child(void)
 {
     inplace_in_child(); /* first: what the others store to may be shared with the parent */
-    standby_in_child();
+    helper_in_child();
 }
 
 static void begin(void)

@@ -2,7 +2,8 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,19 +11,20 @@
 #include "client/coll/coll.h"
 #include "client/core/clock.h"
 #include "client/core/error.h"
+#include "client/core/helper.h"
 
 enum { WATCH_NS = 1000 * 1000 * 1000 };
 
 struct coll_thread {
-    pthread_t id;
+    struct helper_job job;
     pthread_mutex_t lock;
-    pthread_cond_t begun, completed;
-    bool ending;
+    pthread_cond_t completed;
     struct coll_siblings *siblings;
+    bool sleeps;
     uint64_t watch_ns; /* when to look for ranks that have ended */
 };
 
-/* ---- the thread */
+/* ---- on the helper thread */
 
 /* Operations that need a rank that has ended fail. */
 static void watch(struct coll_thread *thread)
@@ -50,62 +52,21 @@ static bool advance(struct coll_thread *thread)
     return moved;
 }
 
-static void *run(void *argument)
+static enum helper_next turn(struct helper_job *job)
 {
-    struct coll_thread *thread = argument;
-    uint64_t round = 0;
+    struct coll_thread *thread =
+        (struct coll_thread *)((char *)job - offsetof(struct coll_thread, job));
+    enum helper_next next = HELPER_SLEEPS;
 
     pthread_mutex_lock(&thread->lock);
-    while (!thread->ending) {
-        if (!thread->siblings->open)
-            pthread_cond_wait(&thread->begun, &thread->lock);
-        if (advance(thread)) {
-            round = 0;
-            continue;
-        }
-        pthread_mutex_unlock(&thread->lock);
-        tca_pause(round++);
-        pthread_mutex_lock(&thread->lock);
-    }
+    thread->sleeps = !thread->siblings->open;
+    if (!thread->sleeps)
+        next = advance(thread) ? HELPER_GOES_ON : HELPER_LOOKS;
     pthread_mutex_unlock(&thread->lock);
-    return NULL;
+    return next;
 }
 
 /* ---- beginning and ending */
-
-static void init(struct coll_thread *thread)
-{
-    pthread_condattr_t attributes;
-
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_mutex_init(&thread->lock, NULL);
-    pthread_cond_init(&thread->begun, NULL);
-    pthread_cond_init(&thread->completed, &attributes);
-    pthread_condattr_destroy(&attributes);
-}
-
-static void deinit(struct coll_thread *thread)
-{
-    pthread_mutex_destroy(&thread->lock);
-    pthread_cond_destroy(&thread->begun);
-    pthread_cond_destroy(&thread->completed);
-    free(thread);
-}
-
-/* The program's signal handlers do not run in it. */
-static int create(struct coll_thread *thread)
-{
-    sigset_t all, before;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread->id, NULL, run, thread);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error == 0)
-        pthread_setname_np(thread->id, "tca-coll");
-    return -error;
-}
 
 int coll_thread_begin(struct coll_siblings *siblings)
 {
@@ -114,14 +75,16 @@ int coll_thread_begin(struct coll_siblings *siblings)
     if (siblings->running > 0)
         return error_static(-EBUSY, "a collective operation of this session is running: wait for "
                                     "it before the first one that uses a thread");
-    struct coll_thread *thread = calloc(1, sizeof(*thread));
+    struct coll_thread *thread = malloc(sizeof(*thread));
     if (!thread)
         return error_static(-ENOMEM, "out of memory");
-    thread->siblings = siblings;
-    init(thread);
-    int r = create(thread);
+    *thread = (struct coll_thread){.job = {.turn = turn, .fd = -1},
+                                   .lock = PTHREAD_MUTEX_INITIALIZER,
+                                   .completed = PTHREAD_COND_INITIALIZER,
+                                   .siblings = siblings};
+    int r = helper_add(&thread->job);
     if (r < 0) {
-        deinit(thread);
+        free(thread);
         return error_set(r, "the thread of the collective operations: %s", strerror(-r));
     }
     siblings->thread = thread;
@@ -132,38 +95,39 @@ void coll_thread_end(struct coll_thread *thread)
 {
     if (!thread)
         return;
-    pthread_mutex_lock(&thread->lock);
-    thread->ending = true;
-    pthread_cond_signal(&thread->begun);
-    pthread_mutex_unlock(&thread->lock);
-    pthread_join(thread->id, NULL);
-    deinit(thread);
+    helper_remove(&thread->job);
+    free(thread);
 }
 
 /* ---- the program's side */
 
+/* In a forked child, nobody else is left, and the thread may have held the lock. */
 void coll_thread_lock(struct coll_thread *thread)
 {
-    if (thread)
+    if (thread && thread->job.added)
         pthread_mutex_lock(&thread->lock);
 }
 
 void coll_thread_unlock(struct coll_thread *thread)
 {
-    if (thread)
+    if (thread && thread->job.added)
         pthread_mutex_unlock(&thread->lock);
 }
 
 void coll_thread_wake(struct coll_thread *thread)
 {
-    pthread_cond_signal(&thread->begun);
+    if (thread->sleeps)
+        helper_wake(&thread->job);
+    thread->sleeps = false;
 }
 
 int coll_thread_sleep(struct coll_thread *thread, uint64_t end_ns)
 {
-    struct timespec end = {(time_t)(end_ns / 1000000000), (long)(end_ns % 1000000000)};
+    const struct timespec end = clock_timespec(end_ns);
 
+    if (!thread->job.added)
+        return -ETIMEDOUT;
     if (end_ns == END_NEVER)
         return -pthread_cond_wait(&thread->completed, &thread->lock);
-    return -pthread_cond_timedwait(&thread->completed, &thread->lock, &end);
+    return -pthread_cond_clockwait(&thread->completed, &thread->lock, CLOCK_MONOTONIC, &end);
 }

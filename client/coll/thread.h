@@ -1,5 +1,6 @@
-/* The thread of a session that advances the running collective operations. While one is running, the
- * session is this thread's: the program's calls for operations hold the lock. */
+/* A job of the library's thread (client/core/helper.h): it advances the running collective
+ * operations of a session. While one is running, the session is this thread's: the program's calls
+ * for operations hold the lock. */
 #pragma once
 
 #include <stdint.h>
@@ -7,8 +8,7 @@
 struct coll_siblings;
 struct coll_thread;
 
-/* Starts the thread, unless there is one. -EBUSY: operations are running; -ENOMEM, or what
- * pthread_create() gives. */
+/* Adds the job, unless there is one. -EBUSY: operations are running; or as helper_add(). */
 int coll_thread_begin(struct coll_siblings *siblings);
 /* NULL is a no-op. */
 void coll_thread_end(struct coll_thread *thread);

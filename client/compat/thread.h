@@ -1,4 +1,4 @@
-/* Threads of the library. */
+/* Threads of this library: public headers lead to no thread of libtca. */
 #pragma once
 
 #include <pthread.h>

@@ -1,7 +1,9 @@
-/* tca_pause(): waiting for a store to memory, without a wake-up. */
+#include "client/core/pause.h"
+
 #include <stdbool.h>
 #include <time.h>
 
+#include "client/core/clock.h"
 #include "client/core/environment.h"
 #include "client/include/tca.h"
 #include "proto/wait.h"
@@ -41,15 +43,13 @@ static bool is_crowded(const struct waiter *waiter)
            waiter->yielded_ns - waiter->yields_from_ns >= YIELD_CROWDED_NS;
 }
 
-/* Sleeps for a time, as no one will wake this thread. */
-static void nap(const struct waiter *waiter)
+static uint64_t nap_ns(const struct waiter *waiter)
 {
-    uint64_t nap_ns = (clock_now_ns() - waiter->started_ns) / NAP_PART;
-    nap_ns = nap_ns < NAP_LEAST_NS ? NAP_LEAST_NS : nap_ns > NAP_MOST_NS ? NAP_MOST_NS : nap_ns;
-    nanosleep(&(struct timespec){.tv_nsec = (long)nap_ns}, NULL);
+    const uint64_t part_ns = (clock_now_ns() - waiter->started_ns) / NAP_PART;
+    return part_ns < NAP_LEAST_NS ? NAP_LEAST_NS : part_ns > NAP_MOST_NS ? NAP_MOST_NS : part_ns;
 }
 
-void tca_pause(uint64_t round)
+uint64_t pause_step(uint64_t round)
 {
     if (round == 0 || !pausing.known)
         begin();
@@ -57,6 +57,12 @@ void tca_pause(uint64_t round)
     if (!pausing.crowded)
         pausing.crowded =
             waiter_step(&pausing.waiter) == WAITER_SLEEP || is_crowded(&pausing.waiter);
-    if (pausing.crowded)
-        nap(&pausing.waiter);
+    return pausing.crowded ? nap_ns(&pausing.waiter) : 0;
+}
+
+void tca_pause(uint64_t round)
+{
+    const struct timespec nap = clock_timespec(pause_step(round));
+    if (nap.tv_nsec > 0)
+        nanosleep(&nap, NULL);
 }

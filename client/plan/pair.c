@@ -128,8 +128,8 @@ static bool arm(void *context)
     struct pairs *pairs = session->pairs;
     if (pairs_are_busy(pairs))
         return false;
-    pairs->deaf = control_is_full(&session->control);
-    return session->polled || pairs->deaf ||
+    pairs->leaves_events = control_is_full(&session->control);
+    return session->polled || pairs->leaves_events ||
            standby_add(session->standby, session->control.fd, true) == 0;
 }
 
@@ -137,7 +137,7 @@ static bool left(void *context)
 {
     const struct tca *session = context;
     const struct pairs *pairs = session->pairs;
-    if (pairs->deaf && !control_is_full(&session->control))
+    if (pairs->leaves_events && !control_is_full(&session->control))
         return true;
     return pairs_are_busy(pairs);
 }

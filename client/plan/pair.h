@@ -57,9 +57,9 @@ void pairs_tell_rails(struct tca *session);
 bool pairs_possible(const struct tca *session);
 /* Makes session->pairs, unless it exists. -ENOMEM. */
 int pairs_expect(struct tca *session);
-/* Starts the standby thread, unless it runs. session->pairs is not NULL, and this is not called
- * while messages of tcad are read. Without the thread, connections are moved on in calls of the
- * library only. */
+/* From now on the helper thread stands in for the program. session->pairs is not NULL, and this is
+ * not called while messages of tcad are read. Without the thread, connections are moved on in calls
+ * of the library only. */
 void pairs_stand_by(struct tca *session);
 
 /* The pair that this session puts over, made unless it exists. */

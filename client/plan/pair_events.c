@@ -369,7 +369,7 @@ void pair_event(struct tca *session, const Tca__Event *event, struct frame *fram
         session_lose(session, r);
 }
 
-/* ---- on the standby thread ---- */
+/* ---- on the helper thread ---- */
 
 bool pair_event_early(void *context, const Tca__Event *event, struct frame *frame)
 {

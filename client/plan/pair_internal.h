@@ -20,16 +20,16 @@ struct landing {
 };
 
 /* Everything here is under the lock of session->standby. What the driver reports, it may report to
- * the standby thread: it is noted in `struct pair`, and the program's thread acts on it, because
+ * the helper thread: it is noted in `struct pair`, and the program's thread acts on it, because
  * plans are its own. */
 struct pairs {
     struct pair_driver *drivers; /* NULL: there was no pair yet */
     struct pair *pairs;
-    bool news;    /* in some pair */
-    bool reports; /* in some pair */
-    bool deaf;    /* the standby thread leaves events of tcad to the program: control_is_full() */
-    bool alone;   /* there could be no standby thread */
-    bool costly;  /* to look: a driver asks the kernel */
+    bool news;          /* in some pair */
+    bool reports;       /* in some pair */
+    bool leaves_events; /* the helper thread does, to the program: control_is_full() */
+    bool alone;         /* there could be no helper thread */
+    bool costly;        /* to look: a driver asks the kernel */
 };
 
 enum {
@@ -67,7 +67,7 @@ int pairs_move(struct tca *session);
 /* As pairs_take(), on either thread. */
 void pairs_take_locked(struct pairs *pairs);
 
-/* An event of tcad, on the standby thread: whether it was dealt with. If not, the program's thread
+/* An event of tcad, on the helper thread: whether it was dealt with. If not, the program's thread
  * gets it. */
 bool pair_event_early(void *session, const Tca__Event *event, struct frame *frame);
 /* To all drivers. */

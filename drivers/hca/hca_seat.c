@@ -9,7 +9,9 @@
 
 enum { CQ_ENTRIES = 1 << 14 }; /* for 78 peers */
 
-/* ---- forks: a child has the device's descriptor, and could release what its parent uses ---- */
+/* ---- forks: a child has the device's descriptor, and could release what its parent uses. This
+ * library is loaded by libtca, which handles its own forks (client/forks.c) and does not know
+ * devices. ---- */
 
 static pthread_mutex_t seats_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hca_driver *seats;
@@ -37,14 +39,14 @@ static void in_child(void)
     after_fork();
 }
 
-static void mind_forks(void)
+static void handle_forks(void)
 {
     pthread_atfork(before_fork, after_fork, in_child);
 }
 
 static void remember(struct hca_driver *hca)
 {
-    pthread_once(&forks_once, mind_forks);
+    pthread_once(&forks_once, handle_forks);
     pthread_mutex_lock(&seats_lock);
     hca->next_seat = seats;
     seats = hca;

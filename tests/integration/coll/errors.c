@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/include/tca-coll.h"
@@ -163,6 +164,21 @@ static void by_state(void)
     tca_coll_free(coll);
 }
 
+/* A forked child, which has no such thread, frees its copy. */
+static void free_in_child(struct tca_coll *coll)
+{
+    int status = -1;
+    const pid_t child = fork();
+
+    if (child == 0) {
+        alarm(30);
+        tca_coll_free(coll);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    expect(status, 0, NULL, "an operation that a child frees");
+}
+
 /* Rank 1 starts only after rank 0 has seen all this. */
 static void by_thread(void)
 {
@@ -188,6 +204,7 @@ static void by_thread(void)
     expect(tca_coll_test(coll), 1, NULL, "test");
     tca_coll_explain(coll, text, sizeof(text));
     expect(!strstr(text, "by a thread"), 0, NULL, "text");
+    free_in_child(coll);
     tca_coll_free(coll);
     tca_coll_free(gate);
 }

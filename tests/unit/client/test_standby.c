@@ -1,4 +1,5 @@
-/* The thread that stands in for a program: it works while the program is away, wakes it up, and keeps out of its way. */
+/* What stands in for a program on the helper thread: it works while the program is away, wakes it
+ * up, and keeps out of its way. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <sys/socket.h>
