@@ -126,8 +126,7 @@ struct plan_unit {
     uint32_t share_target;    /* the owner's number for it */
     /* on this node in the daemon's seat; owned by the plan */
     struct binding *binding;
-    uint64_t remote_binding; /* on another node */
-    uint64_t direct_binding; /* there, for the client itself */
+    uint64_t bindings[SEAT_COUNT]; /* on another node; 0: none */
     uint64_t pair; /* the client itself puts there, over this pair (pairs.h); 0: tcad does */
     uint32_t landing, generation; /* of the pair: where its puts go */
     unsigned rails;               /* rails that can carry it, one bit each */
@@ -199,10 +198,10 @@ struct plan_chain {
     struct plan_candidate candidates[PLAN_CANDIDATES_MAX];
 };
 
-/* A unit to be bound, and at which node; sorted by node. */
+/* A unit to be bound, at which node, and for which seat; sorted by node. */
 struct plan_ask {
     uint32_t node, unit;
-    bool direct; /* of such a chain */
+    enum seat seat;
 };
 
 struct plan {

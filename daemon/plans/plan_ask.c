@@ -119,13 +119,13 @@ static int ask_here(struct request *request)
 
 static bool is_direct(const struct request *request)
 {
-    return request->plan->asks[request->first].direct;
+    return request->plan->asks[request->first].seat == SEAT_CLIENT;
 }
 
 static void take_landings(const struct request *request, struct plan_unit *unit,
                           const Tca__BoundPut *bound)
 {
-    *(is_direct(request) ? &unit->direct_binding : &unit->remote_binding) = bound->binding;
+    unit->bindings[request->plan->asks[request->first].seat] = bound->binding;
     unit->owner = bound->owner;
     unit->address = bound->address;
     for (size_t i = 0; i < bound->n_landings; i++) {
@@ -274,8 +274,8 @@ static int compare_asks(const void *a, const void *b)
     const struct plan_ask *one = a, *other = b;
     if (one->node != other->node)
         return one->node < other->node ? -1 : 1;
-    if (one->direct != other->direct)
-        return one->direct - other->direct;
+    if (one->seat != other->seat)
+        return one->seat < other->seat ? -1 : 1;
     return (one->unit > other->unit) - (one->unit < other->unit);
 }
 
@@ -287,7 +287,7 @@ static uint32_t next_count(const struct plan *plan)
     size_t bytes = 0;
     uint32_t count = 0;
     while (count < left && count < BIND_PUTS_MAX && asks[count].node == asks[0].node &&
-           asks[count].direct == asks[0].direct) {
+           asks[count].seat == asks[0].seat) {
         const struct plan_unit *unit = &plan->units[asks[count].unit];
         bytes += unit->has_target ? layout_bytes(unit->target_layout) : 0;
         if (count > 0 && bytes > REQUEST_BYTES_MAX)

@@ -61,12 +61,13 @@ static int choose_early(struct plan *plan, struct plan_chain *chain)
 static void note_asks(struct plan *plan, const struct plan_chain *chain)
 {
     const bool direct = chain->direct && !plan_joins(plan, SEAT_DAEMON);
+    const enum seat seat = direct ? SEAT_CLIENT : SEAT_DAEMON;
     for (uint32_t i = 0;
          i < chain->unit_count && (chain->bound.seat == SEAT_DAEMON || chain->direct); i++) {
         const struct plan_unit *unit = &chain->units[i];
-        if (!(direct ? unit->direct_binding : unit->remote_binding) && !unit->binding)
+        if (!unit->bindings[seat] && !unit->binding)
             plan->asks[plan->ask_count++] =
-                (struct plan_ask){unit->node, (uint32_t)(unit - plan->units), direct};
+                (struct plan_ask){unit->node, (uint32_t)(unit - plan->units), seat};
     }
 }
 

@@ -107,6 +107,17 @@ static bool may_fall_back(const struct plan *plan)
             error == -ENOMEM);
 }
 
+void plan_leave_pairs(struct plan *plan)
+{
+    plan_unbind(plan, SEAT_CLIENT);
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        plan->units[i].pair = 0;
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        plan->chains[i].direct = false;
+        plan->chains[i].pair = 0;
+    }
+}
+
 /* All of the plan's requests have been answered; what they have bound for tcad stays. */
 bool plan_fall_back(struct plan *plan)
 {
@@ -114,18 +125,16 @@ bool plan_fall_back(struct plan *plan)
         return false;
     plan_note_below(plan);
     plan_begin_attempt(plan);
-    plan_unbind_direct(plan);
     plan->ask_count = plan->asked = 0;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         struct plan_chain *chain = &plan->chains[i];
-        if (chain->direct) {
-            chain->direct = false;
-            chain->pair = 0;
-            chain->bound.seat = SEAT_DAEMON;
-            chain->bound.rail = chain->wanted.rail = RAIL_NONE;
-            chain->candidate_count = 0;
-        }
+        if (!chain->direct)
+            continue;
+        chain->bound.seat = SEAT_DAEMON;
+        chain->bound.rail = chain->wanted.rail = RAIL_NONE;
+        chain->candidate_count = 0;
     }
+    plan_leave_pairs(plan);
     plan_bind_rest(plan);
     return true;
 }

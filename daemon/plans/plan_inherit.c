@@ -39,10 +39,11 @@ static bool same_target(const struct plan_unit *a, const struct plan_unit *b)
 static bool unit_fits(const struct plan *plan, const struct plan *former,
                       const struct plan_ask *ask)
 {
-    if (ask->direct || ask->node == plan->tcad->node || ask->unit >= former->unit_count)
+    if (ask->seat == SEAT_CLIENT || ask->node == plan->tcad->node ||
+        ask->unit >= former->unit_count)
         return false;
     const struct plan_unit *unit = &plan->units[ask->unit], *other = &former->units[ask->unit];
-    return other->remote_binding && !other->pair && !other->lost && !other->of &&
+    return other->bindings[SEAT_DAEMON] && !other->pair && !other->lost && !other->of &&
            plan_stripe_count(former, other) == 0 && same_target(unit, other) && other->link &&
            other->link->rail == plan_best_rail(plan, &plan->chains[unit->chain]);
 }
@@ -63,11 +64,11 @@ static bool plan_fits(const struct plan *plan, const struct plan *former)
 static void take_unit(struct plan *plan, const struct plan *former, struct plan_unit *unit,
                       struct plan_unit *other)
 {
-    unit->remote_binding = other->remote_binding;
+    unit->bindings[SEAT_DAEMON] = other->bindings[SEAT_DAEMON];
     unit->owner = other->owner;
     unit->address = other->address;
     unit->rails = other->rails;
-    other->remote_binding = 0;
+    other->bindings[SEAT_DAEMON] = 0;
     for (unsigned rail = 1; rail <= plan->tcad->rails->last; rail++)
         if (unit->rails & 1u << rail)
             *plan_blob(plan, unit, rail) = *plan_blob(former, other, rail);

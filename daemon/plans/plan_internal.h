@@ -91,6 +91,8 @@ const char *plan_pair_why_not(const struct plan *plan, const struct plan_chain *
                               unsigned rail);
 /* Fails the plan, whose client is to put by itself, as requested. */
 int plan_no_pair(struct plan *plan, const struct plan_chain *chain);
+/* Releases what chains are bound to over pairs. */
+void plan_leave_pairs(struct plan *plan);
 /* Stores what a unit was bound to. */
 int plan_take_direct(struct plan *plan, struct plan_unit *unit, const Tca__BoundPut *bound);
 /* BINDING has failed: whether tcad may put instead. Then that is begun. */
@@ -120,10 +122,8 @@ int plan_charge_puts(struct plan *plan);
 void plan_bind_rest(struct plan *plan);
 /* The same of a committed plan, for its other seat. */
 void plan_bind_both(struct plan *plan);
-/* plan_release.c: releases what chains that lead to pairs are bound to. */
-void plan_unbind_direct(struct plan *plan);
-/* And what tcad itself has bound on other nodes. */
-void plan_unbind_remote(struct plan *plan);
+/* plan_release.c: releases what is bound on other nodes for this seat. */
+void plan_unbind(struct plan *plan, enum seat seat);
 /* plan_order.c: finds the steps that must wait for earlier ones, in a chain that is bound and has a route: of a short
  * chain at once; of the remaining ones in the worker. */
 int plan_order_soon(struct plan *plan, struct plan_chain *chain);

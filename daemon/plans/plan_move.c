@@ -246,7 +246,7 @@ static void choose_routes(struct plan *plan)
 static void leave_tcad(struct plan *plan)
 {
     plan_count_starts(plan);
-    plan_unbind_remote(plan);
+    plan_unbind(plan, SEAT_DAEMON);
     free(plan->run.chains);
     plan->run.chains = NULL;
     plan->run.chain_count = 0;
@@ -270,15 +270,6 @@ static void detached(void *context)
     plan_done(context);
 }
 
-static void leave_pairs(struct plan *plan)
-{
-    plan_unbind_direct(plan);
-    for (uint32_t i = 0; i < plan->chain_count; i++) {
-        plan->chains[i].direct = false;
-        plan->chains[i].pair = 0;
-    }
-}
-
 static void unbind(struct plan *plan)
 {
     if (plan_parts(plan) && plan_attached(plan)) {
@@ -287,7 +278,7 @@ static void unbind(struct plan *plan)
     } else if (plan_parts(plan)) {
         leave_tcad(plan);
     } else { /* pairs that could not be bound */
-        leave_pairs(plan);
+        plan_leave_pairs(plan);
         plan_reply_free(plan);
         plan_want_pair(plan, plan->attempt.text, plan->rise.failures + 1);
         for (uint32_t i = 0; i < plan->chain_count && plan->attempt.error == -EOPNOTSUPP; i++)
@@ -301,7 +292,7 @@ void plan_fall_below(struct plan *plan)
     if (plan->seats != BOTH_SEATS || plan->move.seats != BOTH_SEATS)
         return;
     const bool in_vain = plan->chains[0].wanted.seat == SEAT_CLIENT;
-    leave_pairs(plan);
+    plan_leave_pairs(plan);
     plan->seats = plan->move.seats = SEAT_BIT(SEAT_DAEMON);
     if (plan->trial.what == ASKED_PART) /* not yet carried out: it has no other seat any more */
         plan->trial.what = ASKED_RAIL;

@@ -67,31 +67,21 @@ enum { UNBIND_MAX = 1024 }; /* with one message */
 
 static void send_unbind(struct plan *plan, uint32_t node, uint64_t *bindings, size_t count)
 {
-    Tca__PeerUnbind unbind = TCA__PEER_UNBIND__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    if (count == 0)
-        return;
-    unbind.n_bindings = count;
-    unbind.bindings = bindings;
-    message.body_case = TCA__MESSAGE__BODY_PEER_UNBIND;
-    message.peer_unbind = &unbind;
-    peers_tell(plan->tcad->peers, node, &message);
-}
-
-static uint64_t *binding_of(struct plan_unit *unit, bool direct)
-{
-    return direct ? &unit->direct_binding : &unit->remote_binding;
+    Tca__PeerUnbind unbind = BODY_OF(peer_unbind, .n_bindings = count, .bindings = bindings);
+    const Tca__Message message = MESSAGE_OF(PEER_UNBIND, peer_unbind, &unbind);
+    if (count > 0)
+        peers_tell(plan->tcad->peers, node, &message);
 }
 
 /* Consecutive ones go in one message. */
-static void unbind(struct plan *plan, bool direct)
+void plan_unbind(struct plan *plan, enum seat seat)
 {
     uint64_t bindings[UNBIND_MAX];
     size_t count = 0;
     uint32_t node = 0;
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         struct plan_unit *unit = &plan->units[i];
-        uint64_t *binding = binding_of(unit, direct);
+        uint64_t *binding = &unit->bindings[seat];
         if (!*binding)
             continue;
         if (count == UNBIND_MAX || unit->node != node) {
@@ -103,18 +93,6 @@ static void unbind(struct plan *plan, bool direct)
         *binding = 0;
     }
     send_unbind(plan, node, bindings, count);
-}
-
-void plan_unbind_remote(struct plan *plan)
-{
-    unbind(plan, false);
-}
-
-void plan_unbind_direct(struct plan *plan)
-{
-    unbind(plan, true);
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        plan->units[i].pair = 0;
 }
 
 static void release_targets(struct plan_unit *unit)
@@ -156,8 +134,8 @@ static bool release_next(struct plan *plan)
 static void stripped(void *context)
 {
     struct plan *plan = context;
-    plan_unbind_remote(plan);
-    unbind(plan, true);
+    plan_unbind(plan, SEAT_DAEMON);
+    plan_unbind(plan, SEAT_CLIENT);
     plan->stripped_units = 0;
     plan_in_slices(plan, release_next, NULL);
     plan_done(plan);
