@@ -24,11 +24,11 @@ static void mark(struct tca_plan *plan, uint32_t rank, const struct process *pro
     for (uint32_t i = 0; i < plan->step_count; i++)
         if (plan->steps[i].kind == STEP_WAIT && plan->steps[i].notification.rank == rank)
             atomic_store_explicit(&plan->steps[i].gone, true, memory_order_relaxed);
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct unit *unit = &plan->units[i];
-        if ((process && unit->process == process) ||
-            (unit->notify && unit->notify->notification.rank == rank))
-            atomic_store_explicit(&unit->gone, true, memory_order_relaxed);
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        struct transfer *transfer = &plan->transfers[i];
+        if ((process && transfer->process == process) ||
+            (transfer->notify && transfer->notify->notification.rank == rank))
+            atomic_store_explicit(&transfer->gone, true, memory_order_relaxed);
     }
 }
 

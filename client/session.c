@@ -103,7 +103,8 @@ static int request_until(struct tca *session, const Tca__Message *request, int f
     standby_enter(session->standby); /* this thread reads the socket now */
     int r = control_request_fd(control, request, fd, expected, end_ns, ret_reply);
     /* a plan that is being released still has its place, its memory and the sources of its puts */
-    if ((r == -EDQUOT || r == -EBUSY) && control->posted > 0 && control_settle(control, 0, end_ns))
+    if ((r == -EDQUOT || r == -EBUSY) && control->posted > 0 &&
+        control_await_replies(control, 0, end_ns))
         r = control_request_fd(control, request, fd, expected, end_ns, ret_reply);
     expect_owed(session);
     standby_leave(session->standby);

@@ -69,7 +69,7 @@ static unsigned unlock(struct recall *recall)
     return count;
 }
 
-static void let_go(struct recall *recall, struct recall_key *key)
+static void free_later(struct recall *recall, struct recall_key *key)
 {
     append(&recall->freed_last, key);
     if (recall->has_thread)
@@ -147,7 +147,7 @@ void recall_deinit(struct recall *recall)
     while (recall->keys) {
         struct recall_key *key = recall->keys;
         take_out(recall, key);
-        let_go(recall, key);
+        free_later(recall, key);
     }
     unlock(recall);
     if (recall->fd >= 0)
@@ -183,7 +183,7 @@ static void confirm(struct recall *recall, struct recall_holder *holder, uint64_
         if (--key->holders > 0)
             continue;
         take_out(recall, key);
-        let_go(recall, key);
+        free_later(recall, key);
     }
     holder->again_ns = holder->deadline_ns = 0;
     holder->period_ns = recall->driver->again_ns;
@@ -221,7 +221,7 @@ void recall_begin(struct recall *recall, struct recall_key *key, uint64_t now_ns
         holder->again_ns = now_ns + recall->driver->delay_ns;
     }
     if (key->holders == 0) {
-        let_go(recall, key);
+        free_later(recall, key);
     } else {
         append(&recall->last, key);
         wake(recall);

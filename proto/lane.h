@@ -60,15 +60,15 @@ struct lane_segment {
 };
 
 /* Copy mode of a put in the client seat. */
-enum way {
-    WAY_NONE = 0,
-    WAY_PUSH = 1, /* the sender copies */
-    WAY_PULL = 2, /* the receiver copies */
-    WAY_HALF = 3, /* each copies one half, concurrently */
-    WAY_RING = 4, /* staged through the lane's slots: each end touches its own side only */
-    WAY_COUNT,
+enum copy_method {
+    COPY_NONE = 0,
+    COPY_PUSH = 1, /* the sender copies */
+    COPY_PULL = 2, /* the receiver copies */
+    COPY_HALF = 3, /* each copies one half, concurrently */
+    COPY_RING = 4, /* staged through the lane's slots: each end touches its own side only */
+    COPY_COUNT,
 };
 
-/* Converts to and from "push", "pull", "half", "ring". Unknown: NULL or WAY_NONE. */
-const char *way_name(enum way way);
-enum way way_from_name(const char *name);
+/* Converts to and from "push", "pull", "half", "ring". Unknown: NULL or COPY_NONE. */
+const char *copy_method_name(enum copy_method method);
+enum copy_method copy_method_from_name(const char *name);

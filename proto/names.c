@@ -12,11 +12,11 @@ static const char *const seats[SEAT_COUNT] = {
     [SEAT_DAEMON] = "daemon",
 };
 
-static const char *const ways[WAY_COUNT] = {
-    [WAY_PUSH] = "push",
-    [WAY_PULL] = "pull",
-    [WAY_HALF] = "half",
-    [WAY_RING] = "ring",
+static const char *const methods[COPY_COUNT] = {
+    [COPY_PUSH] = "push",
+    [COPY_PULL] = "pull",
+    [COPY_HALF] = "half",
+    [COPY_RING] = "ring",
 };
 
 static const char *const encryptions[ENCRYPTION_COUNT] = {
@@ -59,12 +59,12 @@ enum seat seat_from_name(const char *name)
     return (enum seat)find(seats, SEAT_COUNT, name);
 }
 
-const char *way_name(enum way way)
+const char *copy_method_name(enum copy_method method)
 {
-    return (unsigned)way < WAY_COUNT ? ways[way] : NULL;
+    return (unsigned)method < COPY_COUNT ? methods[method] : NULL;
 }
 
-enum way way_from_name(const char *name)
+enum copy_method copy_method_from_name(const char *name)
 {
-    return (enum way)find(ways, WAY_COUNT, name);
+    return (enum copy_method)find(methods, COPY_COUNT, name);
 }

@@ -80,11 +80,12 @@ enum {
 struct trial_line {
     _Alignas(LINE_BYTES) _Atomic uint32_t plan; /* id + 1; 0: nothing */
     /* the first put, of the puts and notifications of the plan; of rails: the chain */
-    _Atomic uint32_t unit;
+    _Atomic uint32_t transfer;
     _Atomic uint32_t count; /* of modes */
     _Atomic uint32_t choice;
     struct {
-        _Atomic uint32_t mode;   /* enum way, + 256 if streaming, + 65536 times the piece's bytes */
+        _Atomic uint32_t
+            mode; /* enum copy_method, + 256 if streaming, + 65536 times the piece's bytes */
         _Atomic uint32_t blocks; /* of starts with this mode */
         _Atomic uint32_t ns;     /* from start to start, lower quartile of the blocks */
     } modes[TRIAL_MODES_MAX];

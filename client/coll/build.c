@@ -12,13 +12,13 @@ struct builder {
     struct tca_coll *coll;
     const struct coll_head *heads;
     const struct tca_plan_args *args;
-    uint32_t way, sequence;
+    uint32_t set, sequence;
     struct tca_plan *plan; /* to which steps are added; NULL: none yet */
 };
 
 static int add_item(struct builder *b, struct coll_item item)
 {
-    struct coll_sequence *sequence = &b->coll->ways[b->way].sequences[b->sequence];
+    struct coll_sequence *sequence = &b->coll->sets[b->set].sequences[b->sequence];
 
     if (sequence->count == sequence->room) {
         uint32_t room = sequence->room ? 2 * sequence->room : 4;
@@ -73,7 +73,7 @@ static int end_plan(struct builder *b)
 
 static uint64_t turned(const struct builder *b, struct coll_place place, uint64_t scratch_bytes)
 {
-    return place.offset + (place.buffer == COLL_SCRATCH ? b->way * scratch_bytes : 0);
+    return place.offset + (place.buffer == COLL_SCRATCH ? b->set * scratch_bytes : 0);
 }
 
 static const uint8_t *source(const struct builder *b, struct coll_place place)
@@ -143,12 +143,12 @@ static int add_step(struct builder *b, const struct coll_step *step)
 
 /* Chains run side by side: in one plan (a program that combines has only one chain), or as sequences of
  * plans. */
-static int build_way(struct builder *b)
+static int build_set(struct builder *b)
 {
     const struct coll_program *program = &b->coll->program;
     int r = 0;
 
-    b->coll->ways[b->way].count = b->coll->by_thread ? program->chain_count : 1;
+    b->coll->sets[b->set].count = b->coll->by_thread ? program->chain_count : 1;
     for (uint32_t c = 0; r >= 0 && c < program->chain_count; c++) {
         const struct coll_chain *chain = &program->chains[c];
         if (b->coll->by_thread && c > 0) {
@@ -158,7 +158,7 @@ static int build_way(struct builder *b)
             r = tca_plan_chain(b->plan);
         }
         for (uint32_t i = 0; r >= 0 && i < chain->count; i++)
-            if (!chain->steps[i].seldom || b->way % COLL_LEAD == 0)
+            if (!chain->steps[i].seldom || b->set % COLL_LEAD == 0)
                 r = add_step(b, &chain->steps[i]);
     }
     return r < 0 ? r : end_plan(b);
@@ -184,9 +184,9 @@ int coll_grant_credits(struct tca_coll *coll)
 
 static bool is_quick(const struct tca_coll *coll)
 {
-    for (uint32_t way = 0; way < coll->program.ways; way++) {
-        const struct coll_sequence *only = &coll->ways[way].sequences[0];
-        if (coll->ways[way].count != 1 || only->count != 1 || !only->items[0].plan)
+    for (uint32_t set = 0; set < coll->program.sets; set++) {
+        const struct coll_sequence *only = &coll->sets[set].sequences[0];
+        if (coll->sets[set].count != 1 || only->count != 1 || !only->items[0].plan)
             return false;
     }
     return true;
@@ -197,9 +197,9 @@ static int build_ways(struct tca_coll *coll, const struct coll_head *heads,
 {
     int r = 0;
 
-    for (uint32_t way = 0; r >= 0 && way < coll->program.ways; way++) {
-        struct builder b = {coll, heads, args, way, 0, NULL};
-        r = build_way(&b);
+    for (uint32_t set = 0; r >= 0 && set < coll->program.sets; set++) {
+        struct builder b = {coll, heads, args, set, 0, NULL};
+        r = build_set(&b);
     }
     coll->quick = r >= 0 && is_quick(coll);
     return r;

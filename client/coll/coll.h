@@ -25,7 +25,7 @@ struct coll_sequence {
 };
 
 /* Sequences that run side by side. */
-struct coll_way {
+struct coll_set {
     struct coll_sequence sequences[COLL_CHAINS_MAX];
     uint32_t count;
 };
@@ -54,16 +54,16 @@ struct tca_coll {
     uint32_t slot, slot_count;
     uint32_t watch_slot;             /* never notified: testing it detects ranks that have ended */
     bool by_thread;                  /* waits are items: plans have none */
-    struct coll_way ways[COLL_WAYS]; /* program.ways of them; empty if it is a leaf */
+    struct coll_set sets[COLL_SETS]; /* program.sets of them; empty if it is a leaf */
     struct coll_leaf leaf;
     bool shared; /* other ranks may notify the slots, and put into the scratch memory */
     struct coll_siblings *siblings;
     struct tca_coll *next_open; /* in siblings->open */
-    bool quick;                 /* each way is one plan, and it has not failed */
+    bool quick;                 /* each set is one plan, and it has not failed */
     /* ---- the current start */
     uint64_t starts;
-    uint32_t way;     /* of the next one */
-    uint32_t current; /* way */
+    uint32_t set;     /* of the next one */
+    uint32_t current; /* set */
     uint64_t done;    /* items of all starts */
     bool open;        /* started, and not found complete */
     uint32_t tests;   /* since the start that found it running */

@@ -139,7 +139,7 @@ static void explain(const struct tca_coll *coll, FILE *file)
         fprintf(file, " %u %s%s", counts[kind], kinds[kind], kind < 3 ? "," : " ");
     fprintf(file, "in %u chain%s, %llu bytes of scratch memory\n", coll->program.chain_count,
             coll->program.chain_count > 1 ? "s" : "",
-            (unsigned long long)coll->program.scratch_bytes * coll->program.ways);
+            (unsigned long long)coll->program.scratch_bytes * coll->program.sets);
     if (coll->leaf.credit)
         fputs("received by this process, without a plan\n", file);
     if (coll->by_thread)

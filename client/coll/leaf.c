@@ -12,7 +12,7 @@ static const struct coll_step *find_wait(const struct tca_coll *coll)
     const uint32_t *nodes = coll->shape.places.nodes;
     const struct coll_step *steps = chain->steps;
 
-    if (coll->by_thread || coll->program.ways != COLL_WAYS || coll->program.chain_count != 1 ||
+    if (coll->by_thread || coll->program.sets != COLL_SETS || coll->program.chain_count != 1 ||
         chain->count != 3)
         return NULL;
     bool copies = steps[2].kind == COLL_PUT && steps[2].peer == coll->program.rank &&
@@ -54,38 +54,38 @@ int coll_leaf_make(struct tca_coll *coll, const struct coll_head *heads,
     leaf->from = coll->scratch + copy->from.offset;
     leaf->to = coll->out + copy->to.offset;
     leaf->bytes = copy->bytes;
-    leaf->way_bytes = coll->program.scratch_bytes;
+    leaf->set_bytes = coll->program.scratch_bytes;
     int r = session_slot_find(coll->session, leaf->parent, leaf->slot, &leaf->arrival);
     return r < 0 ? r : make_credit(coll, wait - 1, heads, args);
 }
 
 /* ---- a start */
 
-int coll_leaf_begin(struct coll_leaf *leaf, uint32_t way)
+int coll_leaf_begin(struct coll_leaf *leaf, uint32_t set)
 {
     leaf->arrived = false;
-    if (way % COLL_LEAD != 0)
+    if (set % COLL_LEAD != 0)
         return 0;
     int r = plan_start_and_test(leaf->credit);
     leaf->lending = r == 0;
     return r < 0 ? r : 0;
 }
 
-static inline const uint8_t *place_of(const struct coll_leaf *leaf, uint32_t way)
+static inline const uint8_t *place_of(const struct coll_leaf *leaf, uint32_t set)
 {
-    return leaf->from + way * leaf->way_bytes;
+    return leaf->from + set * leaf->set_bytes;
 }
 
-static inline void copy(struct coll_leaf *leaf, uint32_t way)
+static inline void copy(struct coll_leaf *leaf, uint32_t set)
 {
     if (leaf->bytes == sizeof(uint64_t))
-        memcpy(leaf->to, place_of(leaf, way), sizeof(uint64_t));
+        memcpy(leaf->to, place_of(leaf, set), sizeof(uint64_t));
     else
-        memcpy(leaf->to, place_of(leaf, way), leaf->bytes);
+        memcpy(leaf->to, place_of(leaf, set), leaf->bytes);
     leaf->arrived = false;
 }
 
-int coll_leaf_test(struct coll_leaf *leaf, struct tca *session, uint32_t way)
+int coll_leaf_test(struct coll_leaf *leaf, struct tca *session, uint32_t set)
 {
     int r = leaf->lending ? tca_test(leaf->credit) : 1;
 
@@ -94,7 +94,7 @@ int coll_leaf_test(struct coll_leaf *leaf, struct tca *session, uint32_t way)
     leaf->lending = false;
     r = leaf->arrived ? 1 : tca_notified(session, leaf->parent, leaf->slot);
     if (r > 0)
-        copy(leaf, way);
+        copy(leaf, set);
     return r;
 }
 
@@ -108,15 +108,15 @@ int coll_leaf_wait(struct coll_leaf *leaf, struct tca *session, int64_t timeout_
     return r;
 }
 
-bool coll_leaf_take(struct coll_leaf *leaf, struct tca *session, uint32_t way)
+bool coll_leaf_take(struct coll_leaf *leaf, struct tca *session, uint32_t set)
 {
     for (int i = 0; i < LOOKS && !leaf->lending; i++) {
         int r = session_take(session, &leaf->arrival);
         if (r > 0)
-            copy(leaf, way);
+            copy(leaf, set);
         if (r != 0)
             return r > 0;
-        __builtin_prefetch(place_of(leaf, way)); /* moves it between the cores with the counter */
+        __builtin_prefetch(place_of(leaf, set)); /* moves it between the cores with the counter */
     }
     return false;
 }

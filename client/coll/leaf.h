@@ -16,9 +16,9 @@ struct coll_leaf {
     struct tca_plan *credit;     /* NULL: the rank is none, and has plans for all steps */
     uint32_t parent, slot;       /* who notifies it, and where: */
     struct session_slot arrival; /* the same */
-    const uint8_t *from;         /* of way 0 */
+    const uint8_t *from;         /* of set 0 */
     uint8_t *to;
-    uint64_t bytes, way_bytes;
+    uint64_t bytes, set_bytes;
     /* ---- the current start */
     bool lending; /* the credit has not arrived yet */
     bool arrived; /* the notification was taken, the data not copied */
@@ -28,15 +28,15 @@ struct coll_leaf {
 int coll_leaf_make(struct tca_coll *coll, const struct coll_head *heads,
                    const struct tca_plan_args *args);
 
-/* A start begins, in this way. A negative errno: the credit cannot be given. */
-int coll_leaf_begin(struct coll_leaf *leaf, uint32_t way);
+/* A start begins, in this set. A negative errno: the credit cannot be given. */
+int coll_leaf_begin(struct coll_leaf *leaf, uint32_t set);
 
 /* 1: complete, 0: not yet, or a negative errno. */
-int coll_leaf_test(struct coll_leaf *leaf, struct tca *session, uint32_t way);
+int coll_leaf_test(struct coll_leaf *leaf, struct tca *session, uint32_t set);
 
 /* Waits for the notification: 0, -ETIMEDOUT, or another error. */
 int coll_leaf_wait(struct coll_leaf *leaf, struct tca *session, int64_t timeout_ns);
 
 /* True if the data arrives shortly, and completes the start; without looking for ranks that have
  * ended. */
-bool coll_leaf_take(struct coll_leaf *leaf, struct tca *session, uint32_t way);
+bool coll_leaf_take(struct coll_leaf *leaf, struct tca *session, uint32_t set);

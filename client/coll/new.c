@@ -80,7 +80,7 @@ static int take_slots(struct tca_coll *coll)
 
 static int own_memory(struct tca_coll *coll, struct coll_head *head)
 {
-    uint64_t scratch_bytes = coll->program.scratch_bytes * coll->program.ways;
+    uint64_t scratch_bytes = coll->program.scratch_bytes * coll->program.sets;
     struct tca_region *region;
     uint64_t offset;
     void *scratch;
@@ -293,9 +293,9 @@ static void free_plan(const struct tca_coll *coll, struct tca_plan *plan)
 static void free_plans(struct tca_coll *coll)
 {
     free_plan(coll, coll->leaf.credit);
-    for (uint32_t way = 0; way < COLL_WAYS; way++)
+    for (uint32_t set = 0; set < COLL_SETS; set++)
         for (uint32_t i = 0; i < COLL_CHAINS_MAX; i++) {
-            struct coll_sequence *sequence = &coll->ways[way].sequences[i];
+            struct coll_sequence *sequence = &coll->sets[set].sequences[i];
             for (uint32_t j = 0; j < sequence->count; j++)
                 free_plan(coll, sequence->items[j].plan);
             free(sequence->items);
@@ -303,7 +303,7 @@ static void free_plans(struct tca_coll *coll)
 }
 
 /* Takes the credits in advance: each peer has given as many as this rank has used, without that one. */
-static bool settle_credits(struct tca_coll *coll)
+static bool take_credits(struct tca_coll *coll)
 {
     int r = 0;
 
@@ -329,7 +329,7 @@ static bool end_together(struct tca_coll *coll)
     for (uint32_t rank = 0; complete && rank < size; rank++)
         complete = starts[rank] == coll->starts;
     free(starts);
-    return complete && settle_credits(coll);
+    return complete && take_credits(coll);
 }
 
 /* Where other ranks may still put into the scratch memory, and notify, it is left to tca_close(), and the

@@ -7,7 +7,7 @@ enum { ALIGNMENT = 64 };
 
 void coll_program_init(struct coll_program *program, uint32_t rank, uint32_t chains)
 {
-    *program = (struct coll_program){.rank = rank, .chain_count = chains, .ways = 1};
+    *program = (struct coll_program){.rank = rank, .chain_count = chains, .sets = 1};
 }
 
 void coll_program_deinit(struct coll_program *program)
@@ -109,7 +109,7 @@ static void append_credit(struct coll_program *program, uint32_t chain, enum col
 {
     struct coll_step step = signal_of(kind, chain, peer, COLL_CREDIT);
 
-    step.seldom = program->ways == COLL_WAYS;
+    step.seldom = program->sets == COLL_SETS;
     append(program, &program->chains[chain], step);
 }
 

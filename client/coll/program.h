@@ -7,8 +7,8 @@
 
 enum {
     COLL_CHAINS_MAX = 3,
-    COLL_WAYS = 8,            /* copies of the scratch memory: at most */
-    COLL_LEAD = COLL_WAYS / 2 /* starts between two credits, see coll_add_credits() */
+    COLL_SETS = 8,            /* copies of the scratch memory: at most */
+    COLL_LEAD = COLL_SETS / 2 /* starts between two credits, see coll_add_credits() */
 };
 
 enum coll_buffer {
@@ -56,8 +56,8 @@ struct coll_program {
     /* Copies of the scratch memory, which starts use in turn: 1, or
      * - 2: no credits are needed if nobody completes a start before all ranks have begun it, that is,
      *   are done with the one before;
-     * - COLL_WAYS: puts to scratch memory only, in which a rank may be ahead of its peers. */
-    uint32_t ways;
+     * - COLL_SETS: puts to scratch memory only, in which a rank may be ahead of its peers. */
+    uint32_t sets;
     bool out_of_memory; /* steps are missing */
 };
 
@@ -86,6 +86,6 @@ void coll_copy(struct coll_program *program, uint32_t chain, struct coll_place f
 
 /* Adds credits to a complete program: each chain begins by telling the ranks that put to this rank
  * that it has started, and waits for the same from each peer before its first put to it. With
- * COLL_WAYS copies of the scratch memory, a credit is good for COLL_LEAD starts, and each rank gives
+ * COLL_SETS copies of the scratch memory, a credit is good for COLL_LEAD starts, and each rank gives
  * one in advance: a rank can then begin COLL_LEAD starts before its peers begin the first. */
 void coll_add_credits(struct coll_program *program);

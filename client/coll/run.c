@@ -94,7 +94,7 @@ static int run_item(struct tca_coll *coll, struct coll_sequence *sequence)
 /* Does what can be done without waiting. 1: all, 0: not yet. */
 static int advance(struct tca_coll *coll)
 {
-    struct coll_way *way = &coll->ways[coll->current];
+    struct coll_set *set = &coll->sets[coll->current];
     bool all = true;
 
     if (coll->leaf.credit) {
@@ -103,8 +103,8 @@ static int advance(struct tca_coll *coll)
             return r < 0 ? fail(coll, r) : 0;
         coll->done++;
     }
-    for (uint32_t i = 0; i < way->count; i++) {
-        struct coll_sequence *sequence = &way->sequences[i];
+    for (uint32_t i = 0; i < set->count; i++) {
+        struct coll_sequence *sequence = &set->sequences[i];
         for (; sequence->next < sequence->count; sequence->next++) {
             int r = run_item(coll, sequence);
             if (r < 0)
@@ -139,13 +139,13 @@ uint64_t coll_run_all(const struct coll_siblings *siblings)
 
 static bool needs_process(const struct tca_coll *coll)
 {
-    return coll->siblings->thread || coll->ways[coll->current].sequences[0].count > 1;
+    return coll->siblings->thread || coll->sets[coll->current].sequences[0].count > 1;
 }
 
 static inline void turn(struct tca_coll *coll)
 {
-    coll->current = coll->way;
-    coll->way = coll->way + 1 < coll->program.ways ? coll->way + 1 : 0;
+    coll->current = coll->set;
+    coll->set = coll->set + 1 < coll->program.sets ? coll->set + 1 : 0;
     coll->starts++;
 }
 
@@ -171,9 +171,9 @@ static int begin(struct tca_coll *coll)
         if (r < 0)
             return fail(coll, r);
     }
-    for (uint32_t i = 0; i < coll->ways[coll->current].count; i++) {
-        coll->ways[coll->current].sequences[i].next = 0;
-        coll->ways[coll->current].sequences[i].started = false;
+    for (uint32_t i = 0; i < coll->sets[coll->current].count; i++) {
+        coll->sets[coll->current].sequences[i].next = 0;
+        coll->sets[coll->current].sequences[i].started = false;
     }
     leave_open(coll);
     if (needs_process(coll)) {
@@ -186,7 +186,7 @@ static int begin(struct tca_coll *coll)
 /* Starts an operation of one plan, which often completes at once, or that of a leaf. */
 static inline int start_quickly(struct tca_coll *coll)
 {
-    struct coll_sequence *only = &coll->ways[coll->way].sequences[0];
+    struct coll_sequence *only = &coll->sets[coll->set].sequences[0];
     int r;
 
     turn(coll);
@@ -265,7 +265,7 @@ static int overdue(const struct tca_coll *coll, int64_t timeout_ns)
 /* For the running plan, or what a leaf waits for. */
 static int wait_slice(struct tca_coll *coll, int64_t slice_ns)
 {
-    const struct coll_sequence *sequence = &coll->ways[coll->current].sequences[0];
+    const struct coll_sequence *sequence = &coll->sets[coll->current].sequences[0];
 
     return coll->leaf.credit ? coll_leaf_wait(&coll->leaf, coll->session, slice_ns)
                              : tca_wait(sequence->items[sequence->next].plan, slice_ns);
@@ -303,7 +303,7 @@ static int linger(struct tca_coll *coll, uint64_t round, uint64_t end_ns)
 static int wait_all(struct tca_coll *coll, uint64_t end_ns)
 {
     for (uint64_t round = 0;; round++) {
-        const struct coll_sequence *sequence = &coll->ways[coll->current].sequences[0];
+        const struct coll_sequence *sequence = &coll->sets[coll->current].sequences[0];
         uint64_t done = coll->done;
         int r = coll->open ? advance(coll) : coll->failed ? failed(coll) : 1;
         if (r != 0)

@@ -201,7 +201,7 @@ void coll_schedule_allreduce(struct coll_program *program, const struct coll_sha
 {
     struct coll_place in = coll_at(shape->in_place ? COLL_OUT : COLL_IN, 0);
 
-    program->ways = 2;
+    program->sets = 2;
     if (algorithm == TCA_COLL_RING || algorithm == TCA_COLL_DIRECT)
         in_parts(program, shape, algorithm, in);
     else

@@ -8,7 +8,7 @@ static void descend(struct coll_program *program, uint32_t chain, const struct c
                     struct coll_span part, uint64_t segment_bytes)
 {
     uint32_t segments = coll_segments(part.bytes, segment_bytes);
-    enum coll_buffer to = program->ways == COLL_WAYS ? COLL_SCRATCH : COLL_OUT;
+    enum coll_buffer to = program->sets == COLL_SETS ? COLL_SCRATCH : COLL_OUT;
     enum coll_buffer from = tree->is_root ? COLL_OUT : to;
 
     for (uint32_t s = 0; s < segments; s++) {
@@ -32,7 +32,7 @@ int coll_schedule_broadcast(struct coll_program *program, const struct coll_shap
 
     program->chain_count = trees;
     if (shape->bytes <= COLL_SHORT_BYTES) {
-        program->ways = COLL_WAYS;
+        program->sets = COLL_SETS;
         coll_scratch(program, shape->bytes);
     }
     for (uint32_t t = 0; t < trees; t++) {

@@ -60,7 +60,7 @@ static void gather_doubling(struct coll_program *program, const struct coll_shap
     uint64_t bytes = shape->bytes;
     struct coll_place scratch = coll_scratch(program, size * bytes);
 
-    program->ways = 2;
+    program->sets = 2;
     coll_copy(program, 0, own_block(shape, me), scratch, bytes);
     for (uint32_t distance = 1; distance < size; distance *= 2) {
         uint32_t peer = (me + size - distance) % size;
@@ -134,7 +134,7 @@ static void exchange_doubling(struct coll_program *program, const struct coll_sh
 {
     uint32_t size = shape->places.size, me = program->rank;
 
-    program->ways = 2;
+    program->sets = 2;
     for (uint32_t i = 0; i < size; i++)
         places[i] = coll_at(COLL_IN, shape->spans[(me + i) % size].offset);
     for (uint32_t distance = 1; distance < size; distance *= 2)

@@ -149,7 +149,7 @@ void coll_schedule_reduce_scatter(struct coll_program *program, const struct col
 {
     struct coll_place in = coll_at(COLL_IN, 0), sum;
 
-    program->ways = 2;
+    program->sets = 2;
     if (algorithm == TCA_COLL_RING)
         sum = coll_scatter_ring(program, shape->spans, shape->places.size, in);
     else

@@ -188,6 +188,6 @@ TCA_API tcaresult tcaTestDMARecvDesc(const tcaHandle *handle, int slot, int tag)
 {
     tcaresult result = test_recv(handle, slot, tag);
     if (result == TCA_ERROR_NOT_READY)
-        poll_in_vain();
+        poll_found_nothing();
     return result;
 }

@@ -33,7 +33,7 @@ void polls_end(void)
     polling.rounds = 0;
 }
 
-void poll_in_vain(void)
+void poll_found_nothing(void)
 {
     const bool paused = polling.before > polling.vain;
     if (paused || now_ns() - polling.vain_ns < APART_NS)

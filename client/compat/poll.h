@@ -2,6 +2,6 @@
 #pragma once
 
 /* For a call that returns "not ready" and will probably be repeated at once. */
-void poll_in_vain(void);
+void poll_found_nothing(void);
 /* For any other call. */
 void polls_end(void);

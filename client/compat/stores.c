@@ -17,13 +17,13 @@ struct store {
     uint64_t offset_bytes, bytes, head_bytes;
     void *source;          /* of the plan; NULL: unused entry */
     struct tca_plan *plan; /* NULL: not committed yet */
-    const char *rail;      /* requested by the plan: way->rail at that time */
+    const char *rail;      /* requested by the plan: path->rail at that time */
     bool spoiled;          /* it can no longer be started */
     uint64_t used;         /* time of its last use, as a count */
 };
 
 /* The state of stores to one process. */
-struct way {
+struct path {
     const char *rail; /* requested by all stores: `first`; NULL: not known yet, or lost */
     /* taken by the first store, and by all others while it is up; "": no store yet */
     char first[TCA_RAIL_NAME_BYTES];
@@ -36,12 +36,12 @@ struct way {
 static struct {
     struct store stores[STORES_MAX];
     uint64_t uses;
-    struct way *ways; /* by rank */
+    struct path *paths; /* by rank */
 } all;
 
-static struct way *way_of(const struct store *store)
+static struct path *path_of(const struct store *store)
 {
-    return &all.ways[store->rank];
+    return &all.paths[store->rank];
 }
 
 /* Whether the process is on this node, to which no rail can be lost. */
@@ -57,17 +57,17 @@ static void drop_plan(struct store *store)
     store->plan = tca_plan_free(store->plan);
 }
 
-static void forget_last(struct way *way)
+static void forget_last(struct path *path)
 {
-    way->last = NULL;
-    way->failed = 0;
+    path->last = NULL;
+    path->failed = 0;
 }
 
 static void release(struct store *store)
 {
     drop_plan(store);
-    if (way_of(store)->last == store)
-        forget_last(way_of(store));
+    if (path_of(store)->last == store)
+        forget_last(path_of(store));
     tca_free(compat.session, store->source);
     store->source = NULL;
 }
@@ -93,7 +93,7 @@ static int add_puts(const struct store *store)
 static int build(struct store *store)
 {
     const bool near = is_near(store->rank);
-    const char *rail = way_of(store)->rail;
+    const char *rail = path_of(store)->rail;
     const bool any = !rail, landed = near || any;
     const struct tca_plan_args args = {.name = "tca-api PIO",
                                        .rail = any ? TCA_RAIL_PEACH2 : TCA_RAIL_ANY,
@@ -124,33 +124,33 @@ static bool is_loss(int r)
 
 /* A store that has completed on the boards has landed. On other rails, completion only means that
  * the source is free: what was in flight is lost with the rail. */
-static void lose_rail(struct way *way)
+static void lose_rail(struct path *path)
 {
-    way->doubt |= way->driver != TCA_RAIL_SHM && way->driver != TCA_RAIL_PEACH2;
-    way->rail = NULL;
+    path->doubt |= path->driver != TCA_RAIL_SHM && path->driver != TCA_RAIL_PEACH2;
+    path->rail = NULL;
 }
 
 /* The store is complete: learns its rail. */
 static void learn(struct store *store)
 {
-    struct way *way = way_of(store);
+    struct path *path = path_of(store);
     struct tca_receipt receipt;
-    forget_last(way);
+    forget_last(path);
     if (is_near(store->rank) || tca_plan_receipt(store->plan, &receipt) < 0)
         return;
-    if (!way->first[0]) {
-        strcpy(way->first, receipt.rail_name);
-        way->driver = receipt.rail;
+    if (!path->first[0]) {
+        strcpy(path->first, receipt.rail_name);
+        path->driver = receipt.rail;
     }
-    if (strcmp(receipt.rail_name, way->first) == 0)
-        way->rail = way->first;
+    if (strcmp(receipt.rail_name, path->first) == 0)
+        path->rail = path->first;
 }
 
 /* Tries to start a store once, on the present rail. */
 static int attempt(struct store *store, int64_t timeout_ns)
 {
     int r = 0;
-    if (store->plan && (store->spoiled || store->rail != way_of(store)->rail))
+    if (store->plan && (store->spoiled || store->rail != path_of(store)->rail))
         drop_plan(store);
     if (!store->plan)
         r = build(store);
@@ -160,7 +160,7 @@ static int attempt(struct store *store, int64_t timeout_ns)
     }
     if (r < 0)
         return r;
-    way_of(store)->last = store;
+    path_of(store)->last = store;
     if (store->rail) {
         listen_for_stores();
         return 0;
@@ -174,36 +174,36 @@ static int attempt(struct store *store, int64_t timeout_ns)
 /* Whether a retry makes sense: the requested rail is lost, or the plan is changing rails. */
 static bool goes_on(const struct store *store)
 {
-    return way_of(store)->rail || store->plan;
+    return path_of(store)->rail || store->plan;
 }
 
-/* Starts a store. Even if this fails, it becomes way->last, to be tried again. */
+/* Starts a store. Even if this fails, it becomes path->last, to be tried again. */
 static int start(struct store *store, int64_t timeout_ns)
 {
-    struct way *way = way_of(store);
+    struct path *path = path_of(store);
     int r = attempt(store, timeout_ns);
     for (int losses = 1; is_loss(r) && goes_on(store) && losses < LOSSES_MAX; losses++) {
-        if (way->rail)
-            lose_rail(way);
+        if (path->rail)
+            lose_rail(path);
         r = attempt(store, timeout_ns);
     }
     if (r < 0) {
-        way->last = store;
-        way->failed = r;
+        path->last = store;
+        path->failed = r;
     }
     return r;
 }
 
 /* Waits for the previous store, and repeats it if needed. */
-static int finish(struct way *way, int64_t timeout_ns)
+static int finish(struct path *path, int64_t timeout_ns)
 {
-    struct store *last = way->last;
+    struct store *last = path->last;
     if (!last)
         return 0;
-    int r = way->failed ? way->failed : tca_wait(last->plan, timeout_ns);
-    if (way->failed || is_loss(r)) {
-        if (way->rail)
-            lose_rail(way);
+    int r = path->failed ? path->failed : tca_wait(last->plan, timeout_ns);
+    if (path->failed || is_loss(r)) {
+        if (path->rail)
+            lose_rail(path);
         r = start(last, timeout_ns);
     } else if (r == 0) {
         learn(last);
@@ -232,7 +232,7 @@ static int make_room(struct store **ret_store)
         if (!all.stores[i].source || all.stores[i].used < oldest->used)
             oldest = &all.stores[i];
     if (oldest->source) {
-        int r = way_of(oldest)->last == oldest ? finish(way_of(oldest), TCA_FOREVER) : 0;
+        int r = path_of(oldest)->last == oldest ? finish(path_of(oldest), TCA_FOREVER) : 0;
         if (r < 0)
             return r;
         release(oldest);
@@ -261,11 +261,11 @@ static int make(const struct reference *remote, uint64_t offset_bytes, uint64_t 
 
 /* ---- for the program ---- */
 
-static tcaresult open_way(uint32_t rank)
+static tcaresult open_path(uint32_t rank)
 {
-    if (!all.ways)
-        all.ways = calloc(compat.size, sizeof(*all.ways));
-    if (!all.ways)
+    if (!all.paths)
+        all.paths = calloc(compat.size, sizeof(*all.paths));
+    if (!all.paths)
         return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "out of memory for %u processes", compat.size);
     return is_near(rank) ? TCA_SUCCESS : listen_begin();
 }
@@ -273,14 +273,14 @@ static tcaresult open_way(uint32_t rank)
 /* The same, and returns what has to be reported to the program, once. */
 static tcaresult finish_and_report(uint32_t rank, const char *name, int64_t timeout_ns)
 {
-    struct way *way = &all.ways[rank];
-    int r = finish(way, timeout_ns);
-    forget_last(way);
+    struct path *path = &all.paths[rank];
+    int r = finish(path, timeout_ns);
+    forget_last(path);
     if (r < 0)
         return compat_fail_errno(r, name);
-    if (!way->doubt)
+    if (!path->doubt)
         return TCA_SUCCESS;
-    way->doubt = false;
+    path->doubt = false;
     return compat_fail(TCA_ERROR_PEER_LOST,
                        "%s: the rail to process %u was lost, and earlier stores to it may be lost, "
                        "too: repeat those that matter; later stores use another rail",
@@ -291,7 +291,7 @@ tcaresult stores_send(const struct reference *remote, uint64_t offset_bytes, con
                       size_t size)
 {
     static const char name[] = "tcaSendPIO";
-    tcaresult result = open_way(remote->rank);
+    tcaresult result = open_path(remote->rank);
     if (result == TCA_SUCCESS)
         result = finish_and_report(remote->rank, name, TCA_FOREVER);
     if (result != TCA_SUCCESS)
@@ -313,7 +313,7 @@ tcaresult stores_send(const struct reference *remote, uint64_t offset_bytes, con
 tcaresult stores_finish(const char *name, int64_t timeout_ns)
 {
     tcaresult result = TCA_SUCCESS;
-    for (uint32_t rank = 0; all.ways && rank < compat.size; rank++) {
+    for (uint32_t rank = 0; all.paths && rank < compat.size; rank++) {
         tcaresult one = finish_and_report(rank, name, timeout_ns);
         if (one != TCA_SUCCESS)
             result = one;
@@ -322,20 +322,20 @@ tcaresult stores_finish(const char *name, int64_t timeout_ns)
 }
 
 /* Repeats a failed store, unless the process or node has ended: only a rail can return. */
-static bool look(struct way *way)
+static bool look(struct path *path)
 {
-    int r = way->failed ? way->failed : tca_test(way->last->plan);
+    int r = path->failed ? path->failed : tca_test(path->last->plan);
     if (r > 0)
-        learn(way->last);
-    else if (way->failed ? r == -ENETDOWN : is_loss(r))
-        r = finish(way, TCA_FOREVER);
-    return way->last && (r == 0 || r == -ENETDOWN);
+        learn(path->last);
+    else if (path->failed ? r == -ENETDOWN : is_loss(r))
+        r = finish(path, TCA_FOREVER);
+    return path->last && (r == 0 || r == -ENETDOWN);
 }
 
 bool stores_look(void)
 {
     bool running = false;
-    for (uint32_t rank = 0; all.ways && rank < compat.size; rank++)
-        running |= all.ways[rank].last && look(&all.ways[rank]);
+    for (uint32_t rank = 0; all.paths && rank < compat.size; rank++)
+        running |= all.paths[rank].last && look(&all.paths[rank]);
     return running;
 }

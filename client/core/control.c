@@ -343,7 +343,7 @@ bool control_tell(const struct control *control, const Tca__Message *message)
     return frame_send_message(control->fd, TAG_POSTED - 1, &message->base, NULL, 0) == 0;
 }
 
-bool control_settle(struct control *control, uint32_t most, uint64_t end_ns)
+bool control_await_replies(struct control *control, uint32_t most, uint64_t end_ns)
 {
     struct reply reply;
     while (control->posted > most && !control->lost) {
@@ -358,7 +358,7 @@ bool control_settle(struct control *control, uint32_t most, uint64_t end_ns)
 
 void control_post(struct control *control, const Tca__Message *message, uint64_t end_ns)
 {
-    if (!control_is_inherited(control) && control_settle(control, POSTED_MAX - 1, end_ns) &&
+    if (!control_is_inherited(control) && control_await_replies(control, POSTED_MAX - 1, end_ns) &&
         send_request(control, next_tag(control) | TAG_POSTED, message, -1, end_ns) == 0)
         control->posted++;
 }

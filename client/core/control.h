@@ -106,7 +106,7 @@ bool control_tell(const struct control *control, const Tca__Message *message);
 void control_post(struct control *control, const Tca__Message *message, uint64_t end_ns);
 /* Waits until end_ns for the replies to all but `most` of these requests. False: they have not
  * come. */
-bool control_settle(struct control *control, uint32_t most, uint64_t end_ns);
+bool control_await_replies(struct control *control, uint32_t most, uint64_t end_ns);
 
 /* Marks the connection lost. Returns the error of every later call and sets its text. */
 int control_lose(struct control *control, int error);

@@ -212,17 +212,17 @@ static int parse_seat(enum tca_seat *ret_seat)
     return 0;
 }
 
-static int parse_way(enum way *ret_way)
+static int parse_copy_method(enum copy_method *ret_method)
 {
     const char *text = variable_text(VARIABLE_COPY);
-    enum way way = WAY_NONE;
+    enum copy_method method = COPY_NONE;
     if (text && strcmp(text, "any") != 0) {
-        way = way_from_name(text);
-        if (way == WAY_NONE)
+        method = copy_method_from_name(text);
+        if (method == COPY_NONE)
             return error_set(-EINVAL,
                              "TCA_COPY is \"%s\": it must be any, push, pull, half or ring", text);
     }
-    *ret_way = way;
+    *ret_method = method;
     return 0;
 }
 
@@ -251,7 +251,7 @@ int environment_settings(struct settings *ret_settings)
         (r = variable_duration(VARIABLE_SPIN, 0, SPIN_NS_MOST, &spin_ns)) < 0 ||
         (r = variable_duration(VARIABLE_YIELD, 0, SPIN_NS_MOST, &yield_ns)) < 0 ||
         (r = parse_rail(settings.rail)) < 0 || (r = parse_seat(&settings.seat)) < 0 ||
-        (r = parse_way(&settings.way)) < 0 || (r = parse_tune(&settings.tune)) < 0)
+        (r = parse_copy_method(&settings.copy_method)) < 0 || (r = parse_tune(&settings.tune)) < 0)
         return r;
     settings.timeout_ns = (int64_t)timeout_ns;
     settings.spin_ns = (uint32_t)spin_ns;

@@ -54,7 +54,8 @@ struct settings {
     uint32_t yield_ns;
     char rail[RAIL_NAME_MAX_BYTES]; /* "": any */
     enum tca_seat seat;
-    enum way way; /* copy mode; WAY_NONE: selected by trial, or else by prediction */
+    enum copy_method
+        copy_method; /* copy mode; COPY_NONE: selected by trial, or else by prediction */
     enum tune_setting tune;
 };
 int environment_settings(struct settings *ret_settings);

@@ -12,7 +12,7 @@ static_assert((int)TCA_RAIL_SHM == (int)DRIVER_SHM && (int)TCA_RAIL_OFI == (int)
 static_assert((int)TCA_SEAT_CLIENT == (int)SEAT_CLIENT && (int)TCA_SEAT_DAEMON == (int)SEAT_DAEMON,
               "public and wire values are the same");
 
-static_assert((int)TCA_WAY_PUSH == (int)WAY_PUSH && (int)TCA_WAY_RING == (int)WAY_RING,
+static_assert((int)TCA_COPY_PUSH == (int)COPY_PUSH && (int)TCA_COPY_RING == (int)COPY_RING,
               "public and wire values are the same");
 
 static_assert((int)TCA_ENCRYPTION_TLS == (int)ENCRYPTION_TLS &&
@@ -30,10 +30,10 @@ const char *tca_rail_name(enum tca_rail rail)
     return name ? name : "?";
 }
 
-const char *tca_way_name(enum tca_way way)
+const char *tca_copy_method_name(enum tca_copy_method method)
 {
-    const char *name = way_name((enum way)way);
-    return way == TCA_WAY_NONE ? "none" : name ? name : "?";
+    const char *name = copy_method_name((enum copy_method)method);
+    return method == TCA_COPY_NONE ? "none" : name ? name : "?";
 }
 
 const char *tca_seat_name(enum tca_seat seat)

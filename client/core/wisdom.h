@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "drivers/shm/ways.h"
+#include "drivers/shm/copy_modes.h"
 #include "proto/limits.h"
 
 enum {
@@ -30,7 +30,7 @@ struct wisdom_entry {
     float ns;       /* between two starts, when it was found */
     uint32_t rails; /* a hash of the rails that were tried; 0 for a copy mode or a seat */
     uint8_t distance;
-    uint8_t way; /* WAY_NONE for a rail or a seat */
+    uint8_t method; /* COPY_NONE for a rail or a seat */
     uint8_t stream;
     uint8_t seat;                   /* SEAT_NONE for a copy mode or a rail */
     uint8_t load_tenths;            /* for each processor, when it was written (proto/load.h) */

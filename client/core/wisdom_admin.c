@@ -26,7 +26,7 @@ static struct tca_wisdom describe(const struct wisdom_entry *entry)
     struct tca_wisdom wisdom = {.bytes = entry->bytes,
                                 .blocks = entry->blocks,
                                 .distance = entry->distance,
-                                .way = (enum tca_way)entry->way,
+                                .copy_method = (enum tca_copy_method)entry->method,
                                 .stream = entry->stream,
                                 .piece_bytes = entry->piece_bytes,
                                 .seat = (enum tca_seat)entry->seat,

@@ -69,13 +69,13 @@ static bool is_sound_rail(const struct wisdom_entry *entry)
     for (size_t i = 0; i < length; i++)
         if (entry->rail[i] <= ' ' || entry->rail[i] > '~')
             return false;
-    return length > 0 && length < sizeof entry->rail && entry->way == WAY_NONE &&
+    return length > 0 && length < sizeof entry->rail && entry->method == COPY_NONE &&
            entry->stream == 0 && entry->piece_bytes == 0 && entry->seat < SEAT_COUNT;
 }
 
 static bool is_sound_mode(const struct wisdom_entry *entry)
 {
-    return entry->way > WAY_NONE && entry->way < WAY_COUNT && entry->stream <= 1 &&
+    return entry->method > COPY_NONE && entry->method < COPY_COUNT && entry->stream <= 1 &&
            entry->piece_bytes <= LANE_SLOT_BYTES && entry->bytes > 0 && entry->rail[0] == '\0' &&
            entry->seat == SEAT_NONE;
 }

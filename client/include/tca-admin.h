@@ -54,15 +54,15 @@ struct tca_wisdom {
         [33]; /* identifies layouts and processor, and for rails and seats the nodes, in hexadecimal */
     uint64_t bytes;
     uint32_t blocks;
-    uint32_t distance;    /* class of the distance to the receiver; 0: near, or not used */
-    enum tca_way way;     /* TCA_WAY_NONE: this is a rail or a seat */
-    enum tca_seat seat;   /* TCA_SEAT_ANY: this is a rail or a copy mode */
-    uint32_t stream;      /* 1: with stores that bypass the caches */
-    uint32_t piece_bytes; /* of the ring; 0: other modes */
-    double ns;            /* from start to start, when it was found */
-    char rail[TCA_RAIL_NAME_BYTES]; /* "": this is a copy mode; also that of a seat */
-    double load;                    /* for each processor, when the run that found it ended */
-    uint32_t disturbed;             /* 1: too high; when it is low, plans try again */
+    uint32_t distance; /* class of the distance to the receiver; 0: near, or not used */
+    enum tca_copy_method copy_method; /* TCA_COPY_NONE: this is a rail or a seat */
+    enum tca_seat seat;               /* TCA_SEAT_ANY: this is a rail or a copy mode */
+    uint32_t stream;                  /* 1: with stores that bypass the caches */
+    uint32_t piece_bytes;             /* of the ring; 0: other modes */
+    double ns;                        /* from start to start, when it was found */
+    char rail[TCA_RAIL_NAME_BYTES];   /* "": this is a copy mode; also that of a seat */
+    double load;                      /* for each processor, when the run that found it ended */
+    uint32_t disturbed;               /* 1: too high; when it is low, plans try again */
 };
 
 /* Reads the wisdom file; the caller frees *ret_path and *ret_entries with free(). Without a file,

@@ -855,12 +855,12 @@ TCA_API void tca_pause(uint64_t round);
 /* Copy mode of a put in the client's seat, found by trial during a plan's first starts; see tca(7).
  * If the receiver does not help in time, the sender copies the rest alone, whichever mode was
  * selected. TCA_COPY forces a mode. */
-enum tca_way {
-    TCA_WAY_NONE = 0, /* not copied by a client */
-    TCA_WAY_PUSH = 1, /* the sender copies */
-    TCA_WAY_PULL = 2, /* the receiver copies */
-    TCA_WAY_HALF = 3, /* both copy, a part each */
-    TCA_WAY_RING = 4, /* the sender packs into a small shared ring, the receiver unpacks */
+enum tca_copy_method {
+    TCA_COPY_NONE = 0, /* not copied by a client */
+    TCA_COPY_PUSH = 1, /* the sender copies */
+    TCA_COPY_PULL = 2, /* the receiver copies */
+    TCA_COPY_HALF = 3, /* both copy, a part each */
+    TCA_COPY_RING = 4, /* the sender packs into a small shared ring, the receiver unpacks */
 };
 
 /* How data and notifications of a start are protected on their way to other nodes. The rail tcp
@@ -879,8 +879,8 @@ enum { TCA_RAIL_NAME_BYTES = 32 }; /* with NUL */
 struct tca_receipt {
     enum tca_rail rail; /* the driver */
     enum tca_seat seat;
-    enum tca_way way;               /* of the first put in the client's seat */
-    enum tca_encryption encryption; /* the weakest of all puts and notifications of the plan */
+    enum tca_copy_method copy_method; /* of the first put in the client's seat */
+    enum tca_encryption encryption;   /* the weakest of all puts and notifications of the plan */
     uint32_t trying; /* 1: the plan still tries modes, rails or seats: TCA_TUNE in tca(7) */
     int status;      /* 0, or the negative errno with which this start failed */
     uint32_t descriptors;
@@ -902,7 +902,7 @@ TCA_API int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *re
 /* Names for tables: "shm", "client", "push", "tls". Static; "?" for an invalid value. */
 TCA_API const char *tca_rail_name(enum tca_rail rail);
 TCA_API const char *tca_seat_name(enum tca_seat seat);
-TCA_API const char *tca_way_name(enum tca_way way);
+TCA_API const char *tca_copy_method_name(enum tca_copy_method method);
 TCA_API const char *tca_encryption_name(enum tca_encryption encryption);
 
 #ifdef __cplusplus

@@ -215,7 +215,7 @@ static void unmap_region(struct tca *session, struct mapped_region *region)
     free(region);
 }
 
-static void let_go(struct tca *session, struct mapped_region *region)
+static void drop_region(struct tca *session, struct mapped_region *region)
 {
     mapping_remove(session, region);
     unmap_region(session, region);
@@ -225,7 +225,7 @@ void mapping_unuse(struct tca *session, struct mapped_region *region)
 {
     region->uses--;
     if ((region->gone || region->shared_only) && !region->own && region->uses == 0)
-        let_go(session, region);
+        drop_region(session, region);
 }
 
 int mapping_share_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame,
@@ -269,7 +269,7 @@ void mapping_gone(struct tca *session, uint64_t id)
         return;
     region->gone = true;
     if (region->uses == 0 && !region->own)
-        let_go(session, region);
+        drop_region(session, region);
 }
 
 void mapping_clear(struct tca *session)

@@ -60,7 +60,7 @@ int msg_grant(struct tca_msg_request *request)
     peer->data_taken |= 1u << request->index;
     peer->receives[request->index] = request;
     request->state = MSG_MOVING;
-    request->lent = true;
+    request->in_use = true;
     return answer(request, note, bytes);
 }
 
@@ -82,7 +82,7 @@ int msg_large_test(struct tca_msg_request *request, int *ret_error)
         return r;
     peer->data_taken &= ~(1u << request->index);
     peer->receives[request->index] = NULL;
-    request->lent = false;
+    request->in_use = false;
     msg_done(request,
              request->staging ? msg_scatter(request, request->staging, request->bytes) : 0);
     *ret_error = grant_next(peer);
@@ -190,7 +190,7 @@ static int launch(struct tca_msg_request *request)
     kept->used = ++msg->uses;
     request->kept = kept;
     request->state = MSG_MOVING;
-    request->lent = true;
+    request->in_use = true;
     msg_list_add(&request->peer->moving, request);
     return 0;
 }
@@ -228,7 +228,7 @@ int msg_large_progress(struct msg_peer *peer, struct tca_msg *msg)
         if (done == 0)
             continue;
         request->kept->busy = false;
-        request->lent = false;
+        request->in_use = false;
         msg_list_remove(&peer->moving, request);
         msg_done(request, done < 0 ? done : 0);
         if (done < 0)

@@ -128,7 +128,7 @@ static int exchange(struct tca *session, struct slots_left *left)
     return r;
 }
 
-int msg_settle(struct tca *session)
+int msg_reclaim_slots(struct tca *session)
 {
     struct released mine = {0}, *all = calloc(tca_size(session), sizeof(*all));
     uint64_t least = 0;

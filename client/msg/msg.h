@@ -67,7 +67,7 @@ struct tca_msg_request {
     const struct tca_layout *layout;
     struct tca_layout *own_layout; /* a pair's copy */
     void *staging;                 /* from tca_alloc(), `room` bytes */
-    bool lent; /* a running plan, here or at the other rank, may use the staging */
+    bool in_use; /* a running plan, here or at the other rank, may use the staging */
     struct msg_out out;
     struct msg_target target; /* of a send */
     /* ---- long messages */
@@ -338,7 +338,7 @@ int msg_pair_test(struct tca_msg_request *request);
 /* Releases it now or, if it is running, when it is complete. */
 void msg_pair_release(struct tca_msg_request *request);
 /* After a request's state has changed: if the program has released it, and it is complete, frees it. */
-void msg_pair_settle(struct tca_msg_request *request);
+void msg_pair_reap(struct tca_msg_request *request);
 /* The sends that were released while they ran. */
 int msg_pair_progress(struct msg_peer *peer);
 
@@ -379,6 +379,6 @@ void msg_drain(struct tca_msg *msg);
 /* Keeps a released messenger's slots until all ranks have released theirs, and what they have sent has come. */
 void msg_leave(struct tca_msg *msg);
 /* Finds out which of those that this session has kept are released at all ranks. Collective. */
-int msg_settle(struct tca *session);
+int msg_reclaim_slots(struct tca *session);
 /* Takes the slots of a new messenger; waits for those that are free soon. */
 int msg_slots_take(struct tca_msg *msg);

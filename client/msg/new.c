@@ -76,7 +76,7 @@ int tca_msg_new(struct tca *session, const struct tca_plan_args *args, struct tc
     msg->session = session;
     msg->size = tca_size(session);
     msg->number = slots_number(session);
-    int r = msg->number > 0 ? msg_settle(session) : 0;
+    int r = msg->number > 0 ? msg_reclaim_slots(session) : 0;
     r = meet(msg, r < 0 ? r : prepare(msg, args, &mine), &mine);
     if (r >= 0) {
         *ret_msg = msg;

@@ -137,7 +137,7 @@ int msg_take_notice(struct msg_peer *peer, struct tca_msg *msg, const struct msg
     if (request) {
         msg_list_remove(&peer->single, request);
         int r = join(request, head->index, head->request, target);
-        msg_pair_settle(request);
+        msg_pair_reap(request);
         return r;
     }
     *notice = (struct msg_notice){.order = ++peer->notice_order,
@@ -307,7 +307,7 @@ static int introduce(struct tca_msg_request *request)
     } else if (r >= 0 && request->state == MSG_QUEUED) {
         r = msg_pair_receive(request);
     }
-    msg_pair_settle(request);
+    msg_pair_reap(request);
     return r;
 }
 

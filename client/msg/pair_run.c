@@ -34,7 +34,7 @@ int msg_pair_launch(struct tca_msg_request *request)
         return r;
     request->starts++;
     request->state = MSG_MOVING;
-    request->lent = true;
+    request->in_use = true;
     return 0;
 }
 
@@ -80,7 +80,7 @@ static int tell_ready(struct tca_msg_request *request)
     if (r < 0)
         return r;
     request->starts++;
-    request->lent = true;
+    request->in_use = true;
     return 0;
 }
 
@@ -150,7 +150,7 @@ static int test_send(struct tca_msg_request *request)
     }
     if (r == 0)
         return 0;
-    request->lent = false;
+    request->in_use = false;
     if (r == -ECANCELED && request->cancelled) {
         request->starts--;
         msg_done(request, r);
@@ -164,7 +164,7 @@ static int receive(struct tca_msg_request *request)
 {
     int r = 0;
 
-    request->arrived = request->lent = false;
+    request->arrived = request->in_use = false;
     if (request->is_short)
         return msg_short_receive(request);
     request->ends++;
@@ -265,7 +265,7 @@ void msg_pair_release(struct tca_msg_request *request)
         msg_peer_lost(peer, msg, r);
 }
 
-void msg_pair_settle(struct tca_msg_request *request)
+void msg_pair_reap(struct tca_msg_request *request)
 {
     if (request->released)
         msg_pair_release(request);

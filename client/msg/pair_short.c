@@ -156,7 +156,7 @@ static inline int put_next(struct tca_msg_request *request)
         request->peer->notified--; /* refused */
     request->state = r == 0 ? MSG_MOVING : MSG_DONE;
     request->status = r < 0 ? r : 0;
-    request->lent = r == 0;
+    request->in_use = r == 0;
     return r;
 }
 
@@ -193,7 +193,7 @@ int msg_short_progress(struct msg_peer *peer)
         if (r < 0)
             msg_done(request, r);
         if (request->released) {
-            msg_pair_settle(request);
+            msg_pair_reap(request);
             next = peer->held.first; /* it may have changed the list */
         }
     }

@@ -102,7 +102,8 @@ void msg_request_free(struct tca_msg_request *request)
 {
     struct tca_msg *msg = request->msg;
 
-    if (request->staging && !request->lent && tca_free(msg->session, request->staging) == -EBUSY) {
+    if (request->staging && !request->in_use &&
+        tca_free(msg->session, request->staging) == -EBUSY) {
         tca_msg_forget(msg); /* the plans that still use it */
         tca_free(msg->session, request->staging);
     }
@@ -163,7 +164,7 @@ int msg_peer_fail(struct msg_peer *peer, struct tca_msg *msg, int error)
         if (request->used && request->peer == peer && request->persistent && request->released &&
             request->state == MSG_DONE) {
             msg_list_remove(&peer->leaving, request);
-            msg_pair_settle(request);
+            msg_pair_reap(request);
         }
     }
     return error;

@@ -277,7 +277,7 @@ static int take_data(struct msg_peer *peer, int *ret_end)
         if (arrived < 0)
             *ret_end = arrived;
         if (pair && request->state == MSG_DONE)
-            msg_pair_settle(request);
+            msg_pair_reap(request);
     }
     return r;
 }

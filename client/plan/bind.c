@@ -27,7 +27,7 @@ struct joined {
 };
 
 /* Where the put writes: in a region of a peer, or of this process. */
-static int place(struct tca *session, struct unit *unit, const struct step *put,
+static int place(struct tca *session, struct transfer *transfer, const struct step *put,
                  const Tca__Mapping *mapping, struct driver_landing_args *args)
 {
     const struct layout *layout = put->put.target_layout->program;
@@ -35,7 +35,7 @@ static int place(struct tca *session, struct unit *unit, const struct step *put,
     int r = mapping_region(session, mapping, &region);
     if (r < 0)
         return r;
-    unit->region = region;
+    transfer->region = region;
     region->uses++;
     if (!layout_fits(layout, mapping->offset, region->bytes))
         return error_set(-EPROTO, "tcad placed a put at offset %llu of a region of %llu bytes",
@@ -44,61 +44,64 @@ static int place(struct tca *session, struct unit *unit, const struct step *put,
     args->offset_bytes = mapping->offset;
     args->layout = layout;
     uint64_t first = mapping->offset + (uint64_t)layout->lower_bytes;
-    unit->token.landing = mapping->region_address + first;
+    transfer->token.landing = mapping->region_address + first;
     return segment_populate(region->base + first,
                             (uint64_t)(layout->upper_bytes - layout->lower_bytes));
 }
 
-static int make_landing(struct tca *session, struct unit *unit, const struct joined *joined,
+static int make_landing(struct tca *session, struct transfer *transfer, const struct joined *joined,
                         const Tca__Mapping *mapping, uint8_t blob[LANDING_MAX_BYTES],
                         size_t *ret_blob_bytes)
 {
     struct driver_landing_args args = {.notify = joined->notify != NULL,
-                                       .token = (uint64_t)(uintptr_t)&unit->token};
-    int r = joined->put ? place(session, unit, joined->put, mapping, &args) : 0;
+                                       .token = (uint64_t)(uintptr_t)&transfer->token};
+    int r = joined->put ? place(session, transfer, joined->put, mapping, &args) : 0;
     if (r == 0 && joined->notify)
-        r = mapping_counter(session, mapping, joined->notify->notification.slot, &unit->notified,
-                            &unit->token.counter);
+        r = mapping_counter(session, mapping, joined->notify->notification.slot,
+                            &transfer->notified, &transfer->token.counter);
     if (r < 0)
         return r;
-    r = session->shm->ops->landing_new(session->shm, &args, &unit->landing, blob, ret_blob_bytes);
+    r = session->shm->ops->landing_new(session->shm, &args, &transfer->landing, blob,
+                                       ret_blob_bytes);
     return r < 0 ? error_set(r, "cannot prepare a landing: %s", tca_strerror(r)) : 0;
 }
 
 /* Lets the receiver share the copying. If that is not possible, this process copies alone. */
-static void share(struct tca *session, struct unit *unit, const struct step *put,
+static void share(struct tca *session, struct transfer *transfer, const struct step *put,
                   const Tca__Mapping *mapping)
 {
     struct mapped_segment *segment;
     const struct layout *target = put->put.target_layout->program,
                         *source = put->put.source_layout->program;
     if (mapping_segment(session, mapping, &segment) < 0 ||
-        process_map_lane(unit->process, segment->segment) < 0)
+        process_map_lane(transfer->process, segment->segment) < 0)
         return;
-    unit->process->lane.meanwhile = lanes_help;
-    unit->process->lane.context = session;
-    if (!unit->process->receiver) {
-        unit->process->receiver = segment;
+    transfer->process->lane.meanwhile = lanes_help;
+    transfer->process->lane.context = session;
+    if (!transfer->process->receiver) {
+        transfer->process->receiver = segment;
         segment->uses++;
     }
-    if (shm_put_share(unit->put, mapping->share, target, source) < 0)
+    if (shm_put_share(transfer->put, mapping->share, target, source) < 0)
         return;
-    const struct copy_mode wanted = copy_mode_of((enum way)mapping->way, target, source);
-    if (wanted.way != WAY_NONE)
-        shm_put_mode(unit->put, &wanted);
+    const struct copy_mode wanted =
+        copy_mode_of((enum copy_method)mapping->copy_method, target, source);
+    if (wanted.method != COPY_NONE)
+        shm_put_mode(transfer->put, &wanted);
     else
-        unit->tried = put;
+        transfer->tried = put;
 }
 
 /* To a process of another node, which knows the landing from its tcad. */
-static int make_pair_unit(struct tca_plan *plan, struct unit *unit, const struct joined *joined,
-                          uint32_t rail, const Tca__Mapping *mapping)
+static int make_pair_transfer(struct tca_plan *plan, struct transfer *transfer,
+                              const struct joined *joined, uint32_t rail,
+                              const Tca__Mapping *mapping)
 {
     uint8_t blob[LANDING_MAX_BYTES];
     struct driver_put_args args = {.landing = blob, .flow = joined->flow};
     struct driver_put_info info;
     uint64_t bytes = 0;
-    int r = pair_find(plan->session, mapping->pair, rail, &unit->pair);
+    int r = pair_find(plan->session, mapping->pair, rail, &transfer->pair);
     if (r < 0)
         return r;
     if (joined->put) {
@@ -107,42 +110,43 @@ static int make_pair_unit(struct tca_plan *plan, struct unit *unit, const struct
         args.target_layout = joined->put->put.target_layout->program;
         args.parts = joined->put->put.part != 0;
         bytes = args.layout->size_bytes;
-        r = pair_region(unit->pair->via, &joined->put->put.source->mapped, &args.region);
+        r = pair_region(transfer->pair->via, &joined->put->put.source->mapped, &args.region);
     }
-    args.peer = unit->pair->peer;
+    args.peer = transfer->pair->peer;
     args.landing_bytes =
-        unit->pair->via->seat->blob(mapping->landing, mapping->generation, bytes, blob);
-    unit->driver = unit->pair->via->driver;
+        transfer->pair->via->seat->blob(mapping->landing, mapping->generation, bytes, blob);
+    transfer->driver = transfer->pair->via->driver;
     if (r == 0)
-        r = unit->driver->ops->put_prepare(unit->driver, &args, &unit->put, &info);
+        r = transfer->driver->ops->put_prepare(transfer->driver, &args, &transfer->put, &info);
     if (r < 0)
         return error_set(r, "cannot prepare a put: %s", tca_strerror(r));
     plan->client_bytes += bytes;
     plan->client_descriptors += info.descriptors;
     if (args.parts)
-        parts_bind(plan, joined->put, unit);
+        parts_bind(plan, joined->put, transfer);
     return 0;
 }
 
-/* Prepares a unit as tcad has mapped it: a landing and a put of the shm driver, or a put to a process of another node. What
+/* Prepares a transfer as tcad has mapped it: a landing and a put of the shm driver, or a put to a process of another node. What
  * it holds is released by plan_unbind(), also after an error. */
-static int unit_make(struct tca_plan *plan, struct unit *unit, const struct joined *joined,
-                     uint32_t rail, const Tca__Mapping *mapping)
+static int transfer_make(struct tca_plan *plan, struct transfer *transfer,
+                         const struct joined *joined, uint32_t rail, const Tca__Mapping *mapping)
 {
     struct tca *session = plan->session;
     uint8_t blob[LANDING_MAX_BYTES];
     struct driver_put_args args = {.landing = blob, .flow = joined->flow};
     struct driver_put_info info;
     if (mapping->pair)
-        return make_pair_unit(plan, unit, joined, rail, mapping);
-    int r = make_landing(session, unit, joined, mapping, blob, &args.landing_bytes);
+        return make_pair_transfer(plan, transfer, joined, rail, mapping);
+    int r = make_landing(session, transfer, joined, mapping, blob, &args.landing_bytes);
     if (r == 0)
-        r = process_find(session, joined->put ? mapping->owner : mapping->session, &unit->process);
+        r = process_find(session, joined->put ? mapping->owner : mapping->session,
+                         &transfer->process);
     if (r < 0)
         return r;
-    unit->process->uses++;
-    unit->notify = joined->notify;
-    args.peer = unit->process->peer;
+    transfer->process->uses++;
+    transfer->notify = joined->notify;
+    args.peer = transfer->process->peer;
     if (joined->put) {
         args.region = joined->put->put.source->mapped.driver_region;
         args.offset_bytes = joined->put->put.source_offset_bytes;
@@ -153,19 +157,19 @@ static int unit_make(struct tca_plan *plan, struct unit *unit, const struct join
         args.parts = joined->put->put.part != 0;
         plan->client_bytes += args.layout->size_bytes;
     }
-    unit->driver = session->shm;
-    r = unit->driver->ops->put_prepare(unit->driver, &args, &unit->put, &info);
+    transfer->driver = session->shm;
+    r = transfer->driver->ops->put_prepare(transfer->driver, &args, &transfer->put, &info);
     if (r < 0)
         return error_set(r, "cannot prepare a put: %s", tca_strerror(r));
     plan->client_descriptors += info.descriptors;
     if (plan->apart)
-        shm_put_apart(unit->put);
+        shm_put_apart(transfer->put);
     else if (joined->put && mapping->share)
-        share(session, unit, joined->put, mapping);
+        share(session, transfer, joined->put, mapping);
     if (args.parts)
-        parts_bind(plan, joined->put, unit);
+        parts_bind(plan, joined->put, transfer);
     if (!plan->first_put && joined->put)
-        plan->first_put = unit->put;
+        plan->first_put = transfer->put;
     return 0;
 }
 
@@ -212,50 +216,53 @@ static int add_wait(struct tca_plan *plan, struct step *step, struct chain_steps
                             .rank = rank}});
 }
 
-/* Adds a flush for each peer to which these units put, to wait until the receivers have copied their
+/* Adds a flush for each peer to which these transfers put, to wait until the receivers have copied their
  * parts. */
-static int add_flushes(struct tca_plan *plan, const struct unit *first, const struct unit *end,
-                       struct chain_steps *steps)
+static int add_flushes(struct tca_plan *plan, const struct transfer *first,
+                       const struct transfer *end, struct chain_steps *steps)
 {
     const uint32_t begin = steps->count;
     const uint64_t mark = ++plan->session->last_flush;
     int r = 0;
-    for (const struct unit *unit = first; unit < end && r == 0; unit++) {
-        if (unit->pair ? steps->count > begin : !unit->region || unit->process->flush == mark)
+    for (const struct transfer *transfer = first; transfer < end && r == 0; transfer++) {
+        if (transfer->pair ? steps->count > begin
+                           : !transfer->region || transfer->process->flush == mark)
             continue;
-        if (!unit->pair)
-            unit->process->flush = mark;
-        r = add_step(
-            steps, &(struct chain_step){.kind = CHAIN_FLUSH,
-                                        .fence = steps->count == begin,
-                                        .flush = {unit->driver, unit->pair ? unit->pair->peer
-                                                                           : unit->process->peer}});
+        if (!transfer->pair)
+            transfer->process->flush = mark;
+        r = add_step(steps,
+                     &(struct chain_step){
+                         .kind = CHAIN_FLUSH,
+                         .fence = steps->count == begin,
+                         .flush = {transfer->driver, transfer->pair ? transfer->pair->peer
+                                                                    : transfer->process->peer}});
     }
     return r;
 }
 
-/* tcad has compared what the steps of the chain read and write. *first: units before it have
+/* tcad has compared what the steps of the chain read and write. *first: transfers before it have
  * completed remotely when this one is posted. flushed: earlier ones must complete locally, then
  * remotely. */
-static int add_unit(struct tca_plan *plan, const struct unit **first, const struct unit *unit,
-                    const Tca__Mapping *mapping, bool flushed, struct chain_steps *steps)
+static int add_transfer(struct tca_plan *plan, const struct transfer **first,
+                        const struct transfer *transfer, const Tca__Mapping *mapping, bool flushed,
+                        struct chain_steps *steps)
 {
-    int r = mapping->landed ? add_flushes(plan, *first, unit, steps) : 0;
+    int r = mapping->landed ? add_flushes(plan, *first, transfer, steps) : 0;
     if (r < 0)
         return r;
     if (mapping->landed && mapping->waits)
-        *first = unit;
+        *first = transfer;
     return add_step(steps, &(struct chain_step){.kind = CHAIN_PUT,
                                                 .fence = mapping->waits || flushed,
-                                                .gone = &unit->gone,
-                                                .put = {unit->driver, unit->put}});
+                                                .gone = &transfer->gone,
+                                                .put = {transfer->driver, transfer->put}});
 }
 
-/* tca_plan_flush(), behind the units from `begin` on. Puts to this node need none: they are complete
+/* tca_plan_flush(), behind the transfers from `begin` on. Puts to this node need none: they are complete
  * only when they have landed. Those of a chain to another node go over one connection. */
-static int add_flush(struct tca_plan *plan, const struct unit *begin, struct chain_steps *steps)
+static int add_flush(struct tca_plan *plan, const struct transfer *begin, struct chain_steps *steps)
 {
-    const struct unit *last = &plan->units[plan->unit_count] - 1;
+    const struct transfer *last = &plan->transfers[plan->transfer_count] - 1;
     if (last < begin || !last->pair)
         return 0;
     return add_step(steps, &(struct chain_step){.kind = CHAIN_FLUSH,
@@ -277,7 +284,7 @@ static bool next_joins(const struct tca_plan *plan, uint32_t put, uint32_t chain
 static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
                       const Tca__ChainCommitted *committed, struct chain_steps *steps)
 {
-    const struct unit *begin = &plan->units[plan->unit_count], *first = begin;
+    const struct transfer *begin = &plan->transfers[plan->transfer_count], *first = begin;
     uint32_t end = plan_chain_end(plan, number);
     size_t mapping = 0;
     bool flushed = false;
@@ -301,11 +308,11 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
             joined.notify = &plan->steps[++i];
         if (mapping == committed->n_mappings)
             return error_set(-EPROTO, "tcad named only %zu places for chain %u", mapping, number);
-        struct unit *unit = &plan->units[plan->unit_count++];
+        struct transfer *transfer = &plan->transfers[plan->transfer_count++];
         const Tca__Mapping *there = committed->mappings[mapping++];
-        if ((r = unit_make(plan, unit, &joined, committed->rail, there)) < 0)
+        if ((r = transfer_make(plan, transfer, &joined, committed->rail, there)) < 0)
             return error_prefix(r, "step %u of chain %u: ", at - plan->chain_first[number], number);
-        if ((r = add_unit(plan, &first, unit, there, flushed, steps)) < 0)
+        if ((r = add_transfer(plan, &first, transfer, there, flushed, steps)) < 0)
             return r;
         flushed = plan->steps[i].flush;
         if (flushed && (r = add_flush(plan, begin, steps)) < 0)
@@ -324,19 +331,19 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
 static int bind_chains(struct tca_plan *plan, const Tca__PlanCommitted *committed)
 {
     struct chain_steps steps = {0};
-    plan->units = calloc(plan->step_count + 1, sizeof(*plan->units)); /* as in commit.c */
+    plan->transfers = calloc(plan->step_count + 1, sizeof(*plan->transfers)); /* as in commit.c */
     plan->chains = calloc(plan->chain_count + 1, sizeof(struct chain *));
     int r = 0;
-    if (!plan->units || !plan->chains)
+    if (!plan->transfers || !plan->chains)
         r = error_static(-ENOMEM, "out of memory");
     standby_enter(plan->session->standby);
     for (uint32_t i = 0; r == 0 && i < plan->chain_count; i++)
         if (committed->chains[i]->seat == SEAT_CLIENT)
             r = bind_chain(plan, i, committed->plan, committed->chains[i], &steps);
-    for (uint32_t i = 0; r == 0 && plan->client_bytes > PLAN_DEFER_BYTES && i < plan->unit_count;
-         i++)
-        if (plan->units[i].region)
-            shm_put_defer(plan->units[i].put, true);
+    for (uint32_t i = 0;
+         r == 0 && plan->client_bytes > PLAN_DEFER_BYTES && i < plan->transfer_count; i++)
+        if (plan->transfers[i].region)
+            shm_put_defer(plan->transfers[i].put, true);
     standby_leave(plan->session->standby);
     free(steps.list);
     return r;
@@ -377,14 +384,14 @@ void plan_drop_process(struct tca *session, struct process *process)
 static void unuse_processes(struct tca_plan *plan)
 {
     struct tca *session = plan->session;
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct unit *unit = &plan->units[i];
-        if (unit->notified)
-            mapping_segment_unuse(session, unit->notified);
-        if (!unit->process)
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        struct transfer *transfer = &plan->transfers[i];
+        if (transfer->notified)
+            mapping_segment_unuse(session, transfer->notified);
+        if (!transfer->process)
             continue;
-        unit->process->uses--;
-        plan_drop_process(session, unit->process);
+        transfer->process->uses--;
+        plan_drop_process(session, transfer->process);
     }
 }
 
@@ -394,22 +401,22 @@ void plan_drop_chains(struct tca_plan *plan)
     standby_enter(session->standby);
     for (uint32_t i = 0; i < plan->made_count; i++)
         chain_free(plan->chains[i]);
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct unit *unit = &plan->units[i];
-        if (unit->put)
-            unit->driver->ops->put_release(unit->driver, unit->put);
-        if (unit->landing)
-            session->shm->ops->landing_free(session->shm, unit->landing);
-        if (unit->region)
-            mapping_unuse(session, unit->region);
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        struct transfer *transfer = &plan->transfers[i];
+        if (transfer->put)
+            transfer->driver->ops->put_release(transfer->driver, transfer->put);
+        if (transfer->landing)
+            session->shm->ops->landing_free(session->shm, transfer->landing);
+        if (transfer->region)
+            mapping_unuse(session, transfer->region);
     }
     trial_end(plan); /* uses their lanes */
     unuse_processes(plan);
     free(plan->chains);
-    free(plan->units);
+    free(plan->transfers);
     plan->chains = NULL;
-    plan->units = NULL;
-    plan->client_count = plan->made_count = plan->unit_count = 0;
+    plan->transfers = NULL;
+    plan->client_count = plan->made_count = plan->transfer_count = 0;
     plan->client_bytes = plan->client_descriptors = 0;
     plan->first_put = NULL;
     standby_leave(session->standby);

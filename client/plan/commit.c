@@ -145,7 +145,8 @@ static int draft_init(struct draft *draft, const struct tca_plan *plan)
     draft->commit.channel = plan->channel;
     draft->commit.together = plan->together;
     draft->commit.rail = (char *)plan->rail;
-    draft->commit.way = (uint32_t)(plan->apart ? WAY_PUSH : plan->session->settings.way);
+    draft->commit.copy_method =
+        (uint32_t)(plan->apart ? COPY_PUSH : plan->session->settings.copy_method);
     draft->commit.prefer = plan->flags & TCA_PLAN_PREFER;
     draft->commit.repeat = plan->flags & TCA_PLAN_REPEAT;
     draft->commit.parts_at = parts_at(plan);
@@ -260,8 +261,8 @@ static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *commi
     plan->client_starts = &session->segment->client_starts[plan->id];
     plan->submit = &session->submit[plan->channel];
     plan->paired = false;
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        plan->paired |= plan->units[i].pair != NULL;
+    for (uint32_t i = 0; i < plan->transfer_count; i++)
+        plan->paired |= plan->transfers[i].pair != NULL;
     plan->pace = plan_pace(plan);
     session->plans_by_id[plan->id] = plan;
     if (!daemon_waits(plan, committed))

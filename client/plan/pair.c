@@ -426,14 +426,14 @@ void pairs_flush(struct tca_plan *plan)
     struct tca *session = plan->session;
     const struct pair *last = NULL;
     standby_enter(session->standby);
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct pair *pair = plan->units[i].pair;
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        struct pair *pair = plan->transfers[i].pair;
         if (pair != last) {
             pair->flush_wanted++;
             if (pair->flushed == pair->flushing)
                 begin_flush(pair);
         }
-        plan->units[i].flush = pair->flush_wanted;
+        plan->transfers[i].flush = pair->flush_wanted;
         last = pair;
     }
     pairs_push(session);
@@ -445,11 +445,11 @@ bool pairs_flushed(struct tca_plan *plan)
     struct tca *session = plan->session;
     bool all = true;
     standby_enter(session->standby);
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct pair *pair = plan->units[i].pair;
-        if (pair->flushed == pair->flushing && pair->flushed < plan->units[i].flush)
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        struct pair *pair = plan->transfers[i].pair;
+        if (pair->flushed == pair->flushing && pair->flushed < plan->transfers[i].flush)
             begin_flush(pair);
-        all &= pair->flushed >= plan->units[i].flush;
+        all &= pair->flushed >= plan->transfers[i].flush;
     }
     standby_leave(session->standby);
     return all;
@@ -459,8 +459,8 @@ bool pairs_flushed(struct tca_plan *plan)
 
 static bool puts_over(const struct tca_plan *plan, const struct pair *pair)
 {
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        if (plan->units[i].pair == pair)
+    for (uint32_t i = 0; i < plan->transfer_count; i++)
+        if (plan->transfers[i].pair == pair)
             return true;
     return false;
 }

@@ -102,12 +102,12 @@ uint32_t parts_at(const struct tca_plan *plan)
     return plan->parts ? plan->parts->at : 0;
 }
 
-void parts_bind(struct tca_plan *plan, const struct step *step, const struct unit *unit)
+void parts_bind(struct tca_plan *plan, const struct step *step, const struct transfer *transfer)
 {
     for (uint32_t i = 0; i < plan->parts->count; i++)
         if (plan->parts->puts[i].step == step) {
-            plan->parts->puts[i].driver = unit->driver;
-            plan->parts->puts[i].put = unit->put;
+            plan->parts->puts[i].driver = transfer->driver;
+            plan->parts->puts[i].put = transfer->put;
         }
 }
 

@@ -288,10 +288,10 @@ static void drain_puts(const struct tca_plan *plan)
 {
     uint64_t end_ns = session_end(plan->session);
     const struct pair *pair = NULL;
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        if (plan->units[i].pair && plan->units[i].pair != pair)
-            pairs_drain(plan->session, pair = plan->units[i].pair, end_ns);
-        while (plan->units[i].process && !shm_peer_copied(plan->units[i].process->peer) &&
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        if (plan->transfers[i].pair && plan->transfers[i].pair != pair)
+            pairs_drain(plan->session, pair = plan->transfers[i].pair, end_ns);
+        while (plan->transfers[i].process && !shm_peer_copied(plan->transfers[i].process->peer) &&
                clock_left(end_ns) > 0) {
             session_progress(plan->session);
             sched_yield();
@@ -317,8 +317,8 @@ bool plan_copies_here(const struct tca_plan *plan)
 bool plan_puts_in_order(struct tca_plan *plan)
 {
     trial_route_stay(plan);
-    for (uint32_t i = 1; i < plan->unit_count; i++)
-        if (plan->units[i].pair != plan->units[0].pair)
+    for (uint32_t i = 1; i < plan->transfer_count; i++)
+        if (plan->transfers[i].pair != plan->transfers[0].pair)
             return false;
     return plan->daemon_count == 0;
 }

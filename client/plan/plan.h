@@ -78,7 +78,7 @@ struct notify_token {
 };
 
 /* One driver put of a client-seat chain. */
-struct unit {
+struct transfer {
     struct mapped_region *region; /* target; NULL: a notification without data */
     struct driver_landing *landing;
     struct driver *driver; /* of the put */
@@ -167,8 +167,8 @@ struct tca_plan {
     bool begin_chain;                      /* the next step begins a chain */
     uint32_t part_count;                   /* puts with parts, those of 0 bytes included */
     uint32_t made_count;                   /* of `chains`: with another seat, not all of them run */
-    struct unit *units;
-    uint32_t unit_count;
+    struct transfer *transfers;
+    uint32_t transfer_count;
     struct trial *trial;                 /* of copy modes; NULL: nothing to try */
     struct route_trial *route_trial;     /* NULL: nothing to try */
     struct plan_parts *parts;            /* NULL: every start moves all */

@@ -229,11 +229,11 @@ static void end_chains(struct tca_plan *plan, int error)
     struct tca *session = plan->session;
     standby_enter(session->standby);
     plan_cancel_here(plan, error);
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        if (plan->units[i].pair)
-            pair_abandon(session, plan->units[i].pair, error);
+    for (uint32_t i = 0; i < plan->transfer_count; i++)
+        if (plan->transfers[i].pair)
+            pair_abandon(session, plan->transfers[i].pair, error);
         else
-            shm_put_cancel(session->shm, plan->units[i].put, error);
+            shm_put_cancel(session->shm, plan->transfers[i].put, error);
     run_chains(plan);
     standby_leave(session->standby);
     assert(!plan->client_left);

@@ -11,8 +11,8 @@
 static enum encryption client_encryption(const struct tca_plan *plan)
 {
     enum encryption highest = ENCRYPTION_LOCAL;
-    for (uint32_t i = 0; i < plan->unit_count && plan->client_count > 0; i++) {
-        const struct pair *pair = plan->units[i].pair;
+    for (uint32_t i = 0; i < plan->transfer_count && plan->client_count > 0; i++) {
+        const struct pair *pair = plan->transfers[i].pair;
         const enum encryption of_pair =
             !pair                                                         ? ENCRYPTION_LOCAL
             : atomic_load_explicit(&pair->encrypts, memory_order_relaxed) ? ENCRYPTION_TLS
@@ -31,7 +31,8 @@ int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *ret_receip
     uint32_t rail = plan->first_rail;
     struct tca_receipt receipt = {
         .seat = (enum tca_seat)plan->first_seat,
-        .way = plan->first_put ? (enum tca_way)shm_put_way(plan->first_put) : TCA_WAY_NONE,
+        .copy_method = plan->first_put ? (enum tca_copy_method)shm_put_copy_method(plan->first_put)
+                                       : TCA_COPY_NONE,
         .encryption = (enum tca_encryption)client_encryption(plan),
         .trying = plan->flags & PLAN_TRIES ? 1 : 0,
         .status = plan->last_status,

@@ -10,8 +10,8 @@
 #include "client/plan/pair.h"
 #include "client/plan/plan.h"
 #include "client/plan/tune.h"
+#include "drivers/shm/copy_modes.h"
 #include "drivers/shm/share.h"
-#include "drivers/shm/ways.h"
 #include "proto/load.h"
 
 enum {
@@ -27,7 +27,7 @@ static_assert((int)COPY_MODES_MAX <= (int)TUNE_CANDIDATES_MAX, "all modes can be
 /* Puts that try together: those between layouts of the same shape, over the same distance. */
 struct kind {
     const struct step *step; /* of the first one */
-    uint32_t unit;           /* the first one */
+    uint32_t transfer;       /* the first one */
     struct lane *lane;       /* to its receiver */
     uint64_t key[2];         /* in wisdom */
     unsigned distance;       /* class of the distance */
@@ -74,7 +74,7 @@ void trial_lines_show(const struct tca_plan *plan, uint32_t kind, const struct t
         store(&line->modes[i].blocks, shown->tune->records[i].blocks);
         store(&line->modes[i].ns, ns < 4e9f ? (uint32_t)ns : UINT32_MAX);
     }
-    store(&line->unit, shown->first);
+    store(&line->transfer, shown->first);
     store(&line->count, shown->count);
     store(&line->choice, shown->choice);
     /* release: pairs with the daemon's acquire */
@@ -115,56 +115,57 @@ static bool keys_equal(const uint64_t a[2], const uint64_t b[2])
 static unsigned predicted(const struct kind *kind, const struct layout *target,
                           const struct layout *source)
 {
-    const struct way_choice choice = way_choose(target, source);
-    const enum way way = kind->lane->distance_ns <= choice.up_to_ns ? choice.near : choice.far;
-    const struct copy_mode mode = copy_mode_of(way, target, source);
+    const struct copy_choice choice = copy_choose(target, source);
+    const enum copy_method method =
+        kind->lane->distance_ns <= choice.up_to_ns ? choice.near : choice.far;
+    const struct copy_mode mode = copy_mode_of(method, target, source);
     unsigned best = 0;
     for (unsigned i = kind->mode_count; i-- > 0;)
         if (copy_mode_equal(&kind->modes[i], &mode) ||
-            (kind->modes[i].way == way && kind->modes[best].way != way))
+            (kind->modes[i].method == method && kind->modes[best].method != method))
             best = i;
     return best;
 }
 
-static void kind_init(struct kind *kind, const struct unit *unit, uint32_t number,
+static void kind_init(struct kind *kind, const struct transfer *transfer, uint32_t number,
                       const uint64_t key[2])
 {
-    const struct layout *target = unit->tried->put.target_layout->program,
-                        *source = unit->tried->put.source_layout->program;
-    *kind = (struct kind){.step = unit->tried,
-                          .unit = number,
-                          .lane = &unit->process->lane,
+    const struct layout *target = transfer->tried->put.target_layout->program,
+                        *source = transfer->tried->put.source_layout->program;
+    *kind = (struct kind){.step = transfer->tried,
+                          .transfer = number,
+                          .lane = &transfer->process->lane,
                           .key = {key[0], key[1]},
-                          .distance = distance_class(unit->process->lane.distance_ns)};
+                          .distance = distance_class(transfer->process->lane.distance_ns)};
     kind->mode_count = copy_mode_candidates(target, source, true, kind->modes);
     kind->choice = predicted(kind, target, source);
 }
 
-/* Sorts the puts into kinds, and numbers them in unit->kind; puts of further kinds have the number KINDS_MAX. */
+/* Sorts the puts into kinds, and numbers them in transfer->kind; puts of further kinds have the number KINDS_MAX. */
 static void find_kinds(struct tca_plan *plan)
 {
     struct trial *trial = plan->trial;
     const struct step *last = NULL;
     uint32_t count = 0;
     uint64_t key[2];
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct unit *unit = &plan->units[i];
-        if (!unit->tried)
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        struct transfer *transfer = &plan->transfers[i];
+        if (!transfer->tried)
             continue;
         /* plans often put between the same layouts again and again */
-        if (!last || last->put.source_layout != unit->tried->put.source_layout ||
-            last->put.target_layout != unit->tried->put.target_layout)
-            wisdom_key(unit->tried->put.target_layout->program,
-                       unit->tried->put.source_layout->program, key);
-        last = unit->tried;
-        const unsigned distance = distance_class(unit->process->lane.distance_ns);
+        if (!last || last->put.source_layout != transfer->tried->put.source_layout ||
+            last->put.target_layout != transfer->tried->put.target_layout)
+            wisdom_key(transfer->tried->put.target_layout->program,
+                       transfer->tried->put.source_layout->program, key);
+        last = transfer->tried;
+        const unsigned distance = distance_class(transfer->process->lane.distance_ns);
         uint32_t at = 0;
         while (at < count &&
                !(keys_equal(trial->kinds[at].key, key) && trial->kinds[at].distance == distance))
             at++;
-        unit->kind = at;
+        transfer->kind = at;
         if (at == count && at < KINDS_MAX)
-            kind_init(&trial->kinds[count++], unit, i, key);
+            kind_init(&trial->kinds[count++], transfer, i, key);
     }
     trial->kind_count = count;
 }
@@ -192,7 +193,7 @@ static bool kind_is_known(struct kind *kind, const struct wisdom *wisdom)
     const struct wisdom_entry *entry = look_up(kind, wisdom);
     for (unsigned i = 0; entry && i < kind->mode_count; i++) {
         const struct copy_mode *mode = &kind->modes[i];
-        if (mode->way != entry->way || mode->stream != entry->stream ||
+        if (mode->method != entry->method || mode->stream != entry->stream ||
             mode->piece_bytes != entry->piece_bytes)
             continue;
         kind->choice = i;
@@ -215,7 +216,7 @@ static void note(const struct kind *kind, const struct tune *tune, struct wisdom
                                       .piece_bytes = mode->piece_bytes,
                                       .ns = tune_quartile_ns(tune, kind->choice),
                                       .distance = (uint8_t)kind->distance,
-                                      .way = (uint8_t)mode->way,
+                                      .method = (uint8_t)mode->method,
                                       .stream = mode->stream});
 }
 
@@ -226,11 +227,11 @@ static void show(const struct kind *kind, const struct tune *tune, const struct 
     uint32_t modes[COPY_MODES_MAX];
     for (unsigned i = 0; i < kind->mode_count; i++) {
         const struct copy_mode *mode = &kind->modes[i];
-        modes[i] = (uint32_t)mode->way | (mode->stream ? 256u : 0) | mode->piece_bytes * 65536u;
+        modes[i] = (uint32_t)mode->method | (mode->stream ? 256u : 0) | mode->piece_bytes * 65536u;
     }
     trial_lines_show(plan, number,
                      &(struct trial_shown){.tune = tune,
-                                           .first = kind->unit,
+                                           .first = kind->transfer,
                                            .count = kind->mode_count,
                                            .choice = kind->choice,
                                            .modes = modes});
@@ -267,9 +268,9 @@ void trial_set_tries(struct tca_plan *plan, bool on)
 
 static void set_mode(struct tca_plan *plan, uint32_t number, unsigned mode)
 {
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        if (plan->units[i].tried && plan->units[i].kind == number)
-            plan->session->trial_effects->set_mode(plan->units[i].put,
+    for (uint32_t i = 0; i < plan->transfer_count; i++)
+        if (plan->transfers[i].tried && plan->transfers[i].kind == number)
+            plan->session->trial_effects->set_mode(plan->transfers[i].put,
                                                    &plan->trial->kinds[number].modes[mode]);
 }
 
@@ -336,11 +337,11 @@ static void end_kind(struct tca_plan *plan)
 static void probe(struct tca_plan *plan)
 {
     struct process *last = NULL;
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        const struct unit *unit = &plan->units[i];
-        if (unit->tried && unit->process != last)
-            plan->session->trial_effects->probe(&unit->process->lane);
-        last = unit->process;
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        const struct transfer *transfer = &plan->transfers[i];
+        if (transfer->tried && transfer->process != last)
+            plan->session->trial_effects->probe(&transfer->process->lane);
+        last = transfer->process;
     }
 }
 
@@ -429,8 +430,8 @@ void trials_keep(struct tca *session)
 void trial_begin(struct tca_plan *plan)
 {
     bool any = false;
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        any = any || plan->units[i].tried;
+    for (uint32_t i = 0; i < plan->transfer_count; i++)
+        any = any || plan->transfers[i].tried;
     /* Chains in the daemon's seat would distort the measurements, and rounds are not measured. */
     if (!any || plan->daemon_count > 0 || plan->flags & TCA_PLAN_REPEAT ||
         plan->session->settings.tune == TUNE_OFF || !trial_wisdom(plan->session))

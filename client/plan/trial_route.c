@@ -127,7 +127,7 @@ static const uint64_t *key_of(const struct tca_plan *plan, uint32_t chain)
 static struct wisdom_entry describe(const struct tca_plan *plan, uint32_t chain)
 {
     struct wisdom_entry entry = {
-        .rail = "?", .seat = chain == WHOLE ? SEAT_CLIENT : SEAT_NONE, .way = WAY_NONE};
+        .rail = "?", .seat = chain == WHOLE ? SEAT_CLIENT : SEAT_NONE, .method = COPY_NONE};
     const uint32_t end = chain == WHOLE ? plan->step_count : plan_chain_end(plan, chain);
     uint64_t blocks = 0;
     for (uint32_t i = chain == WHOLE ? 0 : plan->chain_first[chain]; i < end; i++) {

@@ -104,9 +104,9 @@ static enum driver_id entry_driver(const struct tca_plan *plan)
 static void describe_gone(const struct tca_plan *plan, char text[TEXT_BYTES])
 {
     const struct step *gone = NULL;
-    for (uint32_t i = 0; i < plan->unit_count && !gone; i++)
-        if (atomic_load_explicit(&plan->units[i].gone, memory_order_relaxed))
-            gone = plan->units[i].notify;
+    for (uint32_t i = 0; i < plan->transfer_count && !gone; i++)
+        if (atomic_load_explicit(&plan->transfers[i].gone, memory_order_relaxed))
+            gone = plan->transfers[i].notify;
     for (uint32_t i = 0; i < plan->step_count && !gone; i++)
         if (plan->steps[i].kind == STEP_WAIT &&
             atomic_load_explicit(&plan->steps[i].gone, memory_order_relaxed))

@@ -39,8 +39,8 @@ static json_t *nodes_of(const struct plan *plan)
 {
     uint8_t seen[PEER_NODES_MAX / 8] = {0};
     json_t *list = json_array();
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        const uint32_t node = plan->units[i].node;
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        const uint32_t node = plan->transfers[i].node;
         const uint8_t bit = (uint8_t)(1 << node % 8);
         if (node >= PEER_NODES_MAX || (seen[node / 8] & bit))
             continue;
@@ -78,11 +78,11 @@ static json_t *predicted(uint64_t ns)
     return ns == UINT64_MAX ? json_null() : json_integer((json_int_t)ns);
 }
 
-static json_t *notification(const struct plan_unit *unit)
+static json_t *notification(const struct plan_transfer *transfer)
 {
-    return unit->notify ? json_pack("{s:I, s:I}", "rank", (json_int_t)unit->rank, "slot",
-                                    (json_int_t)unit->slot)
-                        : json_null();
+    return transfer->notify ? json_pack("{s:I, s:I}", "rank", (json_int_t)transfer->rank, "slot",
+                                        (json_int_t)transfer->slot)
+                            : json_null();
 }
 
 static uint32_t load(const _Atomic uint32_t *from)
@@ -96,7 +96,7 @@ static void add_tried(json_t *list, const struct trial_line *line)
     const uint32_t count = load(&line->count), choice = load(&line->choice);
     for (uint32_t i = 0; i < count && i < TRIAL_MODES_MAX; i++) {
         const uint32_t mode = load(&line->modes[i].mode);
-        const char *name = way_name((enum way)(mode % 256));
+        const char *name = copy_method_name((enum copy_method)(mode % 256));
         if (name && !(mode & TRIAL_RAIL))
             json_array_append_new(
                 list, json_pack("{s:s, s:b, s:I, s:I, s:I, s:b}", "mode", name, "stream",
@@ -106,7 +106,7 @@ static void add_tried(json_t *list, const struct trial_line *line)
     }
 }
 
-static json_t *tried(const struct plan *plan, const struct plan_unit *unit)
+static json_t *tried(const struct plan *plan, const struct plan_transfer *transfer)
 {
     json_t *list = json_array();
     const struct session_segment *segment = plan->session->segment;
@@ -114,51 +114,54 @@ static json_t *tried(const struct plan *plan, const struct plan_unit *unit)
          line++)
         /* acquire: pairs with the client's release */
         if (atomic_load_explicit(&line->plan, memory_order_acquire) == plan->id + 1 &&
-            load(&line->unit) == (uint32_t)(unit - plan->units))
+            load(&line->transfer) == (uint32_t)(transfer - plan->transfers))
             add_tried(list, line);
     return list;
 }
 
 /* How the client copies it: the mode that was requested or is the only one, or those that its trials
  * begin with, the last when the receiver is farther than first_up_to_ns; and what it has tried. */
-static json_t *explain_copy(const struct plan *plan, const struct plan_unit *unit, enum seat seat)
+static json_t *explain_copy(const struct plan *plan, const struct plan_transfer *transfer,
+                            enum seat seat)
 {
-    if (seat != SEAT_CLIENT || unit->pair)
+    if (seat != SEAT_CLIENT || transfer->pair)
         return json_null();
-    const enum way way = unit->share ? unit->copy_mode : WAY_PUSH;
-    struct way_choice choice = {.near = way, .far = way};
-    if (way == WAY_NONE)
-        choice = way_choose(unit->target_layout, unit->source_layout);
+    const enum copy_method method = transfer->share ? transfer->copy_mode : COPY_PUSH;
+    struct copy_choice choice = {.near = method, .far = method};
+    if (method == COPY_NONE)
+        choice = copy_choose(transfer->target_layout, transfer->source_layout);
     if (choice.near == choice.far)
-        return json_pack("{s:[s], s:n, s:o}", "ways", way_name(choice.near), "first_up_to_ns",
-                         "tried", tried(plan, unit));
-    return json_pack("{s:[s, s], s:I, s:o}", "ways", way_name(choice.near), way_name(choice.far),
-                     "first_up_to_ns", (json_int_t)choice.up_to_ns, "tried", tried(plan, unit));
+        return json_pack("{s:[s], s:n, s:o}", "methods", copy_method_name(choice.near),
+                         "first_up_to_ns", "tried", tried(plan, transfer));
+    return json_pack("{s:[s, s], s:I, s:o}", "methods", copy_method_name(choice.near),
+                     copy_method_name(choice.far), "first_up_to_ns", (json_int_t)choice.up_to_ns,
+                     "tried", tried(plan, transfer));
 }
 
 /* How the way to where it lands is now; null in the client's seat, which does not depend on it. */
-static json_t *link_state(const struct plan *plan, const struct plan_unit *unit)
+static json_t *link_state(const struct plan *plan, const struct plan_transfer *transfer)
 {
-    if (!unit->link)
+    if (!transfer->link)
         return json_null();
-    if (unit->link->state == LINK_FAILED)
+    if (transfer->link->state == LINK_FAILED)
         return json_string("down");
-    return json_string(fabric_reaches(plan->tcad, unit->link->rail, unit->node) ? "up" : "cut off");
+    return json_string(
+        fabric_reaches(plan->tcad, transfer->link->rail, transfer->node) ? "up" : "cut off");
 }
 
 /* The step of the chain with which it has bytes in common, so that it waits for that. */
-static json_t *after(const struct plan *plan, const struct plan_unit *unit)
+static json_t *after(const struct plan *plan, const struct plan_transfer *transfer)
 {
-    return plan->pending == 0 && unit->order.after != ORDER_NOTHING
-               ? json_integer((json_int_t)unit->order.after)
+    return plan->pending == 0 && transfer->order.after != ORDER_NOTHING
+               ? json_integer((json_int_t)transfer->order.after)
                : json_null();
 }
 
-static json_t *reduction(const struct plan_unit *unit)
+static json_t *reduction(const struct plan_transfer *transfer)
 {
-    return unit->combine ? json_pack("{s:s, s:s}", "operator", operator_name(unit->combine), "type",
-                                     element_info(unit->type)->name)
-                         : json_null();
+    return transfer->combine ? json_pack("{s:s, s:s}", "operator", operator_name(transfer->combine),
+                                         "type", element_info(transfer->type)->name)
+                             : json_null();
 }
 
 static json_t *describe_step(const struct plan *plan, uint32_t chain, uint32_t index)
@@ -169,45 +172,46 @@ static json_t *describe_step(const struct plan *plan, uint32_t chain, uint32_t i
     if (step->is_wait)
         return json_pack("{s:s, s:I, s:I, s:I}", "kind", "wait", "rank", (json_int_t)step->rank,
                          "slot", (json_int_t)step->slot, "count", (json_int_t)step->count);
-    const struct plan_unit *unit = &plan->units[step->unit];
-    if (!unit->has_target)
+    const struct plan_transfer *transfer = &plan->transfers[step->transfer];
+    if (!transfer->has_target)
         return json_pack("{s:s, s:I, s:I, s:I, s:b, s:o}", "kind", "notify", "node",
-                         (json_int_t)unit->node, "rank", (json_int_t)unit->rank, "slot",
-                         (json_int_t)unit->slot, "fence", plan->pending == 0 && unit->fence, "link",
-                         link_state(plan, unit));
-    layout_describe(unit->source_layout, source, sizeof source);
-    layout_describe(unit->target_layout, target, sizeof target);
-    const struct layout *a = unit->source_layout, *b = unit->target_layout;
+                         (json_int_t)transfer->node, "rank", (json_int_t)transfer->rank, "slot",
+                         (json_int_t)transfer->slot, "fence", plan->pending == 0 && transfer->fence,
+                         "link", link_state(plan, transfer));
+    layout_describe(transfer->source_layout, source, sizeof source);
+    layout_describe(transfer->target_layout, target, sizeof target);
+    const struct layout *a = transfer->source_layout, *b = transfer->target_layout;
     /* The engine writes these while it prepares the plan. Until it has reported that it is done,
      * the loop must not read them. */
     bool prepared = plan->pending == 0;
-    struct driver_put_info info = prepared ? unit->info : (struct driver_put_info){0};
+    struct driver_put_info info = prepared ? transfer->info : (struct driver_put_info){0};
     return json_pack(
         "{s:s, s:I, s:I, s:I, s:b, s:b, s:o, s:{s:I, s:I, s:s}, s:{s:I, s:I, s:I, s:s}, s:o, s:o, "
         "s:o, s:o, s:b, s:b}",
-        "kind", "put", "bytes", (json_int_t)unit->bytes, "blocks",
+        "kind", "put", "bytes", (json_int_t)transfer->bytes, "blocks",
         (json_int_t)(a->block_count > b->block_count ? a->block_count : b->block_count),
         "descriptors", (json_int_t)(info.descriptors ? info.descriptors : 1), "gathered",
-        info.gathered, "fence", prepared && unit->fence, "after", after(plan, unit), "source",
-        "region", (json_int_t)unit->source->id, "offset", (json_int_t)unit->source_offset, "layout",
-        source, "target", "node", (json_int_t)unit->node, "region", (json_int_t)unit->handle.region,
-        "offset", (json_int_t)(unit->handle.offset_bytes + unit->target_offset), "layout", target,
-        "notify", notification(unit), "link", link_state(plan, unit), "copy",
-        explain_copy(plan, unit, seat), "reduce", reduction(unit), "ordered", unit->ordered,
-        "parts", unit->parts);
+        info.gathered, "fence", prepared && transfer->fence, "after", after(plan, transfer),
+        "source", "region", (json_int_t)transfer->source->id, "offset",
+        (json_int_t)transfer->source_offset, "layout", source, "target", "node",
+        (json_int_t)transfer->node, "region", (json_int_t)transfer->handle.region, "offset",
+        (json_int_t)(transfer->handle.offset_bytes + transfer->target_offset), "layout", target,
+        "notify", notification(transfer), "link", link_state(plan, transfer), "copy",
+        explain_copy(plan, transfer, seat), "reduce", reduction(transfer), "ordered",
+        transfer->ordered, "parts", transfer->parts);
 }
 
 /* What each rail moves of a put that is divided; null: it is not. */
 static json_t *stripes(const struct plan *plan, const struct plan_step *step)
 {
-    const struct plan_unit *unit = step->is_wait ? NULL : &plan->units[step->unit];
-    if (!unit || unit->part_bytes == 0)
+    const struct plan_transfer *transfer = step->is_wait ? NULL : &plan->transfers[step->transfer];
+    if (!transfer || transfer->part_bytes == 0)
         return json_null();
     json_t *list = json_pack("[{s:s, s:I}]", "rail",
-                             rail_name(plan->tcad, plan->chains[unit->chain].bound.rail), "bytes",
-                             (json_int_t)unit->part_bytes);
-    for (uint32_t i = 0; i < plan_stripe_count(plan, unit); i++) {
-        const struct plan_unit *stripe = plan_stripe(plan, unit, i);
+                             rail_name(plan->tcad, plan->chains[transfer->chain].bound.rail),
+                             "bytes", (json_int_t)transfer->part_bytes);
+    for (uint32_t i = 0; i < plan_stripe_count(plan, transfer); i++) {
+        const struct plan_transfer *stripe = plan_stripe(plan, transfer, i);
         json_array_append_new(list,
                               json_pack("{s:s, s:I}", "rail", rail_name(plan->tcad, stripe->rail),
                                         "bytes", (json_int_t)stripe->part_bytes));
@@ -218,12 +222,12 @@ static json_t *stripes(const struct plan *plan, const struct plan_step *step)
 /* The connection over which the process itself puts and notifies; null: it has none. */
 static json_t *connection(const struct plan *plan, const struct plan_step *step)
 {
-    const struct plan_unit *unit = step->is_wait ? NULL : &plan->units[step->unit];
-    if (!unit || unit->pair == 0)
+    const struct plan_transfer *transfer = step->is_wait ? NULL : &plan->transfers[step->transfer];
+    if (!transfer || transfer->pair == 0)
         return json_null();
-    const struct pair *pair = pair_find(plan->tcad, unit->pair);
+    const struct pair *pair = pair_find(plan->tcad, transfer->pair);
     if (!pair)
-        return json_pack("{s:I, s:b, s:n, s:n, s:n, s:n, s:n}", "node", (json_int_t)unit->node,
+        return json_pack("{s:I, s:b, s:n, s:n, s:n, s:n, s:n}", "node", (json_int_t)transfer->node,
                          "ended", 1, "session", "rail", "encrypted", "kernel_tls", "bytes");
     return json_pack("{s:I, s:b, s:I, s:s, s:b, s:b, s:I}", "node", (json_int_t)pair->node, "ended",
                      0, "session", (json_int_t)pair->other, "rail",
@@ -236,7 +240,7 @@ static json_t *division(const struct plan *plan, const struct plan_step *step)
 {
     struct plan_division division = {0};
     if (!step->is_wait)
-        plan_explain_division(plan, &plan->units[step->unit], &division);
+        plan_explain_division(plan, &plan->transfers[step->transfer], &division);
     if (division.count == 0)
         return json_null();
     json_t *list = json_array();
@@ -275,7 +279,7 @@ static void find_trial(const struct plan *plan, uint32_t chain,
     for (const struct trial_line *line = lines; line < lines + TRIAL_LINES; line++) {
         /* acquire: pairs with the client's release */
         if (atomic_load_explicit(&line->plan, memory_order_acquire) != plan->id + 1 ||
-            load(&line->unit) != chain)
+            load(&line->transfer) != chain)
             continue;
         const uint32_t count = load(&line->count);
         for (uint32_t i = 0; i < count && i < TRIAL_MODES_MAX; i++) {

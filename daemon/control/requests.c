@@ -21,7 +21,7 @@ static void hello(struct client *client, uint32_t tag, const Tca__Hello *hello)
                      "the library speaks protocol %u, tcad " TCAD_VERSION
                      " speaks %d: install the same version of both",
                      hello->version, PROTO_VERSION);
-        client_doom(client, "another protocol version");
+        client_drop_later(client, "another protocol version");
         return;
     }
     if (client->session || client->admin) {
@@ -57,7 +57,7 @@ static void serve(struct client *client, struct client_request *request)
     }
     if (!session) {
         client_failf(client, tag, -EINVAL, "the first message must be a hello");
-        client_doom(client, "did not begin with a hello");
+        client_drop_later(client, "did not begin with a hello");
         return;
     }
     if (message->body_case != TCA__MESSAGE__BODY_PLAN_RELEASE)
@@ -111,7 +111,7 @@ static void serve(struct client *client, struct client_request *request)
     default:
         client_failf(client, tag, -EPROTO, "clients may not send message %d",
                      (int)message->body_case);
-        client_doom(client, "it sent a message that clients may not send");
+        client_drop_later(client, "it sent a message that clients may not send");
     }
 }
 

@@ -95,7 +95,7 @@ static void serve(struct client *client, struct client_request *request)
 {
     const int error = request->error;
     const struct frame_header header = request->header;
-    if (error == 0 && !request->failed && !client->doomed) {
+    if (error == 0 && !request->failed && !client->dropping) {
         request_serve(client, request);
         return;
     }
@@ -108,21 +108,21 @@ static void serve(struct client *client, struct client_request *request)
         return;
     }
     if (error == -EBADMSG) {
-        client_doom(client, "a frame is not a message");
+        client_drop_later(client, "a frame is not a message");
         return;
     }
     if (error == -EPROTONOSUPPORT)
         refuse_version(client, &header);
     else if (error != -ECONNRESET)
         log_broken(client, error);
-    client->doomed = true;
+    client->dropping = true;
 }
 
 static void requested(struct client *client, struct client_request *request)
 {
     const bool late = request->late; /* else ready() looks at the client */
     serve(client, request);
-    if (late && client->doomed)
+    if (late && client->dropping)
         client_drop(client);
     else if (late)
         client_listen(client);
@@ -132,7 +132,7 @@ static void receive(struct client *client)
 {
     char text[256];
     if (closer_is_stuck(client->tcad, client->uid, text, sizeof text))
-        client_doom(client, text);
+        client_drop_later(client, text);
     else
         client_request_new(client, requested);
 }
@@ -140,11 +140,11 @@ static void receive(struct client *client)
 static void ready(void *context, unsigned events)
 {
     struct client *client = context;
-    if (!client->doomed && (events & LOOP_WRITE))
+    if (!client->dropping && (events & LOOP_WRITE))
         client_flush(client);
-    if (!client->doomed && (events & LOOP_READ))
+    if (!client->dropping && (events & LOOP_READ))
         receive(client);
-    if (client->doomed)
+    if (client->dropping)
         client_drop(client);
 }
 
@@ -160,7 +160,7 @@ static void tick(void *context)
         if (!is_silent(client))
             continue;
         if (now - client->since_ns > patience_ns) {
-            client_doom(
+            client_drop_later(
                 client,
                 "it has no session and did not say hello in time (control.request_timeout)");
             client_drop(client);
@@ -323,5 +323,5 @@ struct client *server_client(const struct server *server, uint64_t id)
     struct client *client = server->clients;
     while (client && client->id != id)
         client = client->next;
-    return client && !client->doomed ? client : NULL;
+    return client && !client->dropping ? client : NULL;
 }

@@ -19,7 +19,7 @@ enum {
     QUIET_ROUNDS = 256,
     QUIET_EVERY = 16,
     LOOK_EVERY = 64, /* rounds between two checks for wake-ups of parked sessions */
-    ROUSE_MAX = 64,  /* sessions that are polled again after a wake-up */
+    WAKE_MAX = 64,   /* sessions that are polled again after a wake-up */
 };
 
 /* ---- the thread ---- */
@@ -130,13 +130,13 @@ awake:
     for (struct engine_session *session = engine->active; session; session = session->next)
         engine_session_wake(session);
     /* When one session starts something, others often do soon: polls them without a wake-up. */
-    unsigned roused = 0;
-    for (struct engine_session *session = engine->parked, *next; session && roused < ROUSE_MAX;
+    unsigned woken = 0;
+    for (struct engine_session *session = engine->parked, *next; session && woken < WAKE_MAX;
          session = next) {
         next = session->next;
         if (!session->dormant) {
             engine_session_wake(session);
-            roused++;
+            woken++;
         }
     }
 }

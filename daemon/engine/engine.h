@@ -91,7 +91,7 @@ void engine_job_quiet(struct engine *engine, struct engine_call *call,
                       bool (*step)(struct engine *engine, void *context),
                       void (*done)(void *context), void *context);
 /* For such work: there is something to do for the engine, after all. */
-void engine_rouse(struct engine *engine);
+void engine_wake(struct engine *engine);
 bool engine_slice_over(const struct engine *engine);
 
 /* Loop's and worker's thread: before a driver connects a peer, reserves the memory to report its loss. -ENOMEM. After

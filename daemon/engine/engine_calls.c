@@ -157,7 +157,7 @@ void engine_job_quiet(struct engine *engine, struct engine_call *call,
         give(engine, call);
 }
 
-void engine_rouse(struct engine *engine)
+void engine_wake(struct engine *engine)
 {
     eventfd_write(engine->call_fd, 1);
 }

@@ -177,7 +177,7 @@ void engine_plan_cancel(struct engine_session *session, const struct submit_entr
 
 /* engine_waiting.c */
 /* Moves a plan that waits for notifications back to session->running. */
-void engine_plan_rouse(struct engine_plan *plan);
+void engine_plan_wake(struct engine_plan *plan);
 /* Whether only notifications can advance the plan; whether those for one of its chains have
  * arrived.
  */

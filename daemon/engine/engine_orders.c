@@ -86,7 +86,7 @@ void engine_plan_cancel(struct engine_session *session, const struct submit_entr
         return;
     }
     cancel(plan, -ECANCELED);
-    engine_plan_rouse(plan);
+    engine_plan_wake(plan);
 }
 
 static void lose(struct engine_plan *plan, int error)
@@ -112,7 +112,7 @@ static void order_work(struct engine *engine, void *context)
         return;
     }
     engine_session_wake(order->session);
-    engine_plan_rouse(plan);
+    engine_plan_wake(plan);
     if (order->verb == ENGINE_LOSE) {
         /* acquire: pairs with engine_plan_lose(), which may leave further losses to this order */
         atomic_exchange_explicit(&plan->losing, false, memory_order_acq_rel);

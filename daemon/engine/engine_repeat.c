@@ -115,5 +115,5 @@ void engine_repeat_stop(struct engine_session *session, const struct submit_entr
     if (plan->unfinished == 0)
         engine_plan_complete(plan);
     else
-        engine_plan_rouse(plan);
+        engine_plan_wake(plan);
 }

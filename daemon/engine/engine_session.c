@@ -283,7 +283,7 @@ static void hurry_work(struct engine *engine, void *context)
         if (!plan)
             continue;
         plan->stopping = true;
-        engine_plan_rouse(plan);
+        engine_plan_wake(plan);
     }
     engine_session_wake(session);
 }

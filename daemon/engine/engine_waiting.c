@@ -23,7 +23,7 @@ void engine_plan_list(struct engine_plan *plan, struct engine_plan_list *list)
     list->last = plan;
 }
 
-void engine_plan_rouse(struct engine_plan *plan)
+void engine_plan_wake(struct engine_plan *plan)
 {
     if (plan->list)
         engine_plan_list(plan, &plan->session->running);

@@ -63,7 +63,7 @@ static struct subject_key of_node(uint32_t node)
 }
 
 /* Makes the binding end with the object. If out of memory, no landing is made for it. */
-static void hang_on(struct binding *binding, unsigned which, struct subject_key key)
+static void end_with(struct binding *binding, unsigned which, struct subject_key key)
 {
     int r = use_add(&binding->tcad->bindings->uses, &binding->uses[which], key, binding);
     if (r < 0) {
@@ -82,12 +82,12 @@ static void binding_link(struct binding *binding)
     if (binding->owned)
         return; /* the plan ends it */
     if (binding->region)
-        hang_on(binding, BINDING_OF_REGION, of_region(binding->region));
+        end_with(binding, BINDING_OF_REGION, of_region(binding->region));
     if (binding->notify)
-        hang_on(binding, BINDING_OF_NOTIFIED, of_notified(binding->notify));
+        end_with(binding, BINDING_OF_NOTIFIED, of_notified(binding->notify));
     if (binding->asker)
-        hang_on(binding, BINDING_OF_ASKER, of_asker(binding->node, binding->asker));
-    hang_on(binding, BINDING_OF_NODE, of_node(binding->node));
+        end_with(binding, BINDING_OF_ASKER, of_asker(binding->node, binding->asker));
+    end_with(binding, BINDING_OF_NODE, of_node(binding->node));
 }
 
 struct bindings *bindings_free(struct bindings *bindings)
@@ -361,7 +361,7 @@ static void land_one(struct engine *engine, const struct making *making, struct 
         if (r < 0) {
             binding->rails &= ~(1u << rail);
             binding->error = r;
-            engine_rouse(engine); /* the driver may have to make room */
+            engine_wake(engine); /* the driver may have to make room */
         } else {
             binding->landing_bytes += driver->ops->landing_bytes(at->landing);
         }

@@ -1,5 +1,5 @@
 /*
- * Bindings: what this node has prepared for the puts of one plan unit of this or another node: the
+ * Bindings: what this node has prepared for the puts of one plan transfer of this or another node: the
  * memory, the layout, the notification, and a landing at each rail's driver. The requester gets the
  * landings' blobs.
  */

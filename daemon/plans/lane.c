@@ -61,7 +61,7 @@ static int make(struct session *from, struct session *to, struct lane_record **r
     return fd;
 }
 
-static void tell(struct session *to, const struct plan *plan, const struct plan_unit *unit,
+static void tell(struct session *to, const struct plan *plan, const struct plan_transfer *transfer,
                  int lane_fd)
 {
     Tca__Share share = TCA__SHARE__INIT;
@@ -69,21 +69,21 @@ static void tell(struct session *to, const struct plan *plan, const struct plan_
     int fds[2];
     uint32_t fd_count = 0;
     share.rank = plan->session->rank;
-    share.id = unit->share;
-    share.target = unit->share_target;
-    share.source_region = unit->source->id;
-    share.source_address = unit->source->address;
-    share.source_region_offset = unit->source->offset_bytes;
-    share.source_bytes = unit->source->bytes;
-    share.source_offset = unit->source_offset;
-    share.source_layout =
-        (ProtobufCBinaryData){layout_bytes(unit->source_layout), (uint8_t *)unit->source_layout};
-    share.target_region = unit->region->id;
-    share.target_offset = unit->handle.offset_bytes + unit->target_offset;
-    if (unit->target_layout != unit->source_layout)
-        share.target_layout = (ProtobufCBinaryData){layout_bytes(unit->target_layout),
-                                                    (uint8_t *)unit->target_layout};
-    fds[fd_count++] = unit->source->fd;
+    share.id = transfer->share;
+    share.target = transfer->share_target;
+    share.source_region = transfer->source->id;
+    share.source_address = transfer->source->address;
+    share.source_region_offset = transfer->source->offset_bytes;
+    share.source_bytes = transfer->source->bytes;
+    share.source_offset = transfer->source_offset;
+    share.source_layout = (ProtobufCBinaryData){layout_bytes(transfer->source_layout),
+                                                (uint8_t *)transfer->source_layout};
+    share.target_region = transfer->region->id;
+    share.target_offset = transfer->handle.offset_bytes + transfer->target_offset;
+    if (transfer->target_layout != transfer->source_layout)
+        share.target_layout = (ProtobufCBinaryData){layout_bytes(transfer->target_layout),
+                                                    (uint8_t *)transfer->target_layout};
+    fds[fd_count++] = transfer->source->fd;
     share.source_fd = fd_count;
     if (lane_fd >= 0) {
         fds[fd_count++] = lane_fd;
@@ -94,13 +94,13 @@ static void tell(struct session *to, const struct plan *plan, const struct plan_
     session_event_fds(to, &event, fds, fd_count);
 }
 
-bool lane_offer(struct plan *plan, struct plan_unit *unit, int *ret_lane_fd)
+bool lane_offer(struct plan *plan, struct plan_transfer *transfer, int *ret_lane_fd)
 {
-    struct session *from = plan->session, *to = session_find(plan->tcad, unit->owner);
+    struct session *from = plan->session, *to = session_find(plan->tcad, transfer->owner);
     /* A session that does not read its messages gets no more offers. */
     if (!to || to == from || !session_reads(to))
         return false;
-    struct lane_record *lane = table_find(&from->lanes, unit->owner);
+    struct lane_record *lane = table_find(&from->lanes, transfer->owner);
     int fd = -1;
     if (!lane) {
         fd = make(from, to, &lane);
@@ -111,27 +111,27 @@ bool lane_offer(struct plan *plan, struct plan_unit *unit, int *ret_lane_fd)
             return false;
         }
     }
-    unit->share = take_id(lane);
-    if (unit->share == 0)
+    transfer->share = take_id(lane);
+    if (transfer->share == 0)
         return false; /* the lane is not new */
-    unit->share_target = session_target(to);
+    transfer->share_target = session_target(to);
     *ret_lane_fd = fd;
-    tell(to, plan, unit, fd);
+    tell(to, plan, transfer, fd);
     return session_reads(
         to); /* otherwise the receiver could find entries of puts that it does not know yet */
 }
 
-void lane_withdraw(struct plan *plan, struct plan_unit *unit)
+void lane_withdraw(struct plan *plan, struct plan_transfer *transfer)
 {
-    if (unit->share == 0 || !plan->session)
+    if (transfer->share == 0 || !plan->session)
         return;
-    struct lane_record *lane = table_find(&plan->session->lanes, unit->owner);
-    struct session *to = session_find(plan->tcad, unit->owner);
+    struct lane_record *lane = table_find(&plan->session->lanes, transfer->owner);
+    struct session *to = session_find(plan->tcad, transfer->owner);
     if (lane)
-        give_id(lane, unit->share);
+        give_id(lane, transfer->share);
     if (to)
-        session_withdraw(to, unit->share_target);
-    unit->share = 0;
+        session_withdraw(to, transfer->share_target);
+    transfer->share = 0;
 }
 
 static void drop(void *context, void *owner)

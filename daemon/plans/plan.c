@@ -50,12 +50,13 @@ void plan_end_with_attempt(struct plan *plan)
     end_with(plan, plan->attempt.error, plan->attempt.text);
 }
 
-int plan_fail_unit(struct plan *plan, const struct plan_unit *unit, int error, const char *text)
+int plan_fail_transfer(struct plan *plan, const struct plan_transfer *transfer, int error,
+                       const char *text)
 {
     if (plan->chain_count > 1)
-        return plan_fail(plan, error, "chain %" PRIu32 ", step %" PRIu32 ": %s", unit->chain,
-                         unit->step, text);
-    return plan_fail(plan, error, "step %" PRIu32 ": %s", unit->step, text);
+        return plan_fail(plan, error, "chain %" PRIu32 ", step %" PRIu32 ": %s", transfer->chain,
+                         transfer->step, text);
+    return plan_fail(plan, error, "step %" PRIu32 ": %s", transfer->step, text);
 }
 
 /* Some chain is in the client's seat, or there is none. */
@@ -86,36 +87,37 @@ void plans_each(const struct session *session, void (*each)(void *context, const
         each(context, plan);
 }
 
-struct landing_blob *plan_blob(const struct plan *plan, const struct plan_unit *unit, unsigned rail)
+struct landing_blob *plan_blob(const struct plan *plan, const struct plan_transfer *transfer,
+                               unsigned rail)
 {
-    const struct plan_unit *bound = unit->of ? unit->of : unit;
-    return &plan->blobs[(size_t)(bound - plan->units) * plan->tcad->rails->last + rail - 1];
+    const struct plan_transfer *bound = transfer->of ? transfer->of : transfer;
+    return &plan->blobs[(size_t)(bound - plan->transfers) * plan->tcad->rails->last + rail - 1];
 }
 
-void plan_unit_free(struct plan_unit *unit)
+void plan_transfer_free(struct plan_transfer *transfer)
 {
-    if (unit->source)
-        unit->source->puts_from--;
-    region_unref(unit->source);
-    region_unref(unit->region);
-    if (!unit->of) {
-        if (unit->target_layout != unit->source_layout)
-            free(unit->target_layout);
-        free(unit->source_layout);
+    if (transfer->source)
+        transfer->source->puts_from--;
+    region_unref(transfer->source);
+    region_unref(transfer->region);
+    if (!transfer->of) {
+        if (transfer->target_layout != transfer->source_layout)
+            free(transfer->target_layout);
+        free(transfer->source_layout);
     }
-    unit->has_target = false;
-    unit->source = unit->region = NULL;
-    unit->source_layout = unit->target_layout = NULL;
+    transfer->has_target = false;
+    transfer->source = transfer->region = NULL;
+    transfer->source_layout = transfer->target_layout = NULL;
 }
 
 void plan_free(struct plan *plan)
 {
     plan_use_less(plan, UINT32_MAX);
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        plan_unit_free(&plan->units[i]);
+    for (uint32_t i = 0; i < plan->transfer_count; i++)
+        plan_transfer_free(&plan->transfers[i]);
     free(plan->chains);
     free(plan->steps);
-    free(plan->units);
+    free(plan->transfers);
     free(plan->blobs);
     free(plan->collective);
     free(plan->asks);

@@ -30,7 +30,7 @@
  * An error during a commit leads to LEAVING, in READY to BREAKING; the request to release the plan leads to
  * LEAVING from every state. Neither interrupts what is pending.
  *
- * A *unit* is one operation of a driver: a put, a put and the notification that follows it, a notification alone, or a
+ * A *transfer* is one operation of a driver: a put, a put and the notification that follows it, a notification alone, or a
  * share of a put (plan_stripe.h).
  */
 #pragma once
@@ -83,14 +83,14 @@ bool plan_state_legal(enum plan_state from, enum plan_state to);
 
 struct plan;
 
-/* What must precede a unit, in its chain (order.h). */
+/* What must precede a transfer, in its chain (order.h). */
 struct plan_order {
     bool waits, all_landed; /* for all steps before it */
     uint32_t landed[2];     /* steps */
     uint32_t after;
 };
 
-struct plan_unit {
+struct plan_transfer {
     struct plan *plan;
     uint32_t chain, step; /* as given by the client; a notification joined to it is the next step */
     /* the source; NULL: only a notification */
@@ -119,11 +119,11 @@ struct plan_unit {
     uint64_t owner;   /* session that owns the memory; 0: only a notification */
     uint64_t address; /* of the memory, in its process */
     struct plan_order order;
-    struct region *region;    /* the target if it is on this node (a reference) */
-    enum way copy_mode;       /* the client's seat: how to copy */
-    bool only_owner_notified; /* by the rest of the chain: it may help copying (plan_reply.c) */
-    uint32_t share;           /* its id in the lane to the owner (lane.h); 0: none */
-    uint32_t share_target;    /* the owner's number for it */
+    struct region *region;      /* the target if it is on this node (a reference) */
+    enum copy_method copy_mode; /* the client's seat: how to copy */
+    bool only_owner_notified;   /* by the rest of the chain: it may help copying (plan_reply.c) */
+    uint32_t share;             /* its id in the lane to the owner (lane.h); 0: none */
+    uint32_t share_target;      /* the owner's number for it */
     /* on this node in the daemon's seat; owned by the plan */
     struct binding *binding;
     uint64_t bindings[SEAT_COUNT]; /* on another node; 0: none */
@@ -135,8 +135,8 @@ struct plan_unit {
     /* of a put that is divided among rails (plan_stripe.h) */
     uint32_t stripes, stripe_room; /* its further stripes: index of the first, and how many */
     uint64_t part_at, part_bytes;  /* of the packed bytes: what its own rail moves; 0: all */
-    struct plan_unit *of; /* is a stripe: of this put, which has its layouts and landings */
-    unsigned rail;        /* of a stripe */
+    struct plan_transfer *of; /* is a stripe: of this put, which has its layouts and landings */
+    unsigned rail;            /* of a stripe */
     /* once a rail is chosen (daemon seat) */
     struct link *link;
     struct held *held; /* for link_hold(); of a put */
@@ -163,7 +163,7 @@ struct plan_candidate {
 
 struct plan_step {
     bool is_wait;
-    uint32_t unit;       /* index in plan->units */
+    uint32_t transfer;   /* index in plan->transfers */
     uint32_t rank, slot; /* wait */
     uint64_t count;
     bool flush;        /* then all earlier puts of its chain complete remotely */
@@ -179,10 +179,10 @@ struct plan_use {
 struct plan_chain {
     uint32_t step_count;
     struct plan_step *steps; /* in plan->steps */
-    uint32_t unit_count;
-    struct plan_unit *units; /* of these steps, in plan->units */
-    bool moving;             /* of a move: to another rail */
-    bool unordered;          /* plan_order_rest() must order it */
+    uint32_t transfer_count;
+    struct plan_transfer *transfers; /* of these steps, in plan->transfers */
+    bool moving;                     /* of a move: to another rail */
+    bool unordered;                  /* plan_order_rest() must order it */
     bool unshared;       /* has flushes or ordered puts: receivers take no part in the copying */
     bool direct;         /* the client puts to a process of another node (pairs.h), */
     uint64_t pair;       /* over this pair; 0: not bound */
@@ -198,9 +198,9 @@ struct plan_chain {
     struct plan_candidate candidates[PLAN_CANDIDATES_MAX];
 };
 
-/* A unit to be bound, at which node, and for which seat; sorted by node. */
+/* A transfer to be bound, at which node, and for which seat; sorted by node. */
 struct plan_ask {
-    uint32_t node, unit;
+    uint32_t node, transfer;
     enum seat seat;
 };
 
@@ -222,7 +222,7 @@ struct plan {
     unsigned wanted_rails;    /* demanded: one of these, one bit per rail; 0: any */
     unsigned preferred_rails; /* to other nodes: used if possible, whatever the cost */
     enum seat wanted_seat;
-    enum way wanted_copy_mode;
+    enum copy_method wanted_copy_mode;
     bool repeat;    /* a start goes on until it is stopped */
     bool tries;     /* its client may try rails and seats: plan_try.c */
     unsigned seats; /* bit by seat: all chains are bound there; 0: to different ones */
@@ -233,20 +233,20 @@ struct plan {
     bool lossy;    /* broken because puts of earlier starts are lost */
     uint64_t timeout_ns;
 
-    uint32_t chain_count, step_count, unit_count, part_count;
+    uint32_t chain_count, step_count, transfer_count, part_count;
     struct plan_chain *chains;
     struct plan_step *steps;
-    struct plan_unit *units;
-    struct landing_blob *blobs; /* of its units: see plan_blob() */
+    struct plan_transfer *transfers;
+    struct landing_blob *blobs; /* of its transfers: see plan_blob() */
     struct plan_use *uses;
-    struct plan_collective *collective; /* NULL: it carries out none */
-    struct plan_ask *asks;              /* BINDING */
-    uint32_t bound_units, bound_chains; /* progress of plan_bind() */
+    struct plan_collective *collective;     /* NULL: it carries out none */
+    struct plan_ask *asks;                  /* BINDING */
+    uint32_t bound_transfers, bound_chains; /* progress of plan_bind() */
     uint32_t ask_count, asked;
     uint32_t routes; /* that were considered for the next chain, BINDING and REGISTERING */
     uint32_t routed_chains, linked_chains, linked_steps; /* progress of plan_do_register() */
-    uint32_t stripped_units;                             /* progress of a strip */
-    uint32_t connected_units; /* their links are; of the next one waits: */
+    uint32_t stripped_transfers;                         /* progress of a strip */
+    uint32_t connected_transfers; /* their links are; of the next one waits: */
     struct link_wait link_wait;
     struct loop_job job;
     bool (*job_next)(struct plan *plan); /* plan_in_slices() */

@@ -25,10 +25,10 @@ struct request {
     uint8_t rails[RAILS_MAX]; /* offered to the other daemon, in this order */
 };
 
-static struct plan_unit *unit_of(const struct request *request, uint32_t i)
+static struct plan_transfer *transfer_of(const struct request *request, uint32_t i)
 {
     const struct plan *plan = request->plan;
-    return &plan->units[plan->asks[request->first + i].unit];
+    return &plan->transfers[plan->asks[request->first + i].transfer];
 }
 
 static void replied(struct request *request)
@@ -44,16 +44,16 @@ static void bound_here(void *context, const struct bindings_made *made)
 {
     struct request *request = context;
     if (made->status < 0)
-        plan_fail_unit(request->plan, unit_of(request, (uint32_t)made->which), made->status,
-                       made->text);
+        plan_fail_transfer(request->plan, transfer_of(request, (uint32_t)made->which), made->status,
+                           made->text);
     for (uint32_t i = 0; made->status == 0 && i < request->count; i++) {
-        struct plan_unit *unit = unit_of(request, i);
+        struct plan_transfer *transfer = transfer_of(request, i);
         struct binding *binding = made->bindings[i];
-        unit->binding = made->bindings[i];
-        unit->rails = binding->rails;
+        transfer->binding = made->bindings[i];
+        transfer->rails = binding->rails;
         for (unsigned rail = 1; rail <= request->plan->tcad->rails->last; rail++)
-            if (unit->rails & 1u << rail)
-                *plan_blob(request->plan, unit, rail) = binding_landing(binding, rail)->blob;
+            if (transfer->rails & 1u << rail)
+                *plan_blob(request->plan, transfer, rail) = binding_landing(binding, rail)->blob;
     }
     replied(request);
 }
@@ -69,34 +69,35 @@ static unsigned rails_of_both(const struct tcad *tcad)
     return rails;
 }
 
-static int fill_args(struct plan *plan, const struct plan_unit *unit, struct binding_args *args)
+static int fill_args(struct plan *plan, const struct plan_transfer *transfer,
+                     struct binding_args *args)
 {
     char text[512];
     int r = 0;
-    const unsigned rail = plan_unit_rail(unit, plan->chains[unit->chain].bound.rail);
+    const unsigned rail = plan_transfer_rail(transfer, plan->chains[transfer->chain].bound.rail);
     *args = (struct binding_args){
         .node = plan->tcad->node,
         .asker = plan->session->id,
         .rank = plan->session->rank,
-        .region = unit->region,
-        .notify = unit->notify ? session_find(plan->tcad, unit->notify_session) : NULL,
-        .slot = unit->slot,
+        .region = transfer->region,
+        .notify = transfer->notify ? session_find(plan->tcad, transfer->notify_session) : NULL,
+        .slot = transfer->slot,
         .rails = rail ? 1u << rail : rails_of_both(plan->tcad),
         .owned = true,
     };
-    if (unit->notify && !args->notify) {
-        snprintf(text, sizeof text, "rank %" PRIu32 ", to be notified, has ended", unit->rank);
+    if (transfer->notify && !args->notify) {
+        snprintf(text, sizeof text, "rank %" PRIu32 ", to be notified, has ended", transfer->rank);
         r = -EOWNERDEAD;
     }
-    if (r == 0 && unit->has_target) {
-        args->offset_bytes = unit->handle.offset_bytes + unit->target_offset;
-        r = layout_dup(unit->target_layout, &args->layout);
+    if (r == 0 && transfer->has_target) {
+        args->offset_bytes = transfer->handle.offset_bytes + transfer->target_offset;
+        r = layout_dup(transfer->target_layout, &args->layout);
         if (r < 0)
             snprintf(text, sizeof text, "out of memory for a layout");
     }
     if (r == 0)
         r = binding_charge(plan->tcad, args, text, sizeof text);
-    return r < 0 ? plan_fail_unit(plan, unit, r, text) : 0;
+    return r < 0 ? plan_fail_transfer(plan, transfer, r, text) : 0;
 }
 
 /* 0: bound_here() will be called. */
@@ -106,7 +107,7 @@ static int ask_here(struct request *request)
     struct binding_args args[BIND_PUTS_MAX];
     int r = 0;
     for (uint32_t i = 0; i < request->count; i++) {
-        if ((r = fill_args(plan, unit_of(request, i), &args[i])) == 0)
+        if ((r = fill_args(plan, transfer_of(request, i), &args[i])) == 0)
             continue;
         binding_args_drop(plan->tcad, args, i + 1);
         return r;
@@ -122,59 +123,59 @@ static bool is_direct(const struct request *request)
     return request->plan->asks[request->first].seat == SEAT_CLIENT;
 }
 
-static void take_landings(const struct request *request, struct plan_unit *unit,
+static void take_landings(const struct request *request, struct plan_transfer *transfer,
                           const Tca__BoundPut *bound)
 {
-    unit->bindings[request->plan->asks[request->first].seat] = bound->binding;
-    unit->owner = bound->owner;
-    unit->address = bound->address;
+    transfer->bindings[request->plan->asks[request->first].seat] = bound->binding;
+    transfer->owner = bound->owner;
+    transfer->address = bound->address;
     for (size_t i = 0; i < bound->n_landings; i++) {
         const Tca__Landing *landing = bound->landings[i];
         if (landing->rail >= request->rail_count || landing->blob.len > LANDING_MAX_BYTES)
             continue;
         const unsigned rail = request->rails[landing->rail];
-        struct landing_blob *blob = plan_blob(request->plan, unit, rail);
-        unit->rails |= 1u << rail;
+        struct landing_blob *blob = plan_blob(request->plan, transfer, rail);
+        transfer->rails |= 1u << rail;
         blob->bytes = (uint8_t)landing->blob.len;
         memcpy(blob->blob, landing->blob.data, landing->blob.len);
     }
 }
 
 /* The other node knows the session that is to be notified, but not its rank once it has ended. */
-static void fail_unit(struct request *request, const struct plan_unit *unit,
-                      const Tca__Failure *failure)
+static void fail_transfer(struct request *request, const struct plan_transfer *transfer,
+                          const Tca__Failure *failure)
 {
     char text[64];
     const int status = status_from_wire(failure->status);
-    const bool ended = status == -EOWNERDEAD && unit->notify;
+    const bool ended = status == -EOWNERDEAD && transfer->notify;
     if (ended)
-        snprintf(text, sizeof text, "rank %" PRIu32 ", to be notified, has ended", unit->rank);
-    plan_fail_unit(request->plan, unit, status < 0 ? status : -EPROTO,
-                   ended ? text : failure->text);
+        snprintf(text, sizeof text, "rank %" PRIu32 ", to be notified, has ended", transfer->rank);
+    plan_fail_transfer(request->plan, transfer, status < 0 ? status : -EPROTO,
+                       ended ? text : failure->text);
 }
 
 static void take_bound(struct request *request, const Tca__PeerBound *bound)
 {
     struct plan *plan = request->plan;
     if (bound->failure && bound->failed < request->count) {
-        fail_unit(request, unit_of(request, bound->failed), bound->failure);
+        fail_transfer(request, transfer_of(request, bound->failed), bound->failure);
         return;
     }
     for (uint32_t i = 0; i < request->count && i < bound->n_puts; i++) {
-        struct plan_unit *unit = unit_of(request, i);
-        take_landings(request, unit, bound->puts[i]);
+        struct plan_transfer *transfer = transfer_of(request, i);
+        take_landings(request, transfer, bound->puts[i]);
         if (is_direct(request))
-            plan_take_direct(plan, unit, bound->puts[i]);
-        else if (!unit->rails)
-            plan_fail_unit(plan, unit, -EPROTO,
-                           "its node has bound it to none of the rails of this node");
+            plan_take_direct(plan, transfer, bound->puts[i]);
+        else if (!transfer->rails)
+            plan_fail_transfer(plan, transfer, -EPROTO,
+                               "its node has bound it to none of the rails of this node");
         if (plan->state < PLAN_READY) /* else it does already */
-            plan_use_owner(plan, unit);
+            plan_use_owner(plan, transfer);
     }
     if (bound->failure || bound->n_puts != request->count)
         plan_fail(plan, -EPROTO,
                   "node %" PRIu32 " was asked to bind %" PRIu32 " puts, and bound %zu",
-                  unit_of(request, 0)->node, request->count, bound->n_puts);
+                  transfer_of(request, 0)->node, request->count, bound->n_puts);
 }
 
 static void bound_there(void *context, int status, const Tca__Message *reply, const char *text)
@@ -184,14 +185,14 @@ static void bound_there(void *context, int status, const Tca__Message *reply, co
         plan_fail(request->plan, status, "%s", text);
     else if (reply->body_case != TCA__MESSAGE__BODY_PEER_BOUND)
         plan_fail(request->plan, -EPROTO, "node %" PRIu32 " sent an unexpected reply to a bind",
-                  unit_of(request, 0)->node);
+                  transfer_of(request, 0)->node);
     else
         take_bound(request, reply->peer_bound);
     replied(request);
 }
 
-/* Fails the plan, with the reason why each eligible rail does not lead to the unit's node. */
-static int no_rail(struct plan *plan, const struct plan_unit *unit)
+/* Fails the plan, with the reason why each eligible rail does not lead to the transfer's node. */
+static int no_rail(struct plan *plan, const struct plan_transfer *transfer)
 {
     const struct tcad *tcad = plan->tcad;
     const unsigned rails = plan->wanted_rails ? plan->wanted_rails : ~(1u << RAIL_SHM);
@@ -202,27 +203,28 @@ static int no_rail(struct plan *plan, const struct plan_unit *unit)
         if (!(rails & 1u << rail))
             continue;
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s", used ? "; " : "",
-                                 rail_name(tcad, rail), links_why_not(tcad, rail, unit->node));
+                                 rail_name(tcad, rail), links_why_not(tcad, rail, transfer->node));
         if (*rail_at(tcad, rail)->remedy)
             remedy = rail_at(tcad, rail)->remedy;
     }
     return plan_fail(plan, -ENETDOWN, "no rail %s leads to node %" PRIu32 ": %s%s%s%s",
-                     plan->wanted_rails ? "that the plan may use" : "of this node", unit->node,
-                     text, *remedy ? ": " : "", remedy, plan_other_rails(plan, unit->node, others));
+                     plan->wanted_rails ? "that the plan may use" : "of this node", transfer->node,
+                     text, *remedy ? ": " : "", remedy,
+                     plan_other_rails(plan, transfer->node, others));
 }
 
-static void fill_put(struct plan_unit *unit, Tca__BindPut *put)
+static void fill_put(struct plan_transfer *transfer, Tca__BindPut *put)
 {
     tca__bind_put__init(put);
-    if (unit->has_target) {
-        put->handle = (ProtobufCBinaryData){sizeof unit->handle_bytes, unit->handle_bytes};
-        put->offset = unit->target_offset;
-        put->layout = (ProtobufCBinaryData){layout_bytes(unit->target_layout),
-                                            (uint8_t *)unit->target_layout};
+    if (transfer->has_target) {
+        put->handle = (ProtobufCBinaryData){sizeof transfer->handle_bytes, transfer->handle_bytes};
+        put->offset = transfer->target_offset;
+        put->layout = (ProtobufCBinaryData){layout_bytes(transfer->target_layout),
+                                            (uint8_t *)transfer->target_layout};
     }
-    put->notify = unit->notify;
-    put->notify_session = unit->notify_session;
-    put->notify_slot = unit->slot;
+    put->notify = transfer->notify;
+    put->notify_session = transfer->notify_session;
+    put->notify_slot = transfer->slot;
 }
 
 static void add_key(Tca__PeerBind *bind, const struct rail *rail, Tca__RailKey *key)
@@ -237,11 +239,11 @@ static void add_key(Tca__PeerBind *bind, const struct rail *rail, Tca__RailKey *
 static int ask_peer(struct request *request)
 {
     struct plan *plan = request->plan;
-    const uint32_t node = unit_of(request, 0)->node;
+    const uint32_t node = transfer_of(request, 0)->node;
     Tca__BindPut puts[BIND_PUTS_MAX], *list[BIND_PUTS_MAX];
     Tca__RailKey keys[RAILS_MAX], *key_list[RAILS_MAX];
 
-    const struct plan_chain *chain = &plan->chains[unit_of(request, 0)->chain],
+    const struct plan_chain *chain = &plan->chains[transfer_of(request, 0)->chain],
                             *direct = is_direct(request) ? chain : NULL;
     Tca__PeerBind bind = BODY_OF(peer_bind, .direct = direct != NULL, .user = plan->session->uid,
                                  .session = plan->session->id, .group = plan->session->group,
@@ -255,9 +257,9 @@ static int ask_peer(struct request *request)
     }
     request->rail_count = (uint32_t)bind.n_rails;
     if (bind.n_rails == 0)
-        return no_rail(plan, unit_of(request, 0));
+        return no_rail(plan, transfer_of(request, 0));
     for (uint32_t i = 0; i < request->count; i++) {
-        fill_put(unit_of(request, i), &puts[i]);
+        fill_put(transfer_of(request, i), &puts[i]);
         list[i] = &puts[i];
     }
     bind.n_puts = request->count;
@@ -276,7 +278,7 @@ static int compare_asks(const void *a, const void *b)
         return one->node < other->node ? -1 : 1;
     if (one->seat != other->seat)
         return one->seat < other->seat ? -1 : 1;
-    return (one->unit > other->unit) - (one->unit < other->unit);
+    return (one->transfer > other->transfer) - (one->transfer < other->transfer);
 }
 
 /* The number of following requests that fit into one message. */
@@ -288,8 +290,8 @@ static uint32_t next_count(const struct plan *plan)
     uint32_t count = 0;
     while (count < left && count < BIND_PUTS_MAX && asks[count].node == asks[0].node &&
            asks[count].seat == asks[0].seat) {
-        const struct plan_unit *unit = &plan->units[asks[count].unit];
-        bytes += unit->has_target ? layout_bytes(unit->target_layout) : 0;
+        const struct plan_transfer *transfer = &plan->transfers[asks[count].transfer];
+        bytes += transfer->has_target ? layout_bytes(transfer->target_layout) : 0;
         if (count > 0 && bytes > REQUEST_BYTES_MAX)
             break;
         count++;
@@ -307,8 +309,8 @@ static bool ask_next(struct plan *plan)
     *request = (struct request){plan, plan->asked, next_count(plan)};
     plan->asked += request->count;
     plan->pending++;
-    if ((unit_of(request, 0)->node == plan->tcad->node ? ask_here(request) : ask_peer(request)) ==
-        0)
+    if ((transfer_of(request, 0)->node == plan->tcad->node ? ask_here(request)
+                                                           : ask_peer(request)) == 0)
         return true;
     plan->pending--;
     free(request);

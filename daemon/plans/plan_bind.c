@@ -13,38 +13,39 @@
 
 bool plan_chain_is_local(const struct plan *plan, const struct plan_chain *chain)
 {
-    for (uint32_t i = 0; i < chain->unit_count; i++)
-        if (chain->units[i].node != plan->tcad->node)
+    for (uint32_t i = 0; i < chain->transfer_count; i++)
+        if (chain->transfers[i].node != plan->tcad->node)
             return false;
     return true;
 }
 
 /* On this node, looks up the handle and the notified session. */
-static int resolve_here(struct plan *plan, struct plan_unit *unit)
+static int resolve_here(struct plan *plan, struct plan_transfer *transfer)
 {
     char text[256];
-    if (unit->has_target) {
+    if (transfer->has_target) {
         struct region *region;
-        int r =
-            region_named(plan->tcad, &unit->handle, plan->session->uid, &region, text, sizeof text);
+        int r = region_named(plan->tcad, &transfer->handle, plan->session->uid, &region, text,
+                             sizeof text);
         if (r < 0)
-            return plan_fail_unit(plan, unit, r, text);
-        unit->region = region_ref(region);
-        unit->owner = region->session_id;
-        unit->address = region->address;
-        if (plan_use_owner(plan, unit) < 0)
+            return plan_fail_transfer(plan, transfer, r, text);
+        transfer->region = region_ref(region);
+        transfer->owner = region->session_id;
+        transfer->address = region->address;
+        if (plan_use_owner(plan, transfer) < 0)
             return plan->attempt.error;
     }
-    if (unit->notify) {
-        const struct session *session = session_find(plan->tcad, unit->notify_session);
+    if (transfer->notify) {
+        const struct session *session = session_find(plan->tcad, transfer->notify_session);
         if (!session) {
-            snprintf(text, sizeof text, "rank %" PRIu32 ", to be notified, has ended", unit->rank);
-            return plan_fail_unit(plan, unit, -EOWNERDEAD, text);
+            snprintf(text, sizeof text, "rank %" PRIu32 ", to be notified, has ended",
+                     transfer->rank);
+            return plan_fail_transfer(plan, transfer, -EOWNERDEAD, text);
         }
         if (plan->session->rank >= session->sources) {
             snprintf(text, sizeof text, "rank %" PRIu32 " reported a smaller group size",
-                     unit->rank);
-            return plan_fail_unit(plan, unit, -EPROTO, text);
+                     transfer->rank);
+            return plan_fail_transfer(plan, transfer, -EPROTO, text);
         }
     }
     return 0;
@@ -63,26 +64,26 @@ static void note_asks(struct plan *plan, const struct plan_chain *chain)
     const bool direct = chain->direct && !plan_joins(plan, SEAT_DAEMON);
     const enum seat seat = direct ? SEAT_CLIENT : SEAT_DAEMON;
     for (uint32_t i = 0;
-         i < chain->unit_count && (chain->bound.seat == SEAT_DAEMON || chain->direct); i++) {
-        const struct plan_unit *unit = &chain->units[i];
-        if (!unit->bindings[seat] && !unit->binding)
+         i < chain->transfer_count && (chain->bound.seat == SEAT_DAEMON || chain->direct); i++) {
+        const struct plan_transfer *transfer = &chain->transfers[i];
+        if (!transfer->bindings[seat] && !transfer->binding)
             plan->asks[plan->ask_count++] =
-                (struct plan_ask){unit->node, (uint32_t)(unit - plan->units), seat};
+                (struct plan_ask){transfer->node, (uint32_t)(transfer - plan->transfers), seat};
     }
 }
 
 enum { SLICE_UNITS = 64 }; /* resolved between two checks of the clock */
 
-/* Resolves some units of this node, or considers a route for a chain; false: all are done, or the plan has failed. */
+/* Resolves some transfers of this node, or considers a route for a chain; false: all are done, or the plan has failed. */
 static bool bind_next(struct plan *plan)
 {
     if (!plan_goes_on(plan) ||
-        (plan->bound_units == plan->unit_count && plan->bound_chains == plan->chain_count))
+        (plan->bound_transfers == plan->transfer_count && plan->bound_chains == plan->chain_count))
         return false;
-    if (plan->bound_units < plan->unit_count) {
-        for (int i = 0; i < SLICE_UNITS && plan->bound_units < plan->unit_count; i++) {
-            struct plan_unit *unit = &plan->units[plan->bound_units++];
-            if (unit->node == plan->tcad->node && resolve_here(plan, unit) < 0)
+    if (plan->bound_transfers < plan->transfer_count) {
+        for (int i = 0; i < SLICE_UNITS && plan->bound_transfers < plan->transfer_count; i++) {
+            struct plan_transfer *transfer = &plan->transfers[plan->bound_transfers++];
+            if (transfer->node == plan->tcad->node && resolve_here(plan, transfer) < 0)
                 return false;
         }
         return true;
@@ -106,9 +107,10 @@ static void ask(struct plan *plan)
 static bool make_asks(struct plan *plan)
 {
     plan->ask_count = plan->asked = 0;
-    plan->asks = calloc(plan->unit_count + 1, sizeof plan->asks[0]);
+    plan->asks = calloc(plan->transfer_count + 1, sizeof plan->asks[0]);
     if (!plan->asks)
-        plan_fail(plan, -ENOMEM, "out of memory for binding %" PRIu32 " puts", plan->unit_count);
+        plan_fail(plan, -ENOMEM, "out of memory for binding %" PRIu32 " puts",
+                  plan->transfer_count);
     return plan->asks;
 }
 

@@ -22,14 +22,15 @@ static void register_work(void *context)
     struct plan *plan = context;
     if (plan_order_rest(plan) < 0)
         return;
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct plan_unit *unit = &plan->units[i];
-        if (!unit->driver)
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        struct plan_transfer *transfer = &plan->transfers[i];
+        if (!transfer->driver)
             continue;
-        int r = unit->source ? region_register(unit->source, unit->link->rail) : 0;
+        int r = transfer->source ? region_register(transfer->source, transfer->link->rail) : 0;
         if (r < 0) {
             plan_fail(plan, r, "rail %s to node %" PRIu32 ": %s",
-                      rail_name(plan->tcad, unit->link->rail), unit->node, region_register_text(r));
+                      rail_name(plan->tcad, transfer->link->rail), transfer->node,
+                      region_register_text(r));
             return;
         }
     }
@@ -45,10 +46,10 @@ static void not_registered(void *context)
 static void registered(void *context)
 {
     struct plan *plan = context;
-    for (uint32_t i = 0; i < plan->unit_count && plan_works(plan); i++) {
-        struct plan_unit *unit = &plan->units[i];
-        if (unit->driver && unit->source)
-            unit->source->registered |= 1u << unit->link->rail;
+    for (uint32_t i = 0; i < plan->transfer_count && plan_works(plan); i++) {
+        struct plan_transfer *transfer = &plan->transfers[i];
+        if (transfer->driver && transfer->source)
+            transfer->source->registered |= 1u << transfer->link->rail;
     }
     plan_done(plan);
 }
@@ -59,9 +60,10 @@ static bool is_registered(const struct plan *plan)
     for (uint32_t i = 0; i < plan->chain_count; i++)
         if (plan->chains[i].unordered)
             return false;
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        const struct plan_unit *unit = &plan->units[i];
-        if (unit->driver && unit->source && !(unit->source->registered & 1u << unit->link->rail))
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        const struct plan_transfer *transfer = &plan->transfers[i];
+        if (transfer->driver && transfer->source &&
+            !(transfer->source->registered & 1u << transfer->link->rail))
             return false;
     }
     return true;
@@ -127,7 +129,7 @@ static void connect_chosen(struct plan *plan)
         plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->run.chain_count);
 }
 
-/* Chooses the driver and link of every daemon-seat unit. */
+/* Chooses the driver and link of every daemon-seat transfer. */
 static bool choose_next(struct plan *plan)
 {
     return !plan->release_asked && (route_next(plan) || (plan_works(plan) && link_next(plan)));

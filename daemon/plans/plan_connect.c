@@ -12,17 +12,17 @@
 
 static void connect_links(struct plan *plan);
 
-static bool needs_link(const struct plan_unit *unit)
+static bool needs_link(const struct plan_transfer *transfer)
 {
-    return unit->driver && !unit->put;
+    return transfer->driver && !transfer->put;
 }
 
 static void begin(struct plan *plan)
 {
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        if (needs_link(&plan->units[i]))
-            link_connect(plan->units[i].link, NULL);
-    plan->connected_units = 0;
+    for (uint32_t i = 0; i < plan->transfer_count; i++)
+        if (needs_link(&plan->transfers[i]))
+            link_connect(plan->transfers[i].link, NULL);
+    plan->connected_transfers = 0;
 }
 
 /* If the node is down, tcad ends or memory is short, other rails fail, too. */
@@ -34,10 +34,10 @@ static bool is_of_rail(int error)
 /* Moves all chains that have a failed link. */
 static int take_other_rails(struct plan *plan)
 {
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct plan_unit *unit = &plan->units[i];
-        if (unit->link && unit->link->state == LINK_FAILED)
-            plan_lose_rail(unit, unit->link->rail);
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        struct plan_transfer *transfer = &plan->transfers[i];
+        if (transfer->link && transfer->link->state == LINK_FAILED)
+            plan_lose_rail(transfer, transfer->link->rail);
     }
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         struct plan_chain *chain = &plan->chains[i];
@@ -48,13 +48,13 @@ static int take_other_rails(struct plan *plan)
     return 0;
 }
 
-/* The link of plan->connected_units has failed. Whether there are others to connect. */
+/* The link of plan->connected_transfers has failed. Whether there are others to connect. */
 static bool replace_link(struct plan *plan, int error, const char *text)
 {
-    const struct plan_unit *unit = &plan->units[plan->connected_units];
+    const struct plan_transfer *transfer = &plan->transfers[plan->connected_transfers];
     char why[256];
     snprintf(why, sizeof why, "rail %s to node %" PRIu32 ": %s",
-             rail_name(plan->tcad, unit->link->rail), unit->node, text);
+             rail_name(plan->tcad, transfer->link->rail), transfer->node, text);
     if (is_of_rail(error) && take_other_rails(plan) == 0) {
         log_warning(NULL, "plan %" PRIu64 ".%" PRIu32 " takes another rail: %s", plan->session_id,
                     plan->id, why);
@@ -78,15 +78,15 @@ static void link_done(void *context, int status, const char *text)
 /* Then registers. */
 static void connect_links(struct plan *plan)
 {
-    while (plan->connected_units < plan->unit_count) {
-        struct plan_unit *unit = &plan->units[plan->connected_units];
-        int r = needs_link(unit) ? link_connect(unit->link, &plan->link_wait) : 0;
+    while (plan->connected_transfers < plan->transfer_count) {
+        struct plan_transfer *transfer = &plan->transfers[plan->connected_transfers];
+        int r = needs_link(transfer) ? link_connect(transfer->link, &plan->link_wait) : 0;
         if (r == -EINPROGRESS) {
             plan->pending++;
             return;
         }
         if (r == 0)
-            plan->connected_units++;
+            plan->connected_transfers++;
         else if (!replace_link(plan, r, strerror(-r)))
             return;
     }

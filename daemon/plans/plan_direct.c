@@ -19,11 +19,11 @@ static unsigned number_of(const struct plan *plan, const struct plan_chain *chai
 /* Why only tcad can run the chain; NULL: the client can. */
 static const char *needs_tcad(const struct plan *plan, const struct plan_chain *chain)
 {
-    for (uint32_t i = 0; i < chain->unit_count; i++) {
-        const struct plan_unit *unit = &chain->units[i];
-        if (unit->node == plan->tcad->node || unit->node != chain->units->node)
+    for (uint32_t i = 0; i < chain->transfer_count; i++) {
+        const struct plan_transfer *transfer = &chain->transfers[i];
+        if (transfer->node == plan->tcad->node || transfer->node != chain->transfers->node)
             return "leads to several nodes";
-        if (unit->combine)
+        if (transfer->combine)
             return "combines elements on another node";
     }
     return NULL;
@@ -34,7 +34,7 @@ static bool goes_on_in_tcad(const struct plan *plan, const struct plan_chain *ch
 {
     for (uint32_t i = 0; i < chain->step_count; i++) {
         const struct plan_step *step = &chain->steps[i];
-        if (step->is_wait || step->flush || plan->units[step->unit].ordered)
+        if (step->is_wait || step->flush || plan->transfers[step->transfer].ordered)
             return true;
     }
     return plan->repeat;
@@ -54,7 +54,7 @@ static bool has_other_rail(const struct plan *plan, unsigned than, uint32_t node
 const char *plan_pair_why_not(const struct plan *plan, const struct plan_chain *chain,
                               unsigned rail)
 {
-    const uint32_t node = chain->units->node;
+    const uint32_t node = chain->transfers->node;
     if (needs_tcad(plan, chain))
         return "only tcad can run such a chain";
     if (pairs_rail(plan->tcad, node, plan->wanted_rails) != rail)
@@ -76,7 +76,7 @@ const char *plan_pair_why_not(const struct plan *plan, const struct plan_chain *
 int plan_no_pair(struct plan *plan, const struct plan_chain *chain)
 {
     const char *why = needs_tcad(plan, chain);
-    const uint32_t node = chain->units->node;
+    const uint32_t node = chain->transfers->node;
     if (why)
         return plan_fail(plan, -EOPNOTSUPP, "chain %u %s: only tcad can run it (TCA_SEAT_DAEMON)",
                          number_of(plan, chain), why);
@@ -110,8 +110,8 @@ static bool may_fall_back(const struct plan *plan)
 void plan_leave_pairs(struct plan *plan)
 {
     plan_unbind(plan, SEAT_CLIENT);
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        plan->units[i].pair = 0;
+    for (uint32_t i = 0; i < plan->transfer_count; i++)
+        plan->transfers[i].pair = 0;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         plan->chains[i].direct = false;
         plan->chains[i].pair = 0;
@@ -139,15 +139,15 @@ bool plan_fall_back(struct plan *plan)
     return true;
 }
 
-int plan_take_direct(struct plan *plan, struct plan_unit *unit, const Tca__BoundPut *bound)
+int plan_take_direct(struct plan *plan, struct plan_transfer *transfer, const Tca__BoundPut *bound)
 {
     char text[256];
     struct pair *pair;
-    struct plan_chain *chain = &plan->chains[unit->chain];
-    int r = pair_to(plan->tcad, plan->session, unit->node, chain->pair_rail, bound, &pair, text,
+    struct plan_chain *chain = &plan->chains[transfer->chain];
+    int r = pair_to(plan->tcad, plan->session, transfer->node, chain->pair_rail, bound, &pair, text,
                     sizeof text);
     if (r < 0)
-        return plan_fail_unit(plan, unit, r, text);
+        return plan_fail_transfer(plan, transfer, r, text);
     if (chain->pair && chain->pair != pair->id)
         return plan_fail(
             plan, -EOPNOTSUPP,
@@ -155,8 +155,8 @@ int plan_take_direct(struct plan *plan, struct plan_unit *unit, const Tca__Bound
             "connection only: give each process a chain of its own, or let tcad run it "
             "(TCA_SEAT_DAEMON)",
             number_of(plan, chain));
-    chain->pair = unit->pair = pair->id;
-    unit->landing = bound->landing;
-    unit->generation = bound->generation;
+    chain->pair = transfer->pair = pair->id;
+    transfer->landing = bound->landing;
+    transfer->generation = bound->generation;
     return 0;
 }

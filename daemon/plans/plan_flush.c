@@ -25,31 +25,32 @@ static void flush_work(struct engine *engine, void *context)
     struct plan *plan = context;
     plan->flush_from_ns = clock_now_ns();
     plan->flushing = 1; /* until all are begun */
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct plan_unit *unit = &plan->units[i];
-        if (!unit->flushes)
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        struct plan_transfer *transfer = &plan->transfers[i];
+        if (!transfer->flushes)
             continue;
-        unit->flush = (struct driver_op){.done = link_flushed, .owner = plan};
+        transfer->flush = (struct driver_op){.done = link_flushed, .owner = plan};
         plan->flushing++;
-        if (unit->driver->ops->peer_flush(unit->driver, unit->link->peer, &unit->flush) < 0)
+        if (transfer->driver->ops->peer_flush(transfer->driver, transfer->link->peer,
+                                              &transfer->flush) < 0)
             plan->flushing--;
     }
     one_less(plan);
 }
 
-/* Picks a unit for each link to another node; whether there are any. */
-static bool pick_units(struct plan *plan)
+/* Picks a transfer for each link to another node; whether there are any. */
+static bool pick_transfers(struct plan *plan)
 {
     const uint64_t mark = ++plan->tcad->last_mark;
     bool any = false;
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct plan_unit *unit = &plan->units[i];
-        struct link *link = unit->link;
-        unit->flushes = link && link->was_connected && link->mark != mark &&
-                        engine_driver_caps(plan->tcad->engine, link->rail)->other_nodes;
-        if (unit->flushes)
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        struct plan_transfer *transfer = &plan->transfers[i];
+        struct link *link = transfer->link;
+        transfer->flushes = link && link->was_connected && link->mark != mark &&
+                            engine_driver_caps(plan->tcad->engine, link->rail)->other_nodes;
+        if (transfer->flushes)
             link->mark = mark;
-        any |= unit->flushes;
+        any |= transfer->flushes;
     }
     return any;
 }
@@ -59,7 +60,7 @@ void plan_do_flush(struct plan *plan)
     plan->flush_ns = 0;
     const bool puts =
         plan->inherits || atomic_load_explicit(&plan->run.starts, memory_order_relaxed) > 0;
-    if (!puts || !pick_units(plan))
+    if (!puts || !pick_transfers(plan))
         return;
     plan->pending++;
     engine_call(plan->tcad->engine, &plan->call, flush_work, NULL, plan);

@@ -25,7 +25,7 @@ static bool same_layout(const struct layout *a, const struct layout *b)
 }
 
 /* Whether their requests would be the same: plan_ask.c. */
-static bool same_target(const struct plan_unit *a, const struct plan_unit *b)
+static bool same_target(const struct plan_transfer *a, const struct plan_transfer *b)
 {
     if (a->node != b->node || a->has_target != b->has_target || a->notify != b->notify)
         return false;
@@ -36,16 +36,17 @@ static bool same_target(const struct plan_unit *a, const struct plan_unit *b)
                               same_layout(a->target_layout, b->target_layout));
 }
 
-static bool unit_fits(const struct plan *plan, const struct plan *former,
-                      const struct plan_ask *ask)
+static bool transfer_fits(const struct plan *plan, const struct plan *former,
+                          const struct plan_ask *ask)
 {
     if (ask->seat == SEAT_CLIENT || ask->node == plan->tcad->node ||
-        ask->unit >= former->unit_count)
+        ask->transfer >= former->transfer_count)
         return false;
-    const struct plan_unit *unit = &plan->units[ask->unit], *other = &former->units[ask->unit];
+    const struct plan_transfer *transfer = &plan->transfers[ask->transfer],
+                               *other = &former->transfers[ask->transfer];
     return other->bindings[SEAT_DAEMON] && !other->pair && !other->lost && !other->of &&
-           plan_stripe_count(former, other) == 0 && same_target(unit, other) && other->link &&
-           other->link->rail == plan_best_rail(plan, &plan->chains[unit->chain]);
+           plan_stripe_count(former, other) == 0 && same_target(transfer, other) && other->link &&
+           other->link->rail == plan_best_rail(plan, &plan->chains[transfer->chain]);
 }
 
 static bool plan_fits(const struct plan *plan, const struct plan *former)
@@ -56,23 +57,23 @@ static bool plan_fits(const struct plan *plan, const struct plan *former)
         plan_has_dead_link(former))
         return false;
     for (uint32_t i = 0; i < plan->ask_count; i++)
-        if (!unit_fits(plan, former, &plan->asks[i]))
+        if (!transfer_fits(plan, former, &plan->asks[i]))
             return false;
     return true;
 }
 
-static void take_unit(struct plan *plan, const struct plan *former, struct plan_unit *unit,
-                      struct plan_unit *other)
+static void take_transfer(struct plan *plan, const struct plan *former,
+                          struct plan_transfer *transfer, struct plan_transfer *other)
 {
-    unit->bindings[SEAT_DAEMON] = other->bindings[SEAT_DAEMON];
-    unit->owner = other->owner;
-    unit->address = other->address;
-    unit->rails = other->rails;
+    transfer->bindings[SEAT_DAEMON] = other->bindings[SEAT_DAEMON];
+    transfer->owner = other->owner;
+    transfer->address = other->address;
+    transfer->rails = other->rails;
     other->bindings[SEAT_DAEMON] = 0;
     for (unsigned rail = 1; rail <= plan->tcad->rails->last; rail++)
-        if (unit->rails & 1u << rail)
-            *plan_blob(plan, unit, rail) = *plan_blob(former, other, rail);
-    plan_use_owner(plan, unit);
+        if (transfer->rails & 1u << rail)
+            *plan_blob(plan, transfer, rail) = *plan_blob(former, other, rail);
+    plan_use_owner(plan, transfer);
 }
 
 bool plan_inherit(struct plan *plan)
@@ -85,8 +86,8 @@ bool plan_inherit(struct plan *plan)
     if (!former)
         return false;
     for (uint32_t i = 0; i < plan->ask_count; i++) {
-        const uint32_t unit = plan->asks[i].unit;
-        take_unit(plan, former, &plan->units[unit], &former->units[unit]);
+        const uint32_t transfer = plan->asks[i].transfer;
+        take_transfer(plan, former, &plan->transfers[transfer], &former->transfers[transfer]);
     }
     plan->inherits = true;
     plan->tcad->inherited++;

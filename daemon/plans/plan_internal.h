@@ -8,8 +8,9 @@
 /* Records the first error of the attempt, which ends it; from any thread that works for the plan. Returns it. */
 int plan_fail(struct plan *plan, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same; the text names the unit's step. */
-int plan_fail_unit(struct plan *plan, const struct plan_unit *unit, int error, const char *text);
+/* The same; the text names the transfer's step. */
+int plan_fail_transfer(struct plan *plan, const struct plan_transfer *transfer, int error,
+                       const char *text);
 /* For messages: the rails that lead to the node and that the plan does not allow itself, as "; but there
  * is tcp", or "". Returns text. */
 enum { PLAN_OTHERS_BYTES = 128 };
@@ -29,11 +30,11 @@ static inline bool plan_goes_on(const struct plan *plan)
 }
 void plan_break(struct plan *plan, int error, const char *text);
 void plan_free(struct plan *plan);
-void plan_unit_free(struct plan_unit *unit); /* what it holds */
+void plan_transfer_free(struct plan_transfer *transfer); /* what it holds */
 /* The client knows that the plan is broken: takes it out of session->unreported_plans. */
 void plan_reported(struct plan *plan);
-/* The unit's landing blob for a rail; valid if unit->rails has the rail. */
-struct landing_blob *plan_blob(const struct plan *plan, const struct plan_unit *unit,
+/* The transfer's landing blob for a rail; valid if transfer->rails has the rail. */
+struct landing_blob *plan_blob(const struct plan *plan, const struct plan_transfer *transfer,
                                unsigned rail);
 /* Whether all targets and notified sessions of the chain are on this node. */
 bool plan_chain_is_local(const struct plan *plan, const struct plan_chain *chain);
@@ -79,11 +80,11 @@ void plan_do_free(struct plan *plan);
 void plan_ask(struct plan *plan);
 /* plan_inherit.c: takes all of that over from a plan that is being released. False: from none. */
 bool plan_inherit(struct plan *plan);
-/* plan_uses.c: registers the objects that a plan needs as they become known: those that a step waits for; a unit's
+/* plan_uses.c: registers the objects that a plan needs as they become known: those that a step waits for; a transfer's
  * target and notified session; and the owner of its memory. -ENOMEM. */
 int plan_use_wait(struct plan *plan, const struct plan_step *step);
-int plan_use_unit(struct plan *plan, const struct plan_unit *unit);
-int plan_use_owner(struct plan *plan, const struct plan_unit *unit);
+int plan_use_transfer(struct plan *plan, const struct plan_transfer *transfer);
+int plan_use_owner(struct plan *plan, const struct plan_transfer *transfer);
 /* Drops at most `count` uses. */
 void plan_use_less(struct plan *plan, uint32_t count);
 /* plan_direct.c: routes over pairs. Why a chain does not go over one on this rail; NULL: it can. */
@@ -93,8 +94,8 @@ const char *plan_pair_why_not(const struct plan *plan, const struct plan_chain *
 int plan_no_pair(struct plan *plan, const struct plan_chain *chain);
 /* Releases what chains are bound to over pairs. */
 void plan_leave_pairs(struct plan *plan);
-/* Stores what a unit was bound to. */
-int plan_take_direct(struct plan *plan, struct plan_unit *unit, const Tca__BoundPut *bound);
+/* Stores what a transfer was bound to. */
+int plan_take_direct(struct plan *plan, struct plan_transfer *transfer, const Tca__BoundPut *bound);
 /* BINDING has failed: whether tcad may put instead. Then that is begun. */
 bool plan_fall_back(struct plan *plan);
 /* plan_try.c: chains whose client puts by itself, and that tcad can run, too. Whether the client may try that. */
@@ -149,12 +150,12 @@ unsigned plan_pair_rail(const struct plan *plan, const struct plan_chain *chain)
 /* Takes the links of the chosen rail, and those of its stripes, for these steps of a daemon-seat chain. */
 int plan_take_links(struct plan *plan, const struct plan_chain *chain, uint32_t from,
                     uint32_t count);
-int plan_take_link(struct plan *plan, struct plan_unit *unit, unsigned rail);
-/* What the cost model needs to know of a unit. */
-struct cost_transfer plan_transfer(const struct plan *plan, const struct plan_unit *unit,
-                                   unsigned rail);
-/* The rail that carries a unit if its chain is on `rail`. */
-unsigned plan_unit_rail(const struct plan_unit *unit, unsigned rail);
+int plan_take_link(struct plan *plan, struct plan_transfer *transfer, unsigned rail);
+/* What the cost model needs to know of a transfer. */
+struct cost_transfer plan_cost_transfer(const struct plan *plan,
+                                        const struct plan_transfer *transfer, unsigned rail);
+/* The rail that carries a transfer if its chain is on `rail`. */
+unsigned plan_transfer_rail(const struct plan_transfer *transfer, unsigned rail);
 /* plan_route.c: the rail that plan_route() would choose now, and the one if none were lost. */
 unsigned plan_best_rail(const struct plan *plan, const struct plan_chain *chain);
 unsigned plan_wanted_rail(const struct plan *plan, const struct plan_chain *chain);
@@ -167,16 +168,16 @@ static inline bool plan_demands_one(const struct plan *plan)
 {
     return plan->wanted_rails && !(plan->wanted_rails & (plan->wanted_rails - 1));
 }
-static inline void plan_lose_rail(struct plan_unit *unit, unsigned rail)
+static inline void plan_lose_rail(struct plan_transfer *transfer, unsigned rail)
 {
-    unit = unit->of ? unit->of : unit;
-    unit->lost |= 1u << rail;
-    unit->back &= ~(1u << rail);
+    transfer = transfer->of ? transfer->of : transfer;
+    transfer->lost |= 1u << rail;
+    transfer->back &= ~(1u << rail);
 }
 /* plan_move.c: whether a chain is on a lost rail. */
 bool plan_has_dead_link(const struct plan *plan);
 bool plan_is_on_dead_link(const struct plan *plan, const struct plan_chain *chain);
-/* Binds a chain without prepared puts to the best rail that its units have not lost. -ENETDOWN: none. */
+/* Binds a chain without prepared puts to the best rail that its transfers have not lost. -ENETDOWN: none. */
 int plan_reroute(struct plan *plan, struct plan_chain *chain);
 /* Marks chains that are on a lost rail or have a better one now. Returns whether there are any. */
 bool plan_mark_moving(struct plan *plan);

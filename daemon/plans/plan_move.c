@@ -49,9 +49,9 @@ static void enter(struct plan *plan, enum route_state state);
 
 /* ---- lost rails ---- */
 
-static bool is_dead(const struct plan_unit *unit)
+static bool is_dead(const struct plan_transfer *transfer)
 {
-    return unit->link && unit->link->state == LINK_FAILED;
+    return transfer->link && transfer->link->state == LINK_FAILED;
 }
 
 /* A rail of the chain that was lost, or RAIL_NONE. */
@@ -60,12 +60,12 @@ static unsigned lost_rail(const struct plan *plan, const struct plan_chain *chai
     for (uint32_t i = 0; i < chain->step_count; i++) {
         if (chain->steps[i].is_wait)
             continue;
-        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        if (is_dead(unit))
-            return unit->link->rail;
-        for (uint32_t k = 0; k < plan_stripe_count(plan, unit); k++)
-            if (is_dead(plan_stripe(plan, unit, k)))
-                return plan_stripe(plan, unit, k)->rail;
+        const struct plan_transfer *transfer = &plan->transfers[chain->steps[i].transfer];
+        if (is_dead(transfer))
+            return transfer->link->rail;
+        for (uint32_t k = 0; k < plan_stripe_count(plan, transfer); k++)
+            if (is_dead(plan_stripe(plan, transfer, k)))
+                return plan_stripe(plan, transfer, k)->rail;
     }
     return RAIL_NONE;
 }
@@ -77,8 +77,8 @@ bool plan_is_on_dead_link(const struct plan *plan, const struct plan_chain *chai
 
 bool plan_has_dead_link(const struct plan *plan)
 {
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        if (is_dead(&plan->units[i]))
+    for (uint32_t i = 0; i < plan->transfer_count; i++)
+        if (is_dead(&plan->transfers[i]))
             return true;
     return false;
 }
@@ -134,29 +134,29 @@ static void strip(struct plan *plan)
 
 /* ---- REGISTERING ---- */
 
-static void drop_link(struct plan_unit *unit)
+static void drop_link(struct plan_transfer *transfer)
 {
-    if (unit->link && unit->source)
-        link_hold(unit->link, unit->held, unit->source);
-    unit->held = NULL;
-    link_unref(unit->link);
-    unit->link = NULL;
-    unit->driver = NULL;
-    unit->lost &= ~unit->back;
-    unit->back = 0;
+    if (transfer->link && transfer->source)
+        link_hold(transfer->link, transfer->held, transfer->source);
+    transfer->held = NULL;
+    link_unref(transfer->link);
+    transfer->link = NULL;
+    transfer->driver = NULL;
+    transfer->lost &= ~transfer->back;
+    transfer->back = 0;
 }
 
 /* Of a chain without prepared puts. */
 static void drop_links(struct plan *plan, const struct plan_chain *chain)
 {
     for (uint32_t i = 0; i < chain->step_count; i++) {
-        struct plan_unit *unit =
-            chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
-        if (!unit)
+        struct plan_transfer *transfer =
+            chain->steps[i].is_wait ? NULL : &plan->transfers[chain->steps[i].transfer];
+        if (!transfer)
             continue;
-        drop_link(unit);
-        for (uint32_t k = 0; k < plan_stripe_count(plan, unit); k++)
-            drop_link(plan_stripe(plan, unit, k));
+        drop_link(transfer);
+        for (uint32_t k = 0; k < plan_stripe_count(plan, transfer); k++)
+            drop_link(plan_stripe(plan, transfer, k));
     }
 }
 
@@ -258,8 +258,8 @@ static void leave_tcad(struct plan *plan)
         chain->bound = chain->wanted = (struct route){chain->pair_rail, SEAT_CLIENT};
         chain->moving = false;
     }
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        plan->units[i].rails = plan->units[i].lost = 0;
+    for (uint32_t i = 0; i < plan->transfer_count; i++)
+        plan->transfers[i].rails = plan->transfers[i].lost = 0;
     plan_charge_puts(plan);
     plan_take_request(plan);
 }

@@ -16,25 +16,25 @@ enum { STEPS_AT_ONCE = 2048 }; /* ordered on the loop: some 10 ms at worst */
 
 /* Memory of a node is identified by its addresses: regions have different ones, unless a process has attached the same
  * memory twice. (Equal addresses in two processes count as the same memory, too, which only costs a needless wait.) */
-static void add_bytes(const struct plan *plan, const struct plan_unit *unit,
+static void add_bytes(const struct plan *plan, const struct plan_transfer *transfer,
                       struct order_step *step)
 {
     step->source = (struct order_bytes){.space = plan->tcad->node,
-                                        .base = unit->source->address + unit->source_offset,
-                                        .layout = unit->source_layout};
-    step->target = (struct order_bytes){.space = unit->node,
-                                        .base = unit->address + unit->handle.offset_bytes +
-                                                unit->target_offset,
-                                        .layout = unit->target_layout};
+                                        .base = transfer->source->address + transfer->source_offset,
+                                        .layout = transfer->source_layout};
+    step->target = (struct order_bytes){.space = transfer->node,
+                                        .base = transfer->address + transfer->handle.offset_bytes +
+                                                transfer->target_offset,
+                                        .layout = transfer->target_layout};
 }
 
 /* The client puts to each process of this node in order. The receiver may copy data for memory that
  * is not the client's own later. */
-static void in_clients_seat(const struct plan *plan, const struct plan_unit *unit,
+static void in_clients_seat(const struct plan *plan, const struct plan_transfer *transfer,
                             struct order_step *step)
 {
-    step->route = unit->has_target ? unit->owner : unit->notify_session;
-    step->lands = unit->owner == plan->session_id;
+    step->route = transfer->has_target ? transfer->owner : transfer->notify_session;
+    step->lands = transfer->owner == plan->session_id;
     step->keeps = true;
 }
 
@@ -42,42 +42,42 @@ static void in_clients_seat(const struct plan *plan, const struct plan_unit *uni
  * is free; gathered and short puts may be copied to their targets there later than the puts after
  * them. */
 static void in_daemons_seat(const struct plan *plan, const struct plan_chain *chain,
-                            const struct plan_unit *unit, struct order_step *step)
+                            const struct plan_transfer *transfer, struct order_step *step)
 {
-    const unsigned rail = plan_unit_rail(unit, chain->bound.rail);
+    const unsigned rail = plan_transfer_rail(transfer, chain->bound.rail);
     const struct driver_caps *caps = engine_driver_caps(plan->tcad->engine, rail);
     const bool ordered = caps->ordered;
-    const bool plain = unit->has_target && !unit->parts && unit->stripe_room == 0 &&
-                       unit->source_layout->size_bytes > caps->inline_bytes &&
-                       layout_is_contiguous(unit->source_layout) &&
-                       layout_is_contiguous(unit->target_layout);
-    step->route = unit->stripe_room > 0       ? ROUTES_OF_STRIPED + unit->step
-                  : rail == chain->bound.rail ? unit->node
+    const bool plain = transfer->has_target && !transfer->parts && transfer->stripe_room == 0 &&
+                       transfer->source_layout->size_bytes > caps->inline_bytes &&
+                       layout_is_contiguous(transfer->source_layout) &&
+                       layout_is_contiguous(transfer->target_layout);
+    step->route = transfer->stripe_room > 0   ? ROUTES_OF_STRIPED + transfer->step
+                  : rail == chain->bound.rail ? transfer->node
                                               : ROUTE_OF_REDUCTIONS;
     step->lands = rail == RAIL_SHM || (!ordered && plain);
     step->keeps = rail == RAIL_SHM || (ordered && plain);
 }
 
 static void add_step(const struct plan *plan, const struct plan_chain *chain,
-                     const struct plan_unit *unit, struct order_step *step)
+                     const struct plan_transfer *transfer, struct order_step *step)
 {
-    step->put = unit->has_target;
-    step->notify = unit->notify;
-    if (unit->has_target)
-        add_bytes(plan, unit, step);
+    step->put = transfer->has_target;
+    step->notify = transfer->notify;
+    if (transfer->has_target)
+        add_bytes(plan, transfer, step);
     if (chain->bound.seat == SEAT_CLIENT && !chain->direct)
-        in_clients_seat(plan, unit, step);
+        in_clients_seat(plan, transfer, step);
     else
-        in_daemons_seat(plan, chain, unit, step);
+        in_daemons_seat(plan, chain, transfer, step);
 }
 
-static void take_answer(struct plan_unit *unit, const struct order_step *step)
+static void take_answer(struct plan_transfer *transfer, const struct order_step *step)
 {
-    unit->order = (struct plan_order){.waits = step->waits,
-                                      .all_landed = step->all_landed,
-                                      .landed = {step->landed[0], step->landed[1]},
-                                      .after = step->after};
-    unit->fence = step->waits;
+    transfer->order = (struct plan_order){.waits = step->waits,
+                                          .all_landed = step->all_landed,
+                                          .landed = {step->landed[0], step->landed[1]},
+                                          .after = step->after};
+    transfer->fence = step->waits;
 }
 
 static int order_chain(struct plan *plan, const struct plan_chain *chain)
@@ -91,13 +91,13 @@ static int order_chain(struct plan *plan, const struct plan_chain *chain)
     for (uint32_t i = 0; steps && i < chain->step_count; i++) {
         if (chain->steps[i].is_wait)
             continue;
-        add_step(plan, chain, &plan->units[chain->steps[i].unit], &steps[i]);
+        add_step(plan, chain, &plan->transfers[chain->steps[i].transfer], &steps[i]);
         rules.crossing |= steps[i].route >= ROUTES_OF_STRIPED;
     }
     int r = steps ? order_steps(&rules, steps, chain->step_count) : -ENOMEM;
     for (uint32_t i = 0; r == 0 && i < chain->step_count; i++)
         if (!chain->steps[i].is_wait)
-            take_answer(&plan->units[chain->steps[i].unit], &steps[i]);
+            take_answer(&plan->transfers[chain->steps[i].transfer], &steps[i]);
     free(steps);
     return r < 0 ? plan_fail(plan, r, "no memory to order a chain of %" PRIu32 " steps",
                              chain->step_count)

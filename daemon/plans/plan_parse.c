@@ -1,4 +1,4 @@
-/* PARSING: checks the plan, as far as this node can alone, charges it to the session and its user, and builds units and steps from
+/* PARSING: checks the plan, as far as this node can alone, charges it to the session and its user, and builds transfers and steps from
  * the message, in slices. */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,9 +20,9 @@
 struct parser {
     struct plan *plan;
     const Tca__PlanCommit *commit;
-    uint32_t chain, step;     /* the next */
-    struct plan_unit *before; /* the directly preceding put */
-    uint64_t plain_bytes;     /* of the plan without its layouts */
+    uint32_t chain, step;         /* the next */
+    struct plan_transfer *before; /* the directly preceding put */
+    uint64_t plain_bytes;         /* of the plan without its layouts */
 };
 
 /* Charges bytes of the plan to the session's limit. */
@@ -60,8 +60,8 @@ static int check(struct plan *plan, const Tca__PlanCommit *commit)
                          CHANNELS - 1);
     if (commit->seat > SEAT_DAEMON)
         return plan_fail(plan, -EINVAL, "seat %u: 0 to %d are possible", commit->seat, SEAT_DAEMON);
-    if (commit->way >= WAY_COUNT)
-        return plan_fail(plan, -EINVAL, "copy mode %u: no such mode", commit->way);
+    if (commit->copy_method >= COPY_COUNT)
+        return plan_fail(plan, -EINVAL, "copy mode %u: no such mode", commit->copy_method);
     if (commit->repeat && (commit->seat == SEAT_NONE || commit->n_chains == 0))
         return plan_fail(plan, -EINVAL, "a repeating plan needs a chain, and a seat");
     if (commit->n_chains > PLAN_CHAINS_MAX)
@@ -130,10 +130,10 @@ static int allocate(struct plan *plan, size_t chains, const Tca__Collective *sai
 {
     enum { PREPARED_BYTES = DRIVER_PUT_BYTES + 256 }; /* per step, including its chain's part */
     const size_t steps = plan->held_steps;
-    const size_t blobs = plan->tcad->rails->last * sizeof *plan->blobs; /* per unit */
+    const size_t blobs = plan->tcad->rails->last * sizeof *plan->blobs; /* per transfer */
     const uint64_t bytes = sizeof *plan + (said ? sizeof *plan->collective : 0) +
                            chains * sizeof *plan->chains +
-                           steps * (sizeof *plan->steps + sizeof *plan->units + blobs);
+                           steps * (sizeof *plan->steps + sizeof *plan->transfers + blobs);
     int r = hold_bytes(plan, bytes);
     if (r == 0)
         r = charge(plan, bytes + steps * (PREPARED_BYTES + 2 * (uint64_t)sizeof(struct plan_use)));
@@ -141,9 +141,9 @@ static int allocate(struct plan *plan, size_t chains, const Tca__Collective *sai
         return r;
     plan->chains = calloc(chains + 1, sizeof *plan->chains); /* + 1: never of 0 bytes */
     plan->steps = calloc(steps + 1, sizeof *plan->steps);
-    plan->units = calloc(steps + 1, sizeof *plan->units);
+    plan->transfers = calloc(steps + 1, sizeof *plan->transfers);
     plan->blobs = calloc(steps + 1, blobs);
-    if (!plan->chains || !plan->steps || !plan->units || !plan->blobs)
+    if (!plan->chains || !plan->steps || !plan->transfers || !plan->blobs)
         return plan_fail(plan, -ENOMEM, "out of memory for a plan of %zu steps", steps);
     plan->chain_count = (uint32_t)chains;
     return said ? take_collective(plan, said) : 0;
@@ -176,7 +176,7 @@ static int begin(struct plan *plan, const Tca__PlanCommit *commit)
     plan->together = commit->together;
     *(commit->prefer ? &plan->preferred_rails : &plan->wanted_rails) = rails;
     plan->wanted_seat = commit->seat;
-    plan->wanted_copy_mode = commit->way;
+    plan->wanted_copy_mode = commit->copy_method;
     plan->repeat = commit->repeat;
     /* Starts in a requested seat are ordered with others of their channel, which a move would overtake. */
     plan->tries =
@@ -204,48 +204,51 @@ static int take_layout(struct plan *plan, uint32_t step, const char *side,
     return 0;
 }
 
-static int take_layouts(struct plan *plan, uint32_t step, Tca__Put *put, struct plan_unit *unit)
+static int take_layouts(struct plan *plan, uint32_t step, Tca__Put *put,
+                        struct plan_transfer *transfer)
 {
-    int r = take_layout(plan, step, "source", &put->source_layout, &unit->source_layout);
+    int r = take_layout(plan, step, "source", &put->source_layout, &transfer->source_layout);
     if (r < 0)
         return r;
     if (put->target_layout.len > 0)
-        return take_layout(plan, step, "target", &put->target_layout, &unit->target_layout);
-    unit->target_layout = unit->source_layout;
+        return take_layout(plan, step, "target", &put->target_layout, &transfer->target_layout);
+    transfer->target_layout = transfer->source_layout;
     return 0;
 }
 
 static int parse_reduction(struct plan *plan, uint32_t step, const Tca__Put *put,
-                           struct plan_unit *unit)
+                           struct plan_transfer *transfer)
 {
     if (put->combine == OPERATOR_REPLACE)
         return 0;
     if (!operator_takes(put->combine, put->type))
         return plan_fail(plan, -EINVAL, "step %u: operator %u does not combine elements of type %u",
                          step, put->combine, put->type);
-    if (!layout_is_contiguous(unit->source_layout) || !layout_is_contiguous(unit->target_layout) ||
-        unit->source_layout->size_bytes % operator_bytes(put->combine, put->type))
+    if (!layout_is_contiguous(transfer->source_layout) ||
+        !layout_is_contiguous(transfer->target_layout) ||
+        transfer->source_layout->size_bytes % operator_bytes(put->combine, put->type))
         return plan_fail(plan, -EINVAL,
                          "step %u: a reduction needs contiguous layouts of whole elements", step);
-    if (unit->handle.node != plan->tcad->node)
+    if (transfer->handle.node != plan->tcad->node)
         return plan_fail(plan, -EINVAL,
                          "step %u: a reduction into memory of node %" PRIu32
                          ": only memory of this node, %" PRIu32
                          ", can be reduced into: put the data there and reduce it there",
-                         step, unit->handle.node, plan->tcad->node);
-    unit->combine = (enum element_operator)put->combine;
-    unit->type = (enum element_type)put->type;
+                         step, transfer->handle.node, plan->tcad->node);
+    transfer->combine = (enum element_operator)put->combine;
+    transfer->type = (enum element_type)put->type;
     return 0;
 }
 
-static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put, struct plan_unit *unit)
+static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put,
+                     struct plan_transfer *transfer)
 {
     char text[160];
     struct session *session = plan->session;
-    int r = take_layouts(plan, step, put, unit);
+    int r = take_layouts(plan, step, put, transfer);
     if (r < 0)
         return r;
-    if ((r = parts_check_put(plan, step, put, unit)) < 0)
+    if ((r = parts_check_put(plan, step, put, transfer)) < 0)
         return r;
     struct region *region = region_of_session(session, put->source_region);
     if (!region)
@@ -254,8 +257,8 @@ static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put, struct pla
             "step %u: region %" PRIu64
             " does not belong to this session, and only a session's own memory can be a source",
             step, put->source_region);
-    if (!layout_fits(unit->source_layout, put->source_offset, region->bytes)) {
-        layout_describe(unit->source_layout, text, sizeof text);
+    if (!layout_fits(transfer->source_layout, put->source_offset, region->bytes)) {
+        layout_describe(transfer->source_layout, text, sizeof text);
         return plan_fail(plan, -EINVAL,
                          "step %u: source layout %s at offset %" PRIu64
                          " does not fit region %" PRIu64 " of %" PRIu64 " bytes",
@@ -264,43 +267,43 @@ static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put, struct pla
     if (put->handle.len != HANDLE_BYTES)
         return plan_fail(plan, -EINVAL, "step %u: the target is not a handle: it has %zu bytes",
                          step, put->handle.len);
-    if (handle_decode(put->handle.data, &unit->handle) < 0)
+    if (handle_decode(put->handle.data, &transfer->handle) < 0)
         return plan_fail(plan, -EINVAL, "step %u: the target %s", step,
                          handle_fault(put->handle.data));
-    if (!layout_fits(unit->target_layout, put->target_offset, unit->handle.length_bytes)) {
-        layout_describe(unit->target_layout, text, sizeof text);
+    if (!layout_fits(transfer->target_layout, put->target_offset, transfer->handle.length_bytes)) {
+        layout_describe(transfer->target_layout, text, sizeof text);
         return plan_fail(plan, -EINVAL,
                          "step %u: target layout %s at offset %" PRIu64 " does not fit the %" PRIu64
                          " bytes of the handle",
-                         step, text, put->target_offset, unit->handle.length_bytes);
+                         step, text, put->target_offset, transfer->handle.length_bytes);
     }
     /* Writing bytes twice is useless, and a layout that repeats one place could take almost for
      * ever. */
-    if (unit->target_layout->size_bytes > unit->handle.length_bytes)
+    if (transfer->target_layout->size_bytes > transfer->handle.length_bytes)
         return plan_fail(plan, -EINVAL,
                          "step %u: the target layout has %" PRIu64
                          " bytes, the handle's part %" PRIu64
                          ": some would be written more than once",
-                         step, unit->target_layout->size_bytes, unit->handle.length_bytes);
-    if (!cluster_by_id(plan->tcad->cluster, unit->handle.node))
+                         step, transfer->target_layout->size_bytes, transfer->handle.length_bytes);
+    if (!cluster_by_id(plan->tcad->cluster, transfer->handle.node))
         return plan_fail(plan, -EINVAL,
                          "step %u: the handle is of node %" PRIu32
                          ", which the cluster file does not name",
-                         step, unit->handle.node);
-    if ((r = parse_reduction(plan, step, put, unit)) < 0)
+                         step, transfer->handle.node);
+    if ((r = parse_reduction(plan, step, put, transfer)) < 0)
         return r;
-    memcpy(unit->handle_bytes, put->handle.data, HANDLE_BYTES);
-    unit->has_target = true;
-    unit->source = region_ref(region);
+    memcpy(transfer->handle_bytes, put->handle.data, HANDLE_BYTES);
+    transfer->has_target = true;
+    transfer->source = region_ref(region);
     region->puts_from++;
-    unit->source_offset = put->source_offset;
-    unit->target_offset = put->target_offset;
-    unit->ordered = put->ordered;
-    unit->node = unit->handle.node;
-    const uint64_t source = unit->source_layout->size_bytes,
-                   target = unit->target_layout->size_bytes;
-    unit->bytes = source < target ? source : target; /* unequal only with parts */
-    plan->bytes += unit->bytes;
+    transfer->source_offset = put->source_offset;
+    transfer->target_offset = put->target_offset;
+    transfer->ordered = put->ordered;
+    transfer->node = transfer->handle.node;
+    const uint64_t source = transfer->source_layout->size_bytes,
+                   target = transfer->target_layout->size_bytes;
+    transfer->bytes = source < target ? source : target; /* unequal only with parts */
+    plan->bytes += transfer->bytes;
     return 0;
 }
 
@@ -317,7 +320,7 @@ static int check_slot(struct plan *plan, uint32_t step, uint32_t rank, uint32_t 
 
 /* before: the directly preceding put, or NULL. */
 static int parse_notify(struct plan *plan, uint32_t step, const Tca__Notify *notify,
-                        struct plan_unit *before, struct plan_unit *fresh, bool *ret_joined)
+                        struct plan_transfer *before, struct plan_transfer *fresh, bool *ret_joined)
 {
     int r = check_slot(plan, step, notify->rank, notify->slot);
     if (r < 0)
@@ -325,12 +328,12 @@ static int parse_notify(struct plan *plan, uint32_t step, const Tca__Notify *not
     const struct session_member *member = &plan->session->members[notify->rank];
     const bool joins =
         before && before->stripe_room == 0 && notify_joins_put(true, before->node, member->node);
-    struct plan_unit *unit = joins ? before : fresh;
-    unit->notify = true;
-    unit->rank = notify->rank;
-    unit->slot = notify->slot;
-    unit->notify_session = member->session;
-    unit->node = member->node;
+    struct plan_transfer *transfer = joins ? before : fresh;
+    transfer->notify = true;
+    transfer->rank = notify->rank;
+    transfer->slot = notify->slot;
+    transfer->notify_session = member->session;
+    transfer->node = member->node;
     *ret_joined = joins;
     return 0;
 }
@@ -341,35 +344,36 @@ static int parse_step(struct parser *parser, const Tca__Step *step)
     struct plan *plan = parser->plan;
     struct plan_chain *chain = &plan->chains[parser->chain];
     struct plan_step *out = &chain->steps[chain->step_count];
-    struct plan_unit *unit = &plan->units[plan->unit_count], *before = parser->before;
+    struct plan_transfer *transfer = &plan->transfers[plan->transfer_count],
+                         *before = parser->before;
     const uint32_t number = parser->step;
     bool joined = false;
     int r;
 
-    unit->plan = plan;
-    unit->chain = parser->chain;
-    unit->step = number;
+    transfer->plan = plan;
+    transfer->chain = parser->chain;
+    transfer->step = number;
     parser->before = NULL;
     switch (step->step_case) {
     case TCA__STEP__STEP_PUT:
-        plan->unit_count++; /* from here on plan_free() frees it */
-        chain->unit_count++;
-        r = parse_put(plan, number, step->put, unit);
-        unit->stripe_room = r < 0 ? 0 : plan_stripe_room(plan, unit);
-        r = r < 0 ? r : hold_bytes(plan, (uint64_t)unit->stripe_room * PLAN_STRIPE_BYTES);
-        chain->bytes += r < 0 ? 0 : unit->bytes;
-        chain->unshared |= unit->ordered;
-        out->unit = plan->unit_count - 1;
-        parser->before = unit->combine ? NULL : unit;
+        plan->transfer_count++; /* from here on plan_free() frees it */
+        chain->transfer_count++;
+        r = parse_put(plan, number, step->put, transfer);
+        transfer->stripe_room = r < 0 ? 0 : plan_stripe_room(plan, transfer);
+        r = r < 0 ? r : hold_bytes(plan, (uint64_t)transfer->stripe_room * PLAN_STRIPE_BYTES);
+        chain->bytes += r < 0 ? 0 : transfer->bytes;
+        chain->unshared |= transfer->ordered;
+        out->transfer = plan->transfer_count - 1;
+        parser->before = transfer->combine ? NULL : transfer;
         break;
     case TCA__STEP__STEP_NOTIFY:
-        r = parse_notify(plan, number, step->notify, before, unit, &joined);
+        r = parse_notify(plan, number, step->notify, before, transfer, &joined);
         if (r == 0 && !joined) {
-            plan->unit_count++;
-            chain->unit_count++;
-            out->unit = plan->unit_count - 1;
+            plan->transfer_count++;
+            chain->transfer_count++;
+            out->transfer = plan->transfer_count - 1;
         }
-        unit = joined ? before : unit;
+        transfer = joined ? before : transfer;
         break;
     case TCA__STEP__STEP_WAIT:
         r = check_slot(plan, number, step->wait->rank, step->wait->slot);
@@ -391,7 +395,7 @@ static int parse_step(struct parser *parser, const Tca__Step *step)
         chain->steps[chain->step_count - 1].flush = chain->unshared = true;
         parser->before = NULL; /* a notification comes after the flush */
     }
-    return out->is_wait && !joined ? plan_use_wait(plan, out) : plan_use_unit(plan, unit);
+    return out->is_wait && !joined ? plan_use_wait(plan, out) : plan_use_transfer(plan, transfer);
 }
 
 /* Subtracts notifications that were joined to puts from the steps, and charges the layouts. */
@@ -432,7 +436,7 @@ static bool parse_some(void *context)
         const Tca__Chain *chain = commit->chains[parser->chain];
         if (parser->step == 0) {
             plan->chains[parser->chain].steps = plan->steps + plan->step_count;
-            plan->chains[parser->chain].units = plan->units + plan->unit_count;
+            plan->chains[parser->chain].transfers = plan->transfers + plan->transfer_count;
             plan_take_found(plan, &plan->chains[parser->chain], chain->rail,
                             (enum seat)commit->found_seat);
         }

@@ -18,7 +18,7 @@
 #include "drivers/copy/copy.h"
 
 /* Puts that an ordered put could overtake. */
-struct loose {
+struct unordered {
     uint32_t first;          /* step of the chain */
     const struct link *link; /* of one of them; NULL: none */
     bool several;            /* over several links */
@@ -30,53 +30,54 @@ struct plan_preparing {
     struct plan *plan;
     struct copy_program **programs; /* of its puts between long layouts; NULL: it has none */
     uint32_t chain, made; /* the next of the plan's chains, and of those that the daemon runs */
-    const struct plan_chain *from; /* the chain that is being made; NULL: none */
-    uint32_t next;                 /* its next step */
-    bool ordered;                  /* the rail's driver: engine_driver_caps() */
-    const struct plan_unit *own;   /* the last put into memory of its own session; NULL: none */
+    const struct plan_chain *from;   /* the chain that is being made; NULL: none */
+    uint32_t next;                   /* its next step */
+    bool ordered;                    /* the rail's driver: engine_driver_caps() */
+    const struct plan_transfer *own; /* the last put into memory of its own session; NULL: none */
     struct chain_step *steps;
     uint32_t count, room;    /* of steps */
     struct chain *new_chain; /* to which these are copied; NULL: not yet */
     uint32_t copied;
-    int error;          /* -ENOMEM */
-    struct loose loose; /* puts that an ordered one could still overtake */
-    uint32_t flushed;   /* step of the chain; earlier puts are complete remotely */
-    bool flushing;      /* once the flushes are, which no put has awaited yet */
-    bool striped;       /* some puts go over several rails (plan_stripe.h) */
+    int error;                  /* -ENOMEM */
+    struct unordered unordered; /* puts that an ordered one could still overtake */
+    uint32_t flushed;           /* step of the chain; earlier puts are complete remotely */
+    bool flushing;              /* once the flushes are, which no put has awaited yet */
+    bool striped;               /* some puts go over several rails (plan_stripe.h) */
 };
 
 /* ---- steps ---- */
 
-static int prepare_unit(struct plan_preparing *preparing, struct plan_unit *unit)
+static int prepare_transfer(struct plan_preparing *preparing, struct plan_transfer *transfer)
 {
     struct plan *plan = preparing->plan;
-    const unsigned rail = unit->link->rail;
-    const struct landing_blob *blob = plan_blob(plan, unit, rail);
+    const unsigned rail = transfer->link->rail;
+    const struct landing_blob *blob = plan_blob(plan, transfer, rail);
     struct driver_put_args args = {
-        .peer = unit->link->peer,
+        .peer = transfer->link->peer,
         .flow = plan_flow(plan->session_id, plan->channel),
-        .region = unit->source ? unit->source->on[rail] : NULL,
-        .offset_bytes = unit->source_offset,
-        .layout = unit->source_layout,
-        .program = preparing->programs ? &preparing->programs[unit - plan->units] : NULL,
+        .region = transfer->source ? transfer->source->on[rail] : NULL,
+        .offset_bytes = transfer->source_offset,
+        .layout = transfer->source_layout,
+        .program = preparing->programs ? &preparing->programs[transfer - plan->transfers] : NULL,
         .landing = blob->blob,
         .landing_bytes = blob->bytes,
-        .target_layout = unit->target_layout,
-        .combine = unit->combine,
-        .type = unit->type,
-        .parts = unit->parts || unit->part_bytes > 0,
+        .target_layout = transfer->target_layout,
+        .combine = transfer->combine,
+        .type = transfer->type,
+        .parts = transfer->parts || transfer->part_bytes > 0,
     };
-    int r = unit->driver->ops->put_prepare(unit->driver, &args, &unit->put, &unit->info);
+    int r = transfer->driver->ops->put_prepare(transfer->driver, &args, &transfer->put,
+                                               &transfer->info);
     if (r < 0)
         return plan_fail(plan, r, "rail %s cannot carry a put to node %" PRIu32 ": %s",
-                         rail_name(plan->tcad, rail), unit->node, strerror(-r));
-    if (unit->part_bytes > 0)
-        unit->driver->ops->put_part(unit->driver, unit->put,
-                                    &(struct driver_part){.source_at_bytes = unit->part_at,
-                                                          .target_at_bytes = unit->part_at,
-                                                          .bytes = unit->part_bytes});
-    plan->run.descriptors += unit->info.descriptors;
-    plan->prepared_bytes += unit->info.memory_bytes;
+                         rail_name(plan->tcad, rail), transfer->node, strerror(-r));
+    if (transfer->part_bytes > 0)
+        transfer->driver->ops->put_part(transfer->driver, transfer->put,
+                                        &(struct driver_part){.source_at_bytes = transfer->part_at,
+                                                              .target_at_bytes = transfer->part_at,
+                                                              .bytes = transfer->part_bytes});
+    plan->run.descriptors += transfer->info.descriptors;
+    plan->prepared_bytes += transfer->info.memory_bytes;
     return 0;
 }
 
@@ -107,57 +108,61 @@ static void add_step(struct plan_preparing *preparing, const struct chain_step *
 
 /* ---- remote completion ---- */
 
-/* Adds a flush of this unit's link after all steps so far. The flushes since `first` run together,
+/* Adds a flush of this transfer's link after all steps so far. The flushes since `first` run together,
  * one for each link. */
 static void add_flush_of(struct plan_preparing *preparing, uint32_t first,
-                         const struct plan_unit *unit)
+                         const struct plan_transfer *transfer)
 {
     for (uint32_t i = first; i < preparing->count; i++)
-        if (preparing->steps[i].flush.peer == unit->link->peer)
+        if (preparing->steps[i].flush.peer == transfer->link->peer)
             return;
     add_step(preparing, &(struct chain_step){.kind = CHAIN_FLUSH,
                                              .fence = preparing->count == first,
-                                             .flush = {unit->driver, unit->link->peer}});
+                                             .flush = {transfer->driver, transfer->link->peer}});
 }
 
 /* The same, with the links of its stripes. */
 static void add_flush(struct plan_preparing *preparing, uint32_t first,
-                      const struct plan_unit *unit)
+                      const struct plan_transfer *transfer)
 {
-    add_flush_of(preparing, first, unit);
-    for (uint32_t k = 0; k < plan_stripe_count(preparing->plan, unit); k++)
-        add_flush_of(preparing, first, plan_stripe(preparing->plan, unit, k));
+    add_flush_of(preparing, first, transfer);
+    for (uint32_t k = 0; k < plan_stripe_count(preparing->plan, transfer); k++)
+        add_flush_of(preparing, first, plan_stripe(preparing->plan, transfer, k));
 }
 
 /* Flushes the links of steps `from` to `to`: all, or those with puts that an ordered one may overtake, which are
  * scattered by the target's daemon or go over another link. */
 static void add_flushes(struct plan_preparing *preparing, uint32_t from, uint32_t to,
-                        const struct plan_unit *ordered)
+                        const struct plan_transfer *ordered)
 {
     const uint32_t first = preparing->count;
     for (uint32_t i = from; i < to; i++) {
         if (preparing->from->steps[i].is_wait)
             continue;
-        const struct plan_unit *unit = &preparing->plan->units[preparing->from->steps[i].unit];
-        if (!ordered || (unit->has_target && (unit->link != ordered->link || unit->info.gathered)))
-            add_flush(preparing, first, unit);
+        const struct plan_transfer *transfer =
+            &preparing->plan->transfers[preparing->from->steps[i].transfer];
+        if (!ordered ||
+            (transfer->has_target && (transfer->link != ordered->link || transfer->info.gathered)))
+            add_flush(preparing, first, transfer);
     }
 }
 
-static void note_loose(struct loose *loose, const struct plan_unit *unit)
+static void note_unordered(struct unordered *unordered, const struct plan_transfer *transfer)
 {
-    if (!unit->has_target)
+    if (!transfer->has_target)
         return;
-    loose->several |= (loose->link && loose->link != unit->link) || unit->part_bytes > 0;
-    loose->link = unit->link;
-    loose->gathered |= unit->info.gathered;
+    unordered->several |=
+        (unordered->link && unordered->link != transfer->link) || transfer->part_bytes > 0;
+    unordered->link = transfer->link;
+    unordered->gathered |= transfer->info.gathered;
 }
 
-static bool may_overtake(const struct plan_preparing *preparing, const struct plan_unit *ordered)
+static bool may_overtake(const struct plan_preparing *preparing,
+                         const struct plan_transfer *ordered)
 {
-    const struct loose *loose = &preparing->loose;
-    return loose->link && (loose->several || loose->link != ordered->link || loose->gathered ||
-                           !preparing->ordered);
+    const struct unordered *unordered = &preparing->unordered;
+    return unordered->link && (unordered->several || unordered->link != ordered->link ||
+                               unordered->gathered || !preparing->ordered);
 }
 
 static void prepare_wait(struct plan_preparing *preparing, const struct plan_step *step)
@@ -182,89 +187,94 @@ static void flush(struct plan_preparing *preparing, uint32_t step)
 {
     const uint32_t before = preparing->count;
     add_flushes(preparing, preparing->flushed, step, NULL);
-    preparing->loose = (struct loose){.first = step};
+    preparing->unordered = (struct unordered){.first = step};
     preparing->own = NULL;
     preparing->flushed = step;
     preparing->flushing |= preparing->count > before;
 }
 
 /* Makes the step wait until the data that it reads or overwrites is complete at the target. */
-static void follow(struct plan_preparing *preparing, uint32_t step, const struct plan_unit *unit)
+static void follow(struct plan_preparing *preparing, uint32_t step,
+                   const struct plan_transfer *transfer)
 {
     const struct plan *plan = preparing->plan;
     const uint32_t first = preparing->count;
-    if (unit->order.all_landed)
+    if (transfer->order.all_landed)
         flush(preparing, step);
     for (int i = 0; i < 2; i++) {
-        const uint32_t landed = unit->order.landed[i];
+        const uint32_t landed = transfer->order.landed[i];
         if (landed != ORDER_NOTHING && landed >= preparing->flushed)
-            add_flush(preparing, first, &plan->units[preparing->from->steps[landed].unit]);
+            add_flush(preparing, first, &plan->transfers[preparing->from->steps[landed].transfer]);
     }
 }
 
 /* Adds what must precede the put of this step. */
-static void prepare_order(struct plan_preparing *preparing, uint32_t step, struct plan_unit *unit)
+static void prepare_order(struct plan_preparing *preparing, uint32_t step,
+                          struct plan_transfer *transfer)
 {
-    follow(preparing, step, unit);
-    if (unit->ordered && may_overtake(preparing, unit)) {
-        add_flushes(preparing, preparing->loose.first, step, unit);
-        unit->fence = true;
-        preparing->loose = (struct loose){.first = step};
+    follow(preparing, step, transfer);
+    if (transfer->ordered && may_overtake(preparing, transfer)) {
+        add_flushes(preparing, preparing->unordered.first, step, transfer);
+        transfer->fence = true;
+        preparing->unordered = (struct unordered){.first = step};
     }
-    unit->fence |= preparing->flushing;
+    transfer->fence |= preparing->flushing;
     preparing->flushing = false;
 }
 
 /* Whether it puts into memory of its own session. */
-static bool is_own(const struct plan_preparing *preparing, const struct plan_unit *unit)
+static bool is_own(const struct plan_preparing *preparing, const struct plan_transfer *transfer)
 {
-    return unit->has_target && unit->owner == preparing->plan->session_id &&
-           unit->node == preparing->plan->tcad->node;
+    return transfer->has_target && transfer->owner == preparing->plan->session_id &&
+           transfer->node == preparing->plan->tcad->node;
 }
 
-static void note_own(struct plan_preparing *preparing, const struct plan_unit *unit)
+static void note_own(struct plan_preparing *preparing, const struct plan_transfer *transfer)
 {
-    if (is_own(preparing, unit) && !unit->combine)
-        preparing->own = unit;
+    if (is_own(preparing, transfer) && !transfer->combine)
+        preparing->own = transfer;
 }
 
 /* ---- chains: stripes ---- */
 
 /* What a notification or an ordered put makes visible may be on several rails. */
-static bool needs_stripes(const struct plan_preparing *preparing, const struct plan_unit *unit)
+static bool needs_stripes(const struct plan_preparing *preparing,
+                          const struct plan_transfer *transfer)
 {
-    return (preparing->striped || unit->part_bytes > 0) && (unit->notify || unit->ordered);
+    return (preparing->striped || transfer->part_bytes > 0) &&
+           (transfer->notify || transfer->ordered);
 }
 
-static int prepare_stripes(struct plan_preparing *preparing, const struct plan_unit *unit)
+static int prepare_stripes(struct plan_preparing *preparing, const struct plan_transfer *transfer)
 {
     struct plan *plan = preparing->plan;
     int r = 0;
-    for (uint32_t k = 0; r == 0 && k < plan_stripe_count(plan, unit); k++)
-        r = prepare_unit(preparing, plan_stripe(plan, unit, k));
-    preparing->striped |= unit->part_bytes > 0;
+    for (uint32_t k = 0; r == 0 && k < plan_stripe_count(plan, transfer); k++)
+        r = prepare_transfer(preparing, plan_stripe(plan, transfer, k));
+    preparing->striped |= transfer->part_bytes > 0;
     return r;
 }
 
-static void add_put(struct plan_preparing *preparing, const struct plan_unit *unit, bool fence)
+static void add_put(struct plan_preparing *preparing, const struct plan_transfer *transfer,
+                    bool fence)
 {
     add_step(preparing, &(struct chain_step){.kind = CHAIN_PUT,
                                              .fence = fence,
-                                             .gone = &unit->gone,
-                                             .put = {unit->driver, unit->put}});
+                                             .gone = &transfer->gone,
+                                             .put = {transfer->driver, transfer->put}});
 }
 
-static void add_puts(struct plan_preparing *preparing, const struct plan_unit *unit)
+static void add_puts(struct plan_preparing *preparing, const struct plan_transfer *transfer)
 {
     const struct plan *plan = preparing->plan;
-    add_put(preparing, unit, unit->fence);
-    for (uint32_t k = 0; k < plan_stripe_count(plan, unit); k++)
-        add_put(preparing, plan_stripe(plan, unit, k), false);
+    add_put(preparing, transfer, transfer->fence);
+    for (uint32_t k = 0; k < plan_stripe_count(plan, transfer); k++)
+        add_put(preparing, plan_stripe(plan, transfer, k), false);
 }
 
 /* Later starts of the channel are posted behind the last step, whose fence waits until the flushes
  * are complete: their notifications do not overtake a stripe. */
-static void settle_stripes(struct plan_preparing *preparing)
+static void fence_stripes(struct plan_preparing *preparing)
 {
     flush(preparing, preparing->from->step_count);
     add_step(preparing, &(struct chain_step){.kind = CHAIN_FENCE, .fence = true});
@@ -283,19 +293,19 @@ static int prepare_step(struct plan_preparing *preparing, uint32_t i)
             flush(preparing, i + 1);
         return 0;
     }
-    struct plan_unit *unit = &plan->units[step->unit];
-    int r = prepare_unit(preparing, unit);
+    struct plan_transfer *transfer = &plan->transfers[step->transfer];
+    int r = prepare_transfer(preparing, transfer);
     if (r < 0)
         return r;
-    if (needs_stripes(preparing, unit))
+    if (needs_stripes(preparing, transfer))
         flush(preparing, i);
-    r = prepare_stripes(preparing, unit);
+    r = prepare_stripes(preparing, transfer);
     if (r < 0)
         return r;
-    prepare_order(preparing, i, unit);
-    note_loose(&preparing->loose, unit);
-    note_own(preparing, unit);
-    add_puts(preparing, unit);
+    prepare_order(preparing, i, transfer);
+    note_unordered(&preparing->unordered, transfer);
+    note_own(preparing, transfer);
+    add_puts(preparing, transfer);
     if (step->flush)
         flush(preparing, i + 1);
     return 0;
@@ -305,7 +315,7 @@ static int prepare_step(struct plan_preparing *preparing, uint32_t i)
 static void prepare_end(struct plan_preparing *preparing)
 {
     if (preparing->striped)
-        settle_stripes(preparing);
+        fence_stripes(preparing);
     if (preparing->own && preparing->from->bound.rail != RAIL_SHM)
         add_flush(preparing, preparing->count, preparing->own);
 }
@@ -394,8 +404,8 @@ static const struct plan_chain *next_chain(struct plan_preparing *preparing)
 static enum encryption find_encryption(const struct plan *plan)
 {
     enum encryption highest = ENCRYPTION_LOCAL;
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        const struct link *link = plan->units[i].link;
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        const struct link *link = plan->transfers[i].link;
         if (link && link_encryption(link) > highest)
             highest = link_encryption(link);
     }
@@ -467,7 +477,7 @@ static void prepared(void *context)
     struct plan *plan = preparing->plan;
     chain_free(preparing->new_chain);
     free(preparing->steps);
-    for (uint32_t i = 0; preparing->programs && i < plan->unit_count; i++)
+    for (uint32_t i = 0; preparing->programs && i < plan->transfer_count; i++)
         copy_program_free(preparing->programs[i]);
     free(preparing->programs);
     free(preparing);
@@ -485,25 +495,26 @@ static void prepare(void *context)
 
 /* ---- puts between long layouts: on the worker, as one takes up to 40 ms, in which the engine would start nothing ---- */
 
-static bool is_long(const struct plan_unit *unit)
+static bool is_long(const struct plan_transfer *transfer)
 {
-    return unit->driver && unit->driver->ops->put_compile && !unit->put && unit->source &&
-           (layout_is_long(unit->source_layout) || layout_is_long(unit->target_layout));
+    return transfer->driver && transfer->driver->ops->put_compile && !transfer->put &&
+           transfer->source &&
+           (layout_is_long(transfer->source_layout) || layout_is_long(transfer->target_layout));
 }
 
 static void compile_long(void *context)
 {
     struct plan_preparing *preparing = context;
     struct plan *plan = preparing->plan;
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        const struct plan_unit *unit = &plan->units[i];
-        if (!is_long(unit))
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        const struct plan_transfer *transfer = &plan->transfers[i];
+        if (!is_long(transfer))
             continue;
-        const struct driver_put_args args = {.layout = unit->source_layout,
-                                             .target_layout = unit->target_layout,
-                                             .combine = unit->combine,
-                                             .parts = unit->parts || unit->part_bytes > 0};
-        if (unit->driver->ops->put_compile(&args, &preparing->programs[i]) < 0)
+        const struct driver_put_args args = {.layout = transfer->source_layout,
+                                             .target_layout = transfer->target_layout,
+                                             .combine = transfer->combine,
+                                             .parts = transfer->parts || transfer->part_bytes > 0};
+        if (transfer->driver->ops->put_compile(&args, &preparing->programs[i]) < 0)
             return;
     }
 }
@@ -513,11 +524,11 @@ static bool compile_first(struct plan_preparing *preparing)
 {
     struct plan *plan = preparing->plan;
     uint32_t i = 0;
-    while (i < plan->unit_count && !is_long(&plan->units[i]))
+    while (i < plan->transfer_count && !is_long(&plan->transfers[i]))
         i++;
-    if (i == plan->unit_count)
+    if (i == plan->transfer_count)
         return false;
-    preparing->programs = calloc(plan->unit_count, sizeof(struct copy_program *));
+    preparing->programs = calloc(plan->transfer_count, sizeof(struct copy_program *));
     return preparing->programs && worker_submit(plan->tcad->worker, plan->session->uid,
                                                 compile_long, prepare, prepare, preparing) == 0;
 }

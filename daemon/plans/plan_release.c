@@ -38,15 +38,15 @@ static void free_chains(struct plan *plan)
 static bool strip_some(struct engine *engine, void *context)
 {
     struct plan *plan = context;
-    if (plan->stripped_units == 0)
+    if (plan->stripped_transfers == 0)
         free_chains(plan);
-    while (plan->stripped_units < plan->unit_count) {
-        struct plan_unit *unit = &plan->units[plan->stripped_units++];
-        if (unit->put && !stays(plan, &plan->chains[unit->chain])) {
-            unit->driver->ops->put_release(unit->driver, unit->put);
-            unit->put = NULL;
-            plan->run.descriptors -= unit->info.descriptors;
-            plan->prepared_bytes -= unit->info.memory_bytes;
+    while (plan->stripped_transfers < plan->transfer_count) {
+        struct plan_transfer *transfer = &plan->transfers[plan->stripped_transfers++];
+        if (transfer->put && !stays(plan, &plan->chains[transfer->chain])) {
+            transfer->driver->ops->put_release(transfer->driver, transfer->put);
+            transfer->put = NULL;
+            plan->run.descriptors -= transfer->info.descriptors;
+            plan->prepared_bytes -= transfer->info.memory_bytes;
         }
         if (engine_slice_over(engine))
             return true;
@@ -56,7 +56,7 @@ static bool strip_some(struct engine *engine, void *context)
 
 void plan_strip(struct plan *plan, void (*done)(void *plan))
 {
-    plan->stripped_units = 0;
+    plan->stripped_transfers = 0;
     plan->pending++;
     engine_job(plan->tcad->engine, &plan->call, strip_some, done, plan);
 }
@@ -79,34 +79,34 @@ void plan_unbind(struct plan *plan, enum seat seat)
     uint64_t bindings[UNBIND_MAX];
     size_t count = 0;
     uint32_t node = 0;
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct plan_unit *unit = &plan->units[i];
-        uint64_t *binding = &unit->bindings[seat];
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        struct plan_transfer *transfer = &plan->transfers[i];
+        uint64_t *binding = &transfer->bindings[seat];
         if (!*binding)
             continue;
-        if (count == UNBIND_MAX || unit->node != node) {
+        if (count == UNBIND_MAX || transfer->node != node) {
             send_unbind(plan, node, bindings, count);
             count = 0;
         }
-        node = unit->node;
+        node = transfer->node;
         bindings[count++] = *binding;
         *binding = 0;
     }
     send_unbind(plan, node, bindings, count);
 }
 
-static void release_targets(struct plan_unit *unit)
+static void release_targets(struct plan_transfer *transfer)
 {
-    if (unit->binding)
-        binding_end(unit->binding);
-    unit->binding = NULL;
-    if (unit->link && unit->source)
-        link_hold(unit->link, unit->held, unit->source);
-    unit->held = NULL;
-    link_unref(unit->link);
-    unit->link = NULL;
-    region_unref(unit->region);
-    unit->region = NULL;
+    if (transfer->binding)
+        binding_end(transfer->binding);
+    transfer->binding = NULL;
+    if (transfer->link && transfer->source)
+        link_hold(transfer->link, transfer->held, transfer->source);
+    transfer->held = NULL;
+    link_unref(transfer->link);
+    transfer->link = NULL;
+    region_unref(transfer->region);
+    transfer->region = NULL;
 }
 
 enum { SLICE_UNITS = 64, SLICE_PLANS = 64 }; /* between two checks of the clock */
@@ -114,21 +114,21 @@ enum { SLICE_UNITS = 64, SLICE_PLANS = 64 }; /* between two checks of the clock 
 static bool release_next(struct plan *plan)
 {
     const bool leaving = plan->state == PLAN_LEAVE_STRIPPING;
-    if (plan->stripped_units == plan->unit_count && leaving && plan->uses) {
+    if (plan->stripped_transfers == plan->transfer_count && leaving && plan->uses) {
         plan_use_less(plan, SLICE_UNITS);
         return true;
     }
-    for (int i = 0; i < SLICE_UNITS && plan->stripped_units < plan->unit_count; i++) {
-        struct plan_unit *unit = &plan->units[plan->stripped_units++];
-        release_targets(unit);
+    for (int i = 0; i < SLICE_UNITS && plan->stripped_transfers < plan->transfer_count; i++) {
+        struct plan_transfer *transfer = &plan->transfers[plan->stripped_transfers++];
+        release_targets(transfer);
         if (leaving) {
             /* not when the plan breaks: until its client knows that, it may start it, and the
              * receivers must know the puts */
-            lane_withdraw(plan, unit);
-            plan_unit_free(unit);
+            lane_withdraw(plan, transfer);
+            plan_transfer_free(transfer);
         }
     }
-    return plan->stripped_units < plan->unit_count || (leaving && plan->uses);
+    return plan->stripped_transfers < plan->transfer_count || (leaving && plan->uses);
 }
 
 static void stripped(void *context)
@@ -136,7 +136,7 @@ static void stripped(void *context)
     struct plan *plan = context;
     plan_unbind(plan, SEAT_DAEMON);
     plan_unbind(plan, SEAT_CLIENT);
-    plan->stripped_units = 0;
+    plan->stripped_transfers = 0;
     plan_in_slices(plan, release_next, NULL);
     plan_done(plan);
 }
@@ -182,9 +182,9 @@ void plan_count_starts(struct plan *plan)
         for (unsigned rail = 0; rail < RAIL_SLOTS; rail++)
             plan->tcad->past[rail][chain->bound.seat].bytes += bytes[rail];
     }
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        if (plan->units[i].parts)
-            plan->units[i].counted_bytes = parts_moved(plan, &plan->units[i]);
+    for (uint32_t i = 0; i < plan->transfer_count; i++)
+        if (plan->transfers[i].parts)
+            plan->transfers[i].counted_bytes = parts_moved(plan, &plan->transfers[i]);
 }
 
 void plan_do_free(struct plan *plan)

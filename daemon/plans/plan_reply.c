@@ -14,7 +14,7 @@
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
-#include "drivers/shm/ways.h"
+#include "drivers/shm/copy_modes.h"
 #include "proto/frame.h"
 
 enum {
@@ -29,7 +29,7 @@ struct plan_reply {
     struct session *session;
     Tca__ChainCommitted *chains, **chain_list;
     uint32_t chain, step;           /* the next to be mapped */
-    Tca__Mapping *room, **mappings; /* of all units up to now */
+    Tca__Mapping *room, **mappings; /* of all transfers up to now */
     uint32_t count;
     uint32_t first; /* the first whose descriptors are in `fds` */
     /* borrowed from regions and sessions, which may be freed before the next slice */
@@ -108,57 +108,61 @@ struct notified {
     uint64_t session; /* that session */
 };
 
-static struct notified add_notified(struct notified notified, const struct plan_unit *unit)
+static struct notified add_notified(struct notified notified, const struct plan_transfer *transfer)
 {
-    if (!unit->notify || notified.who == NOTIFIED_SEVERAL)
+    if (!transfer->notify || notified.who == NOTIFIED_SEVERAL)
         return notified;
-    if (notified.who == NOTIFIED_ONE && notified.session != unit->notify_session)
+    if (notified.who == NOTIFIED_ONE && notified.session != transfer->notify_session)
         return (struct notified){.who = NOTIFIED_SEVERAL};
-    return (struct notified){NOTIFIED_ONE, unit->notify_session};
+    return (struct notified){NOTIFIED_ONE, transfer->notify_session};
 }
 
 /* A notified process may rely on the data, and only the receiver itself can take part in the copying before it does. */
 static void mark_notified(const struct plan_chain *chain)
 {
     struct notified notified = {.who = NOTIFIED_NOBODY};
-    for (uint32_t i = chain->unit_count; i-- > 0;) {
-        struct plan_unit *unit = &chain->units[i];
-        notified = add_notified(notified, unit);
-        unit->only_owner_notified = notified.who == NOTIFIED_ONE && notified.session == unit->owner;
+    for (uint32_t i = chain->transfer_count; i-- > 0;) {
+        struct plan_transfer *transfer = &chain->transfers[i];
+        notified = add_notified(notified, transfer);
+        transfer->only_owner_notified =
+            notified.who == NOTIFIED_ONE && notified.session == transfer->owner;
     }
 }
 
-static enum way copy_mode_of_unit(const struct plan *plan, const struct plan_unit *unit)
+static enum copy_method copy_mode_of_transfer(const struct plan *plan,
+                                              const struct plan_transfer *transfer)
 {
-    if (unit->combine || unit->parts)
-        return WAY_PUSH;
-    if (unit->region->dmabuf || unit->source->dmabuf) /* only the sender minds its ordering */
-        return WAY_PUSH;
-    if (plan->chains[unit->chain].unshared || unit->owner == plan->session->id)
-        return WAY_PUSH;
+    if (transfer->combine || transfer->parts)
+        return COPY_PUSH;
+    if (transfer->region->dmabuf ||
+        transfer->source->dmabuf) /* only the sender minds its ordering */
+        return COPY_PUSH;
+    if (plan->chains[transfer->chain].unshared || transfer->owner == plan->session->id)
+        return COPY_PUSH;
     if (plan->wanted_copy_mode)
         return plan->wanted_copy_mode;
-    return way_share_pays(unit->target_layout, unit->source_layout) ? WAY_NONE : WAY_PUSH;
+    return copy_share_pays(transfer->target_layout, transfer->source_layout) ? COPY_NONE
+                                                                             : COPY_PUSH;
 }
 
 /* ---- mappings ---- */
 
 /* Adds the copy mode and the lane, which needs the owner's segment even if the put does not notify. */
-static void share_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping,
-                       struct plan_reply *reply)
+static void share_transfer(struct plan *plan, struct plan_transfer *transfer, Tca__Mapping *mapping,
+                           struct plan_reply *reply)
 {
     int lane_fd = -1;
-    unit->copy_mode = copy_mode_of_unit(plan, unit);
-    if (unit->copy_mode != WAY_PUSH && !lane_offer(plan, unit, &lane_fd))
-        unit->copy_mode = WAY_PUSH;
+    transfer->copy_mode = copy_mode_of_transfer(plan, transfer);
+    if (transfer->copy_mode != COPY_PUSH && !lane_offer(plan, transfer, &lane_fd))
+        transfer->copy_mode = COPY_PUSH;
     if (lane_fd >= 0) {
         reply->own[reply->own_count++] = lane_fd;
         mapping->lane_fd = attach(reply, lane_fd);
     }
-    if (unit->copy_mode != WAY_PUSH && !mapping->session)
-        map_segment(session_find(plan->tcad, unit->owner), mapping, reply);
-    mapping->way = unit->copy_mode;
-    mapping->share = unit->copy_mode == WAY_PUSH ? 0 : unit->share;
+    if (transfer->copy_mode != COPY_PUSH && !mapping->session)
+        map_segment(session_find(plan->tcad, transfer->owner), mapping, reply);
+    mapping->copy_method = transfer->copy_mode;
+    mapping->share = transfer->copy_mode == COPY_PUSH ? 0 : transfer->share;
 }
 
 static void map_region(const struct plan *plan, struct region *region, Tca__Mapping *mapping,
@@ -169,26 +173,26 @@ static void map_region(const struct plan *plan, struct region *region, Tca__Mapp
     region_view_note(plan->session, region);
 }
 
-static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping,
-                     struct plan_reply *reply)
+static void map_transfer(struct plan *plan, struct plan_transfer *transfer, Tca__Mapping *mapping,
+                         struct plan_reply *reply)
 {
     tca__mapping__init(mapping);
-    if (unit->pair) {
-        mapping->pair = unit->pair;
-        mapping->landing = unit->landing;
-        mapping->generation = unit->generation;
+    if (transfer->pair) {
+        mapping->pair = transfer->pair;
+        mapping->landing = transfer->landing;
+        mapping->generation = transfer->generation;
         return;
     }
-    if (unit->region) {
-        mapping->region = unit->region->id;
-        mapping->region_address = unit->region->address;
-        mapping->region_bytes = unit->region->bytes;
-        map_region(plan, unit->region, mapping, reply);
-        mapping->offset = unit->handle.offset_bytes + unit->target_offset;
-        mapping->owner = unit->owner;
+    if (transfer->region) {
+        mapping->region = transfer->region->id;
+        mapping->region_address = transfer->region->address;
+        mapping->region_bytes = transfer->region->bytes;
+        map_region(plan, transfer->region, mapping, reply);
+        mapping->offset = transfer->handle.offset_bytes + transfer->target_offset;
+        mapping->owner = transfer->owner;
     }
-    if (unit->notify) {
-        struct session *session = session_find(plan->tcad, unit->notify_session);
+    if (transfer->notify) {
+        struct session *session = session_find(plan->tcad, transfer->notify_session);
         if (!session)
             return; /* it has just ended, so the plan is about to break */
         map_segment(session, mapping, reply);
@@ -200,15 +204,15 @@ static void map_step(struct plan_reply *reply, const struct plan_step *step)
     struct plan *plan = reply->plan;
     if (step->is_wait)
         return;
-    struct plan_unit *unit = &plan->units[step->unit];
+    struct plan_transfer *transfer = &plan->transfers[step->transfer];
     Tca__Mapping *mapping = &reply->room[reply->count];
     make_room(reply);
-    map_unit(plan, unit, mapping, reply);
-    mapping->waits = unit->order.waits;
+    map_transfer(plan, transfer, mapping, reply);
+    mapping->waits = transfer->order.waits;
     mapping->landed =
-        unit->order.landed[0] != ORDER_NOTHING || unit->order.landed[1] != ORDER_NOTHING;
-    if (unit->region && unit->only_owner_notified)
-        share_unit(plan, unit, mapping, reply);
+        transfer->order.landed[0] != ORDER_NOTHING || transfer->order.landed[1] != ORDER_NOTHING;
+    if (transfer->region && transfer->only_owner_notified)
+        share_transfer(plan, transfer, mapping, reply);
     reply->mappings[reply->count++] = mapping;
 }
 

@@ -37,32 +37,31 @@ static bool route_at(const struct plan *plan, const struct plan_chain *chain, un
     return false;
 }
 
-unsigned plan_unit_rail(const struct plan_unit *unit, unsigned rail)
+unsigned plan_transfer_rail(const struct plan_transfer *transfer, unsigned rail)
 {
-    return unit->combine == OPERATOR_REPLACE ? rail : RAIL_SHM;
+    return transfer->combine == OPERATOR_REPLACE ? rail : RAIL_SHM;
 }
 
-struct cost_transfer plan_transfer(const struct plan *plan, const struct plan_unit *unit,
-                                   unsigned rail)
+struct cost_transfer plan_cost_transfer(const struct plan *plan,
+                                        const struct plan_transfer *transfer, unsigned rail)
 {
-    struct cost_transfer transfer = {.hops = fabric_hops(plan->tcad, rail, unit->node)};
-    if (unit->has_target) {
-        const struct layout *a = unit->source_layout, *b = unit->target_layout;
-        transfer.bytes = a->size_bytes;
-        transfer.blocks = a->block_count > b->block_count ? a->block_count : b->block_count;
+    struct cost_transfer moved = {.hops = fabric_hops(plan->tcad, rail, transfer->node)};
+    if (transfer->has_target) {
+        const struct layout *a = transfer->source_layout, *b = transfer->target_layout;
+        moved.bytes = a->size_bytes;
+        moved.blocks = a->block_count > b->block_count ? a->block_count : b->block_count;
     }
-    return transfer;
+    return moved;
 }
 
 static uint64_t predict(const struct plan *plan, const struct plan_chain *chain, struct route route)
 {
     uint64_t total = 0;
-    for (uint32_t i = 0; i < chain->unit_count; i++) {
-        const struct plan_unit *unit = &chain->units[i];
-        const unsigned rail = plan_unit_rail(unit, route.rail);
-        const struct cost_transfer transfer = plan_transfer(plan, unit, rail);
-        const uint64_t cost =
-            cost_predict(&plan->tcad->costs.rails[rail].at[route.seat], &transfer);
+    for (uint32_t i = 0; i < chain->transfer_count; i++) {
+        const struct plan_transfer *transfer = &chain->transfers[i];
+        const unsigned rail = plan_transfer_rail(transfer, route.rail);
+        const struct cost_transfer moved = plan_cost_transfer(plan, transfer, rail);
+        const uint64_t cost = cost_predict(&plan->tcad->costs.rails[rail].at[route.seat], &moved);
         if (cost == UINT64_MAX)
             return cost;
         total += cost;
@@ -89,19 +88,19 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
                : chain->bound.seat != SEAT_NONE && chain->bound.seat != route.seat ? bound_elsewhere
                                                                                    : NULL;
     }
-    for (uint32_t i = 0; i < chain->unit_count; i++) {
-        const struct plan_unit *unit = &chain->units[i];
-        const unsigned rail = plan_unit_rail(unit, route.rail);
-        why = links_why_not(tcad, rail, unit->node);
+    for (uint32_t i = 0; i < chain->transfer_count; i++) {
+        const struct plan_transfer *transfer = &chain->transfers[i];
+        const unsigned rail = plan_transfer_rail(transfer, route.rail);
+        why = links_why_not(tcad, rail, transfer->node);
         if (why)
             return why;
-        if (!whole && !plan_demands_one(plan) && !fabric_reaches(tcad, rail, unit->node))
+        if (!whole && !plan_demands_one(plan) && !fabric_reaches(tcad, rail, transfer->node))
             return "no cable leads to the node at present (tcactl topology)";
-        if (route.seat == SEAT_DAEMON && unit->rails && !(unit->rails & (1u << rail)))
+        if (route.seat == SEAT_DAEMON && transfer->rails && !(transfer->rails & (1u << rail)))
             return "the target's node does not have it";
-        if (route.seat == SEAT_DAEMON && unit->source && unit->source->refused & 1u << rail)
+        if (route.seat == SEAT_DAEMON && transfer->source && transfer->source->refused & 1u << rail)
             return "its device cannot register the source's memory (dmabuf)";
-        if (!whole && unit->lost & ~unit->back & (1u << rail))
+        if (!whole && transfer->lost & ~transfer->back & (1u << rail))
             return "was lost, and has not been back for long enough (rails.return_after)";
     }
     if (chain->bound.seat != SEAT_NONE && chain->bound.seat != route.seat)
@@ -130,7 +129,7 @@ const char *plan_other_rails(const struct plan *plan, uint32_t node, char text[P
 /* The node of the first target of the chain; its own, if it has none. */
 static uint32_t node_of(const struct plan *plan, const struct plan_chain *chain)
 {
-    return chain->unit_count > 0 ? chain->units->node : plan->tcad->node;
+    return chain->transfer_count > 0 ? chain->transfers->node : plan->tcad->node;
 }
 
 /* Fails the plan, with the reason why each requested route is not possible. */
@@ -288,9 +287,9 @@ unsigned plan_rails_to_try(const struct plan *plan, const struct plan_chain *cha
 static unsigned hops_of(const struct plan *plan, const struct plan_chain *chain, unsigned rail)
 {
     unsigned most = 0;
-    for (uint32_t i = 0; i < chain->unit_count; i++) {
-        const struct plan_unit *unit = &chain->units[i];
-        unsigned hops = fabric_hops(plan->tcad, plan_unit_rail(unit, rail), unit->node);
+    for (uint32_t i = 0; i < chain->transfer_count; i++) {
+        const struct plan_transfer *transfer = &chain->transfers[i];
+        unsigned hops = fabric_hops(plan->tcad, plan_transfer_rail(transfer, rail), transfer->node);
         most = hops > most ? hops : most;
     }
     return most;
@@ -471,16 +470,17 @@ int plan_route(struct plan *plan, struct plan_chain *chain)
     return plan_route_choose(plan, chain);
 }
 
-int plan_take_link(struct plan *plan, struct plan_unit *unit, unsigned rail)
+int plan_take_link(struct plan *plan, struct plan_transfer *transfer, unsigned rail)
 {
-    unit->link = link_get(plan->tcad->links, unit->node, rail);
-    if (!unit->link)
-        return plan_fail(plan, -ENETDOWN, "node %" PRIu32 " is no longer on rail %s", unit->node,
-                         rail_name(plan->tcad, rail));
-    unit->held = unit->source ? link_held_new() : NULL;
-    if (unit->source && !unit->held)
-        return plan_fail(plan, -ENOMEM, "no memory for the puts of chain %" PRIu32, unit->chain);
-    unit->driver = engine_driver(plan->tcad->engine, rail);
+    transfer->link = link_get(plan->tcad->links, transfer->node, rail);
+    if (!transfer->link)
+        return plan_fail(plan, -ENETDOWN, "node %" PRIu32 " is no longer on rail %s",
+                         transfer->node, rail_name(plan->tcad, rail));
+    transfer->held = transfer->source ? link_held_new() : NULL;
+    if (transfer->source && !transfer->held)
+        return plan_fail(plan, -ENOMEM, "no memory for the puts of chain %" PRIu32,
+                         transfer->chain);
+    transfer->driver = engine_driver(plan->tcad->engine, rail);
     return 0;
 }
 
@@ -490,10 +490,10 @@ int plan_take_links(struct plan *plan, const struct plan_chain *chain, uint32_t 
     for (uint32_t i = from; i < from + count; i++) {
         if (chain->steps[i].is_wait)
             continue;
-        struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        int r = plan_take_link(plan, unit, plan_unit_rail(unit, chain->bound.rail));
+        struct plan_transfer *transfer = &plan->transfers[chain->steps[i].transfer];
+        int r = plan_take_link(plan, transfer, plan_transfer_rail(transfer, chain->bound.rail));
         if (r == 0)
-            r = plan_take_stripes(plan, unit);
+            r = plan_take_stripes(plan, transfer);
         if (r < 0)
             return r;
     }

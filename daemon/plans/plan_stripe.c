@@ -28,15 +28,15 @@ static unsigned count_rails(const struct plan *plan, enum driver_id driver, uint
     return count;
 }
 
-uint32_t plan_stripe_room(const struct plan *plan, const struct plan_unit *unit)
+uint32_t plan_stripe_room(const struct plan *plan, const struct plan_transfer *transfer)
 {
     const uint64_t least = plan->tcad->conf->rails.stripe_bytes;
     unsigned most = 1;
-    if (least == 0 || unit->source_layout->size_bytes < least || unit->combine || unit->parts ||
-        unit->node == plan->tcad->node || plan->wanted_seat == SEAT_CLIENT)
+    if (least == 0 || transfer->source_layout->size_bytes < least || transfer->combine ||
+        transfer->parts || transfer->node == plan->tcad->node || plan->wanted_seat == SEAT_CLIENT)
         return 0;
     for (unsigned rail = 1; rail <= plan->tcad->rails->last; rail++) {
-        const unsigned count = count_rails(plan, rail_at(plan->tcad, rail)->driver, unit->node);
+        const unsigned count = count_rails(plan, rail_at(plan->tcad, rail)->driver, transfer->node);
         most = count > most ? count : most;
     }
     return (most < STRIPES_MAX ? most : STRIPES_MAX) - 1;
@@ -44,24 +44,26 @@ uint32_t plan_stripe_room(const struct plan *plan, const struct plan_unit *unit)
 
 int plan_add_stripes(struct plan *plan)
 {
-    const uint32_t parsed = plan->unit_count;
+    const uint32_t parsed = plan->transfer_count;
     uint32_t room = 0;
     for (uint32_t i = 0; i < parsed; i++)
-        room += plan->units[i].stripe_room;
+        room += plan->transfers[i].stripe_room;
     if (room == 0)
         return 0;
-    struct plan_unit *units = reallocarray(plan->units, parsed + room, sizeof *units);
-    if (!units)
+    struct plan_transfer *transfers =
+        reallocarray(plan->transfers, parsed + room, sizeof *transfers);
+    if (!transfers)
         return plan_fail(plan, -ENOMEM, "out of memory for %u stripes of large puts", room);
-    plan->units = units;
-    for (uint32_t i = 0, unit = 0; i < plan->chain_count; unit += plan->chains[i++].unit_count)
-        plan->chains[i].units = units + unit;
+    plan->transfers = transfers;
+    for (uint32_t i = 0, transfer = 0; i < plan->chain_count;
+         transfer += plan->chains[i++].transfer_count)
+        plan->chains[i].transfers = transfers + transfer;
     for (uint32_t i = 0; i < parsed; i++) {
-        units[i].stripes = plan->unit_count;
-        for (uint32_t k = 0; k < units[i].stripe_room; k++) {
-            struct plan_unit *stripe = &units[plan->unit_count++];
-            *stripe = units[i];
-            stripe->of = &units[i];
+        transfers[i].stripes = plan->transfer_count;
+        for (uint32_t k = 0; k < transfers[i].stripe_room; k++) {
+            struct plan_transfer *stripe = &transfers[plan->transfer_count++];
+            *stripe = transfers[i];
+            stripe->of = &transfers[i];
             stripe->stripe_room = 0;
             region_ref(stripe->source);
             stripe->source->puts_from++;
@@ -80,41 +82,43 @@ struct division {
 };
 
 /* Why the rail can have no share of the put; NULL: it can. */
-static const char *why_not(const struct plan *plan, const struct plan_unit *unit, unsigned rail)
+static const char *why_not(const struct plan *plan, const struct plan_transfer *transfer,
+                           unsigned rail)
 {
     const struct tcad *tcad = plan->tcad;
-    const char *never = links_why_not(tcad, rail, unit->node);
+    const char *never = links_why_not(tcad, rail, transfer->node);
     if (never)
         return never;
-    if (!may_use(plan, rail, unit->node))
+    if (!may_use(plan, rail, transfer->node))
         return "another rail was requested";
-    if (!(unit->rails & 1u << rail))
+    if (!(transfer->rails & 1u << rail))
         return "the target's node does not have it";
-    if (unit->source->refused & 1u << rail)
+    if (transfer->source->refused & 1u << rail)
         return "its device cannot register the source's memory (dmabuf)";
-    if (unit->lost & ~unit->back & 1u << rail)
+    if (transfer->lost & ~transfer->back & 1u << rail)
         return "was lost, and has not been back for long enough (rails.return_after)";
     if (engine_driver_error(tcad->engine, rail))
         return "the rail's driver is broken here";
-    if (!links_exists(tcad->links, unit->node, rail) || !fabric_reaches(tcad, rail, unit->node))
+    if (!links_exists(tcad->links, transfer->node, rail) ||
+        !fabric_reaches(tcad, rail, transfer->node))
         return "does not lead to the node at present";
     return NULL;
 }
 
-static bool is_free(const struct plan *plan, const struct plan_unit *unit, unsigned own,
+static bool is_free(const struct plan *plan, const struct plan_transfer *transfer, unsigned own,
                     unsigned rail)
 {
     const struct tcad *tcad = plan->tcad;
     return rail != own && rail_at(tcad, rail)->driver == rail_at(tcad, own)->driver &&
-           !why_not(plan, unit, rail);
+           !why_not(plan, transfer, rail);
 }
 
 /* Latency and rate of the rail for such a put; false: it was not calibrated. */
-static bool predict(const struct plan *plan, const struct plan_unit *unit, unsigned rail,
+static bool predict(const struct plan *plan, const struct plan_transfer *transfer, unsigned rail,
                     struct stripe *ret_stripe)
 {
     const struct cost_parameters *costs = &plan->tcad->costs.rails[rail].at[SEAT_DAEMON];
-    const struct cost_transfer whole = plan_transfer(plan, unit, rail),
+    const struct cost_transfer whole = plan_cost_transfer(plan, transfer, rail),
                                nothing = {.hops = whole.hops};
     if (!costs->valid)
         return false;
@@ -127,43 +131,43 @@ static bool predict(const struct plan *plan, const struct plan_unit *unit, unsig
     return true;
 }
 
-static void add(const struct plan *plan, const struct plan_unit *unit, unsigned rail,
+static void add(const struct plan *plan, const struct plan_transfer *transfer, unsigned rail,
                 bool calibrated, struct division *division)
 {
     struct stripe *stripe = &division->stripes[division->count];
     *stripe = (struct stripe){.bytes_per_ns = 1};
-    if (calibrated && !predict(plan, unit, rail, stripe))
+    if (calibrated && !predict(plan, transfer, rail, stripe))
         return;
     division->rails[division->count++] = rail;
 }
 
 /* If the put's own rail was not calibrated, all count as equal. */
-static void divide(const struct plan *plan, const struct plan_unit *unit, unsigned own,
+static void divide(const struct plan *plan, const struct plan_transfer *transfer, unsigned own,
                    struct division *ret_division)
 {
     const bool calibrated = plan->tcad->costs.rails[own].at[SEAT_DAEMON].valid;
     *ret_division = (struct division){0};
-    add(plan, unit, own, calibrated, ret_division);
+    add(plan, transfer, own, calibrated, ret_division);
     for (unsigned rail = 1;
-         rail <= plan->tcad->rails->last && ret_division->count <= unit->stripe_room; rail++)
-        if (is_free(plan, unit, own, rail))
-            add(plan, unit, rail, calibrated, ret_division);
-    stripes_divide(ret_division->stripes, ret_division->count, unit->source_layout->size_bytes);
+         rail <= plan->tcad->rails->last && ret_division->count <= transfer->stripe_room; rail++)
+        if (is_free(plan, transfer, own, rail))
+            add(plan, transfer, rail, calibrated, ret_division);
+    stripes_divide(ret_division->stripes, ret_division->count, transfer->source_layout->size_bytes);
 }
 
-int plan_take_stripes(struct plan *plan, struct plan_unit *unit)
+int plan_take_stripes(struct plan *plan, struct plan_transfer *transfer)
 {
     struct division division;
     uint32_t taken = 0;
-    if (unit->stripe_room == 0)
+    if (transfer->stripe_room == 0)
         return 0;
-    divide(plan, unit, unit->link->rail, &division);
+    divide(plan, transfer, transfer->link->rail, &division);
     uint64_t at = division.stripes[0].bytes;
     for (unsigned i = 1; i < division.count; i++) {
         if (division.stripes[i].bytes == 0)
             continue;
-        struct plan_unit *stripe = plan_stripe(plan, unit, taken++);
-        stripe->owner = unit->owner;
+        struct plan_transfer *stripe = plan_stripe(plan, transfer, taken++);
+        stripe->owner = transfer->owner;
         stripe->rail = division.rails[i];
         stripe->part_at = at;
         stripe->part_bytes = division.stripes[i].bytes;
@@ -172,56 +176,59 @@ int plan_take_stripes(struct plan *plan, struct plan_unit *unit)
         if (r < 0)
             return r;
     }
-    for (uint32_t i = taken; i < unit->stripe_room; i++)
-        plan_stripe(plan, unit, i)->part_bytes = 0;
-    unit->part_bytes = taken > 0 ? division.stripes[0].bytes : 0;
+    for (uint32_t i = taken; i < transfer->stripe_room; i++)
+        plan_stripe(plan, transfer, i)->part_bytes = 0;
+    transfer->part_bytes = taken > 0 ? division.stripes[0].bytes : 0;
     return 0;
 }
 
-static bool unit_differs(const struct plan *plan, const struct plan_unit *unit, unsigned own)
+static bool transfer_differs(const struct plan *plan, const struct plan_transfer *transfer,
+                             unsigned own)
 {
     struct division division;
     unsigned wanted = 0, bound = 0;
-    if (unit->stripe_room == 0)
+    if (transfer->stripe_room == 0)
         return false;
-    divide(plan, unit, own, &division);
+    divide(plan, transfer, own, &division);
     for (unsigned i = 1; i < division.count; i++)
         wanted |= division.stripes[i].bytes > 0 ? 1u << division.rails[i] : 0;
-    for (uint32_t i = 0; i < plan_stripe_count(plan, unit); i++)
-        bound |= 1u << plan_stripe(plan, unit, i)->rail;
+    for (uint32_t i = 0; i < plan_stripe_count(plan, transfer); i++)
+        bound |= 1u << plan_stripe(plan, transfer, i)->rail;
     return wanted != bound;
 }
 
 bool plan_stripes_differ(const struct plan *plan, const struct plan_chain *chain)
 {
-    for (uint32_t i = 0; i < chain->unit_count; i++)
-        if (unit_differs(plan, &chain->units[i], chain->bound.rail))
+    for (uint32_t i = 0; i < chain->transfer_count; i++)
+        if (transfer_differs(plan, &chain->transfers[i], chain->bound.rail))
             return true;
     return false;
 }
 
 /* ---- for display ---- */
 
-static uint64_t bound_bytes(const struct plan *plan, const struct plan_unit *unit, unsigned own,
-                            unsigned rail)
+static uint64_t bound_bytes(const struct plan *plan, const struct plan_transfer *transfer,
+                            unsigned own, unsigned rail)
 {
     if (rail == own)
-        return unit->part_bytes > 0 ? unit->part_bytes : unit->source_layout->size_bytes;
-    for (uint32_t i = 0; i < plan_stripe_count(plan, unit); i++)
-        if (plan_stripe(plan, unit, i)->rail == rail)
-            return plan_stripe(plan, unit, i)->part_bytes;
+        return transfer->part_bytes > 0 ? transfer->part_bytes
+                                        : transfer->source_layout->size_bytes;
+    for (uint32_t i = 0; i < plan_stripe_count(plan, transfer); i++)
+        if (plan_stripe(plan, transfer, i)->rail == rail)
+            return plan_stripe(plan, transfer, i)->part_bytes;
     return 0;
 }
 
 /* Of a rail that could have a share and has none. */
-static const char *why_none(const struct plan *plan, const struct plan_unit *unit, bool calibrated)
+static const char *why_none(const struct plan *plan, const struct plan_transfer *transfer,
+                            bool calibrated)
 {
     if (!calibrated)
         return "not calibrated";
-    if (plan_stripe_count(plan, unit) + 1 == STRIPES_MAX)
+    if (plan_stripe_count(plan, transfer) + 1 == STRIPES_MAX)
         return "a put has shares on at most 8 rails";
-    return unit->part_bytes > 0 ? "its share would be too small"
-                                : "dividing the put would not make it faster";
+    return transfer->part_bytes > 0 ? "its share would be too small"
+                                    : "dividing the put would not make it faster";
 }
 static_assert(STRIPES_MAX == 8, "said above");
 
@@ -230,40 +237,41 @@ static uint64_t duration_of(const struct stripe *stripe, uint64_t bytes)
     return (uint64_t)(stripe->latency_ns + (double)bytes / stripe->bytes_per_ns);
 }
 
-static struct plan_share explain(const struct plan *plan, const struct plan_unit *unit,
+static struct plan_share explain(const struct plan *plan, const struct plan_transfer *transfer,
                                  unsigned own, unsigned rail, double *ret_latency_ns)
 {
     struct stripe stripe = {0};
-    const bool calibrated = predict(plan, unit, rail, &stripe);
-    const char *why = rail == own ? "the chain's rail" : why_not(plan, unit, rail);
+    const bool calibrated = predict(plan, transfer, rail, &stripe);
+    const char *why = rail == own ? "the chain's rail" : why_not(plan, transfer, rail);
     struct plan_share share = {.rail = rail,
-                               .bytes = bound_bytes(plan, unit, own, rail),
+                               .bytes = bound_bytes(plan, transfer, own, rail),
                                .predicted_ns = UINT64_MAX,
                                .alone_ns = UINT64_MAX};
-    share.why = why ? why : share.bytes > 0 ? "" : why_none(plan, unit, calibrated);
+    share.why = why ? why : share.bytes > 0 ? "" : why_none(plan, transfer, calibrated);
     if (calibrated)
-        share.alone_ns = duration_of(&stripe, unit->source_layout->size_bytes);
+        share.alone_ns = duration_of(&stripe, transfer->source_layout->size_bytes);
     if (calibrated && share.bytes > 0)
         share.predicted_ns = duration_of(&stripe, share.bytes);
     *ret_latency_ns = stripe.latency_ns;
     return share;
 }
 
-void plan_explain_division(const struct plan *plan, const struct plan_unit *unit,
+void plan_explain_division(const struct plan *plan, const struct plan_transfer *transfer,
                            struct plan_division *ret_division)
 {
     const struct tcad *tcad = plan->tcad;
-    const struct plan_chain *chain = &plan->chains[unit->chain];
+    const struct plan_chain *chain = &plan->chains[transfer->chain];
     uint64_t longest_ns = 0, confirmed_ns = 0;
     double latency_ns;
     *ret_division = (struct plan_division){.predicted_ns = UINT64_MAX};
-    if (unit->stripe_room == 0 || chain->bound.rail == RAIL_NONE ||
+    if (transfer->stripe_room == 0 || chain->bound.rail == RAIL_NONE ||
         chain->bound.seat != SEAT_DAEMON)
         return;
     for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
         if (rail_at(tcad, rail)->driver != rail_at(tcad, chain->bound.rail)->driver)
             continue;
-        const struct plan_share share = explain(plan, unit, chain->bound.rail, rail, &latency_ns);
+        const struct plan_share share =
+            explain(plan, transfer, chain->bound.rail, rail, &latency_ns);
         ret_division->shares[ret_division->count++] = share;
         if (share.bytes == 0)
             continue;
@@ -281,13 +289,13 @@ void plan_add_bytes(const struct plan *plan, const struct plan_chain *chain, uin
                     uint64_t bytes[static RAIL_SLOTS])
 {
     bytes[chain->bound.rail] += starts * chain->bytes;
-    for (uint32_t i = 0; i < chain->unit_count; i++) {
-        const struct plan_unit *unit = &chain->units[i];
-        if (unit->parts)
+    for (uint32_t i = 0; i < chain->transfer_count; i++) {
+        const struct plan_transfer *transfer = &chain->transfers[i];
+        if (transfer->parts)
             bytes[chain->bound.rail] +=
-                parts_moved(plan, unit) - unit->counted_bytes - starts * unit->bytes;
-        for (uint32_t k = 0; k < plan_stripe_count(plan, unit); k++) {
-            const struct plan_unit *stripe = plan_stripe(plan, unit, k);
+                parts_moved(plan, transfer) - transfer->counted_bytes - starts * transfer->bytes;
+        for (uint32_t k = 0; k < plan_stripe_count(plan, transfer); k++) {
+            const struct plan_transfer *stripe = plan_stripe(plan, transfer, k);
             bytes[stripe->rail] += starts * stripe->part_bytes;
             bytes[chain->bound.rail] -= starts * stripe->part_bytes;
         }

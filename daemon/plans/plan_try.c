@@ -98,17 +98,17 @@ void plan_try_request(struct session *session, const Tca__PlanTry *request)
 static bool is_worth_trying(const struct plan *plan)
 {
     uint64_t all_ns = 0, empty_ns = 0;
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        const struct plan_unit *unit = &plan->units[i];
-        const unsigned rail = plan->chains[unit->chain].bound.rail;
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        const struct plan_transfer *transfer = &plan->transfers[i];
+        const unsigned rail = plan->chains[transfer->chain].bound.rail;
         const struct cost_parameters *costs = &plan->tcad->costs.rails[rail].at[SEAT_DAEMON];
-        const struct cost_transfer transfer = plan_transfer(plan, unit, rail),
-                                   empty = {.hops = transfer.hops};
-        if (unit->of)
+        const struct cost_transfer moved = plan_cost_transfer(plan, transfer, rail),
+                                   empty = {.hops = moved.hops};
+        if (transfer->of)
             continue;
         if (!costs->valid)
             return plan->bytes >= UNKNOWN_WORTH_BYTES;
-        all_ns += cost_predict(costs, &transfer);
+        all_ns += cost_predict(costs, &moved);
         empty_ns += cost_predict(costs, &empty);
     }
     return all_ns / 2 >= empty_ns;

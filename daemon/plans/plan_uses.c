@@ -49,17 +49,17 @@ int plan_use_wait(struct plan *plan, const struct plan_step *step)
     return add_session(plan, from->node, from->session);
 }
 
-int plan_use_unit(struct plan *plan, const struct plan_unit *unit)
+int plan_use_transfer(struct plan *plan, const struct plan_transfer *transfer)
 {
-    int r = add_session(plan, unit->node, unit->notify ? unit->notify_session : 0);
-    if (r == 0 && unit->has_target)
-        r = add(plan, SUBJECT_REGION, unit->node, unit->handle.region);
+    int r = add_session(plan, transfer->node, transfer->notify ? transfer->notify_session : 0);
+    if (r == 0 && transfer->has_target)
+        r = add(plan, SUBJECT_REGION, transfer->node, transfer->handle.region);
     return r;
 }
 
-int plan_use_owner(struct plan *plan, const struct plan_unit *unit)
+int plan_use_owner(struct plan *plan, const struct plan_transfer *transfer)
 {
-    return unit->owner ? add_session(plan, unit->node, unit->owner) : 0;
+    return transfer->owner ? add_session(plan, transfer->node, transfer->owner) : 0;
 }
 
 static int add_waits(struct plan *plan)
@@ -89,15 +89,16 @@ void plan_use_less(struct plan *plan, uint32_t count)
 
 /* ---- to plans ---- */
 
-static bool unit_needs(const struct plan_unit *unit, const struct subject_key *key)
+static bool transfer_needs(const struct plan_transfer *transfer, const struct subject_key *key)
 {
-    if (unit->node != key->node)
+    if (transfer->node != key->node)
         return false;
     switch (key->kind) {
     case SUBJECT_REGION:
-        return unit->has_target && unit->handle.region == key->id;
+        return transfer->has_target && transfer->handle.region == key->id;
     case SUBJECT_SESSION:
-        return unit->owner == key->id || (unit->notify && unit->notify_session == key->id);
+        return transfer->owner == key->id ||
+               (transfer->notify && transfer->notify_session == key->id);
     default:
         return true;
     }
@@ -114,9 +115,9 @@ static bool wait_needs(const struct plan *plan, const struct plan_step *step,
 /* Marks the steps, for a running start: it fails only if such a step is still ahead. */
 static void mark(struct plan *plan, const struct subject_key *key)
 {
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        if (unit_needs(&plan->units[i], key))
-            atomic_store_explicit(&plan->units[i].gone, true, memory_order_relaxed);
+    for (uint32_t i = 0; i < plan->transfer_count; i++)
+        if (transfer_needs(&plan->transfers[i], key))
+            atomic_store_explicit(&plan->transfers[i].gone, true, memory_order_relaxed);
     for (uint32_t i = 0; i < plan->step_count; i++)
         if (plan->steps[i].is_wait && wait_needs(plan, &plan->steps[i], key))
             atomic_store_explicit(&plan->steps[i].gone, true, memory_order_relaxed);
@@ -157,9 +158,9 @@ static void describe_end(const struct plan *plan, const struct subject_key *sess
 static struct subject_key owner_of(const struct plan *plan, const struct subject_key *region)
 {
     struct subject_key owner = {SUBJECT_SESSION, region->node, 0};
-    for (uint32_t i = 0; i < plan->unit_count && owner.id == 0; i++)
-        if (unit_needs(&plan->units[i], region))
-            owner.id = plan->units[i].owner;
+    for (uint32_t i = 0; i < plan->transfer_count && owner.id == 0; i++)
+        if (transfer_needs(&plan->transfers[i], region))
+            owner.id = plan->transfers[i].owner;
     return owner;
 }
 
@@ -200,11 +201,11 @@ static bool lose_link(const struct use_event *event, void *user)
     const unsigned rail = event->rail;
     char text[128];
     bool used = false;
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct plan_unit *unit = &plan->units[i];
-        if (unit->node != event->key.node || !unit->link || unit->link->rail != rail)
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        struct plan_transfer *transfer = &plan->transfers[i];
+        if (transfer->node != event->key.node || !transfer->link || transfer->link->rail != rail)
             continue;
-        plan_lose_rail(unit, rail);
+        plan_lose_rail(transfer, rail);
         used = true;
     }
     if (!used)
@@ -222,9 +223,9 @@ static bool lose_link(const struct use_event *event, void *user)
 
 static bool puts_over(const struct plan *plan, const struct link *link)
 {
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        if (plan->units[i].node == link->node && plan->units[i].link &&
-            plan->units[i].link->rail == link->rail)
+    for (uint32_t i = 0; i < plan->transfer_count; i++)
+        if (plan->transfers[i].node == link->node && plan->transfers[i].link &&
+            plan->transfers[i].link->rail == link->rail)
             return true;
     return false;
 }

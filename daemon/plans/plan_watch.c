@@ -38,13 +38,13 @@ enum { FAILURES_MAX = 6 };
 bool plan_look_back(struct plan *plan)
 {
     bool missing = false;
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct plan_unit *unit = &plan->units[i];
-        unit->back = 0;
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        struct plan_transfer *transfer = &plan->transfers[i];
+        transfer->back = 0;
         for (unsigned rail = 1; rail <= plan->tcad->rails->last; rail++)
-            if (unit->lost & (1u << rail) && link_is_back(plan->tcad, unit->node, rail))
-                unit->back |= 1u << rail;
-        missing |= unit->back != unit->lost;
+            if (transfer->lost & (1u << rail) && link_is_back(plan->tcad, transfer->node, rail))
+                transfer->back |= 1u << rail;
+        missing |= transfer->back != transfer->lost;
     }
     return missing;
 }
@@ -52,18 +52,18 @@ bool plan_look_back(struct plan *plan)
 void plan_note_unreached(struct plan *plan, const struct plan_chain *chain)
 {
     for (uint32_t i = 0; i < chain->step_count && !plan_demands_one(plan); i++) {
-        struct plan_unit *unit =
-            chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
-        for (unsigned rail = 1; unit && rail <= plan->tcad->rails->last; rail++)
-            if (unit->rails & (1u << rail) && !fabric_reaches(plan->tcad, rail, unit->node))
-                unit->lost |= 1u << rail;
+        struct plan_transfer *transfer =
+            chain->steps[i].is_wait ? NULL : &plan->transfers[chain->steps[i].transfer];
+        for (unsigned rail = 1; transfer && rail <= plan->tcad->rails->last; rail++)
+            if (transfer->rails & (1u << rail) && !fabric_reaches(plan->tcad, rail, transfer->node))
+                transfer->lost |= 1u << rail;
     }
 }
 
 static bool has_lost(const struct plan *plan)
 {
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        if (plan->units[i].lost)
+    for (uint32_t i = 0; i < plan->transfer_count; i++)
+        if (plan->transfers[i].lost)
             return true;
     return false;
 }
@@ -111,10 +111,10 @@ static bool has_room(const struct plan *plan)
 {
     if (plan->session->pair_count < plan->tcad->conf->limits.pairs_per_session)
         return true;
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        const struct plan_unit *unit = &plan->units[i];
-        if (!pairs_exist(plan->tcad, plan->session_id, unit->node,
-                         unit->owner ? unit->owner : unit->notify_session))
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        const struct plan_transfer *transfer = &plan->transfers[i];
+        if (!pairs_exist(plan->tcad, plan->session_id, transfer->node,
+                         transfer->owner ? transfer->owner : transfer->notify_session))
             return false;
     }
     return true;

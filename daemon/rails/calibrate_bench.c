@@ -325,8 +325,8 @@ static int64_t run_apart(struct bench *bench, int64_t (*measure)(struct bench *b
 /* In the copy mode that is the fastest, which a plan finds by trial. */
 static int64_t sample_modes(struct bench *bench)
 {
-    struct copy_mode modes[COPY_MODES_MAX] = {{.way = WAY_PUSH}};
-    const bool shares = way_share_pays(bench->target, bench->source);
+    struct copy_mode modes[COPY_MODES_MAX] = {{.method = COPY_PUSH}};
+    const bool shares = copy_share_pays(bench->target, bench->source);
     const unsigned count =
         shares ? copy_mode_candidates(bench->target, bench->source, true, modes) : 1;
     int64_t best_ns = INT64_MAX;

@@ -51,13 +51,13 @@ struct client_fields client_fields(const struct client *client)
     return fields;
 }
 
-void client_doom(struct client *client, const char *why)
+void client_drop_later(struct client *client, const char *why)
 {
     static struct log_limit dropped;
-    if (!client->doomed)
+    if (!client->dropping)
         log_limited(&dropped, LOG_LEVEL_WARNING, client_fields(client).text,
                     "client pid %d: %s: dropped", client->pid, why);
-    client->doomed = true;
+    client->dropping = true;
     client_listen(client);
     shutdown(client->fd,
              SHUT_RDWR); /* wakes ready(), which drops it; sent data can still be read */
@@ -70,25 +70,25 @@ static struct outgoing *outgoing_new(struct client *client, uint32_t tag, size_t
     if (client->queued >= QUEUE_MAX ||
         (client->queued > 0 && bytes > QUEUE_BYTES_MAX - client->queued_bytes) ||
         client->queued_fds + fd_count > QUEUE_FDS_MAX) {
-        client_doom(client, "it does not read its replies: more than 1,000, 64 MiB or 256 "
-                            "descriptors of them wait");
+        client_drop_later(client, "it does not read its replies: more than 1,000, 64 MiB or 256 "
+                                  "descriptors of them wait");
         return NULL;
     }
     char text[512];
     if (fd_count > 0 &&
         !session_user_may_have(client->tcad, client->uid, (unsigned)fd_count, text, sizeof text)) {
-        client_doom(client, text);
+        client_drop_later(client, text);
         return NULL;
     }
     if (charge_take(client->tcad, &client->charge, client->uid, USER_MESSAGES,
                     sizeof(struct outgoing) + bytes, "a reply that is not read", text,
                     sizeof text) < 0) {
-        client_doom(client, text);
+        client_drop_later(client, text);
         return NULL;
     }
     struct outgoing *out = malloc(sizeof *out + payload_bytes);
     if (!out) {
-        client_doom(client, "out of memory for a reply");
+        client_drop_later(client, "out of memory for a reply");
         return NULL;
     }
     *out = (struct outgoing){.tag = tag, .bytes = bytes};
@@ -103,7 +103,7 @@ static void enqueue(struct client *client, struct outgoing *out, const int *fds,
         if (fd < 0) {
             int r = -errno;
             outgoing_free(out);
-            client_doom(client, remedy_text(r));
+            client_drop_later(client, remedy_text(r));
             return;
         }
         out->fds[out->fd_count++] = fd;
@@ -151,7 +151,7 @@ static void cannot_send(struct client *client, uint32_t tag, int error, const ch
     message_failure(&message, &failure, error, text);
     if (tag != 0) /* 0: an event */
         frame_send_message(client->fd, tag, &message.base, NULL, 0);
-    client_doom(client, text);
+    client_drop_later(client, text);
 }
 
 /* How many descriptors a frame carries: a long one is in a memfd. */
@@ -188,7 +188,7 @@ static bool is_refused(struct client *client, uint32_t tag)
 void client_send(struct client *client, uint32_t tag, const Tca__Message *message, const int *fds,
                  size_t fd_count)
 {
-    if (client->doomed)
+    if (client->dropping)
         return;
     const uint32_t carried = carries(tca__message__get_packed_size(message), fd_count);
     int r = client->queue || !flight_may(client->flight, carried)
@@ -203,7 +203,7 @@ void client_send(struct client *client, uint32_t tag, const Tca__Message *messag
 void client_send_memfd(struct client *client, uint32_t tag, int memfd, size_t bytes, const int *fds,
                        size_t fd_count)
 {
-    if (client->doomed)
+    if (client->dropping)
         return;
     const uint32_t carried = (uint32_t)fd_count + 1;
     int r = client->queue || !flight_may(client->flight, carried)
@@ -302,7 +302,7 @@ static void dequeue(struct client *client)
 
 void client_flush(struct client *client)
 {
-    while (client->queue && !client->doomed) {
+    while (client->queue && !client->dropping) {
         struct outgoing *out = client->queue;
         const uint32_t carried = carries(out->in_memfd ? 0 : out->bytes, out->fd_count);
         const bool may = flight_may(client->flight, carried) || has_hung_up(client);
@@ -322,7 +322,7 @@ void client_flush(struct client *client)
         sent(client, out->tag, carried, r);
         dequeue(client);
     }
-    if (client->doomed)
+    if (client->dropping)
         return;
     client->queue_end = &client->queue;
     charge_drop(&client->charge);
@@ -336,8 +336,9 @@ void client_listen(struct client *client)
 {
     const bool reads = !client->request && client->queued_fds == 0,
                writes = client->queue && !flight_waits(client->flight);
-    loop_io_set(client->io,
-                client->doomed ? LOOP_READ : (reads ? LOOP_READ : 0u) | (writes ? LOOP_WRITE : 0u));
+    loop_io_set(client->io, client->dropping
+                                ? LOOP_READ
+                                : (reads ? LOOP_READ : 0u) | (writes ? LOOP_WRITE : 0u));
 }
 
 void client_fail(struct client *client, uint32_t tag, int error, const char *format,

@@ -35,7 +35,7 @@ struct client {
     uid_t uid;
     gid_t gid;
     bool admin;
-    bool doomed;             /* to be dropped after the current frame is processed */
+    bool dropping;           /* to be dropped after the current frame is processed */
     struct session *session; /* after its hello */
     uint64_t since_ns;
     struct outgoing *queue, **queue_end; /* frames that did not fit into the socket */
@@ -78,7 +78,7 @@ struct client_fields client_fields(const struct client *client);
 /* Logs the reason and drops the client after the current frame: may be called anywhere in a
  * request.
  */
-void client_doom(struct client *client, const char *why);
+void client_drop_later(struct client *client, const char *why);
 /* The socket is writable again: sends queued frames. */
 void client_flush(struct client *client);
 /* Waits for what it may do next: for requests unless one is being unpacked or descriptors are queued, for room in its

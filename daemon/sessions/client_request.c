@@ -159,7 +159,7 @@ void client_request_new(struct client *client,
 {
     struct client_request *request = malloc(sizeof *request);
     if (!request) {
-        client_doom(client, "out of memory for a request");
+        client_drop_later(client, "out of memory for a request");
         return;
     }
     *request = (struct client_request){.tcad = client->tcad,
@@ -172,7 +172,7 @@ void client_request_new(struct client *client,
     if (r == FRAME_HAS_FDS) {
         if (submit(request, client->tcad->closer, receive, received, abandoned))
             return;
-        client_doom(client, "out of memory for a request");
+        client_drop_later(client, "out of memory for a request");
         destroy(request);
         return;
     }

@@ -331,7 +331,7 @@ void session_end(struct session *session, const char *why)
     session->closing = true;
     if (session->client) {
         session->client->session = NULL;
-        client_doom(session->client, why ? why : "its session has ended");
+        client_drop_later(session->client, why ? why : "its session has ended");
         session->client = NULL;
     }
     region_views_drop(session);

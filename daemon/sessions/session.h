@@ -9,7 +9,7 @@
 #include "daemon/sessions/region_views.h"
 #include "daemon/sessions/user.h"
 #include "daemon/sessions/withdrawals.h"
-#include "drivers/shm/ways.h"
+#include "drivers/shm/copy_modes.h"
 #include "proto/costs.h"
 #include "proto/message.h"
 #include "proto/segment.h"

@@ -68,7 +68,7 @@ void lane_remove(struct lane *lane, const struct lane_put *put)
 /* A store to a line that another core has last read waits for that core: some 7 ns near, 35 ns far.
  * If that core has last written the line, such stores overlap: 1.5 ns near. So the receiver writes
  * to each line of a slot after reading it, before the sender stores to it again. */
-static void take_lines(uint8_t *slot, uint64_t bytes)
+static void own_lines(uint8_t *slot, uint64_t bytes)
 {
     _Pragma("GCC unroll 4") for (uint64_t i = 0; i < bytes; i += LINE_BYTES) slot[i] = 0;
 }
@@ -94,7 +94,7 @@ static int process(const struct lane *lane, const struct lane_entry *entry, uint
     } else if (kind == LANE_STAGED && length <= LANE_SLOT_BYTES) {
         copy_program_unpack(put->program, put->target, slot, position, length);
         if (lane->self == LANE_RECEIVER)
-            take_lines(slot, length);
+            own_lines(slot, length);
     }
     return 0;
 }

@@ -37,7 +37,7 @@ static bool is_flat(const struct layout *layout, int64_t *ret_offset_bytes)
 static bool streams(const struct driver_put_args *args)
 {
     return !args->parts && args->combine == OPERATOR_REPLACE &&
-           way_streams(args->target_layout, args->layout);
+           copy_streams(args->target_layout, args->layout);
 }
 
 /* Of a put whose starts move parts, the contiguous side is as long as the other. */

@@ -142,14 +142,14 @@ static void publish_direct(struct shm_put *put, uint64_t position, uint64_t end)
 static bool copy_half(struct shm_put *put)
 {
     struct lane *lane = put->peer->lane;
-    const enum way way = put->share->way;
+    const enum copy_method method = put->share->method;
     if (lane->next != lane->head &&
         !wait_backlog(lane, DIRECT_ENTRIES)) /* of a deferred put's last piece */
         return false;
     const uint64_t position = put->position_bytes, end = stop_at(put);
-    const uint64_t half = way == WAY_PULL   ? 0
-                          : way == WAY_PUSH ? end - position
-                                            : (end - position) / 2 & ~63ull;
+    const uint64_t half = method == COPY_PULL   ? 0
+                          : method == COPY_PUSH ? end - position
+                                                : (end - position) / 2 & ~63ull;
     publish_direct(put, position + half, end);
     if (half > 0) /* 0: the receiver copies everything */
         shm_copy(put, position, half);
@@ -168,9 +168,9 @@ static bool notify(struct shm_driver *shm, const struct shm_put *put)
 }
 
 /* The mode for the distance at present. */
-static enum way guess(struct lane *lane, const struct shm_put *put)
+static enum copy_method guess(struct lane *lane, const struct shm_put *put)
 {
-    const struct way_choice *choice = &put->share->choice;
+    const struct copy_choice *choice = &put->share->choice;
     lane_age_probe(lane, put->size_bytes);
     return lane->distance_ns <= choice->up_to_ns ? choice->near : choice->far;
 }
@@ -178,8 +178,8 @@ static enum way guess(struct lane *lane, const struct shm_put *put)
 static void begin(struct lane *lane, struct shm_put *put)
 {
     struct shm_share *share = put->share;
-    share->way = share->mode.way == WAY_NONE ? guess(lane, put) : share->mode.way;
-    move(share, share->way == WAY_RING ? SHARE_COPYING : SHARE_ORDERING);
+    share->method = share->mode.method == COPY_NONE ? guess(lane, put) : share->mode.method;
+    move(share, share->method == COPY_RING ? SHARE_COPYING : SHARE_ORDERING);
 }
 
 /* Goes through the states as far as possible. Whether the start is complete. */
@@ -187,7 +187,7 @@ static bool advance(struct shm_driver *shm, struct shm_put *put)
 {
     struct shm_share *share = put->share;
     struct lane *lane = put->peer->lane;
-    const bool ring = share->way == WAY_RING;
+    const bool ring = share->method == COPY_RING;
     switch (share->state) {
     case SHARE_ORDERING:
         if (lane->next != lane->head && !wait_backlog(lane, 0))
@@ -286,7 +286,7 @@ int shm_put_share(struct driver_put *driver_put, uint32_t id, const struct layou
     int r = complete_program(put, target, source);
     *share = (struct shm_share){
         .mode.piece_bytes = LANE_SLOT_BYTES,
-        .choice = way_choose(target, source),
+        .choice = copy_choose(target, source),
         .put = {.id = id,
                 .size_bytes = put->size_bytes,
                 .program = put->program,
@@ -318,14 +318,14 @@ void shm_put_mode(struct driver_put *driver_put, const struct copy_mode *mode)
     put->target = program ? put->base_target : share->target;
     put->source = program ? put->base_source : share->source;
     put->stream = mode->stream;
-    put->share = mode->way == WAY_PUSH ? NULL : share;
+    put->share = mode->method == COPY_PUSH ? NULL : share;
     put->detour = put->share || put->slow;
 }
 
-enum way shm_put_way(const struct driver_put *driver_put)
+enum copy_method shm_put_copy_method(const struct driver_put *driver_put)
 {
     const struct shm_put *put = (const struct shm_put *)driver_put;
-    return put->size_bytes == 0 ? WAY_NONE : put->share ? put->share->way : WAY_PUSH;
+    return put->size_bytes == 0 ? COPY_NONE : put->share ? put->share->method : COPY_PUSH;
 }
 
 bool shm_peer_copied(struct driver_peer *driver_peer)

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "drivers/driver.h"
+#include "drivers/shm/copy_modes.h"
 #include "drivers/shm/lane.h"
-#include "drivers/shm/ways.h"
 
 /* Sets the sender's end of the lane to this peer; NULL: no lane. Nothing may be in flight. */
 void shm_peer_lane(struct driver_peer *peer, struct lane *lane);
@@ -37,8 +37,8 @@ void shm_put_defer(struct driver_put *put, bool defer);
  * shared puts. */
 void shm_put_apart(struct driver_put *put);
 
-/* The copy mode of the last start. WAY_NONE: not started yet, or no data. */
-enum way shm_put_way(const struct driver_put *put);
+/* The copy mode of the last start. COPY_NONE: not started yet, or no data. */
+enum copy_method shm_put_copy_method(const struct driver_put *put);
 
 /* Whether all puts to the peer have completed remotely: a put that is done may still be in the
  * lane. Helps to drain the lane for a moment. Must be true before a put is released. */

@@ -6,8 +6,8 @@
 #include "drivers/driver.h"
 #include "drivers/flows.h"
 #include "drivers/mapped.h"
+#include "drivers/shm/copy_modes.h"
 #include "drivers/shm/lane.h"
-#include "drivers/shm/ways.h"
 
 struct shm_put;
 
@@ -75,10 +75,10 @@ struct shm_share {
     enum shm_kind kind; /* of the put, without streaming stores */
     uint8_t *target;
     const uint8_t *source;
-    struct way_choice choice; /* of WAY_NONE */
+    struct copy_choice choice; /* of COPY_NONE */
     enum share_state state;
-    enum way way;       /* of the current or last start; WAY_NONE: not started yet */
-    uint64_t published; /* the current start ends when the lane's head reaches this */
+    enum copy_method method; /* of the current or last start; COPY_NONE: not started yet */
+    uint64_t published;      /* the current start ends when the lane's head reaches this */
 };
 
 struct shm_put {

@@ -94,28 +94,31 @@ static void fill_in(Tca__PlanCommit *commit)
 
 /* ---- what must hold ---- */
 
-static void check_unit(const struct plan *plan, const struct plan_unit *unit)
+static void check_transfer(const struct plan *plan, const struct plan_transfer *transfer)
 {
-    FUZZ_REQUIRE(unit->plan == plan && (unit->has_target || unit->notify));
-    FUZZ_REQUIRE(unit->node == 0 || unit->node == 7);
-    if (unit->notify)
-        FUZZ_REQUIRE(unit->rank < SOURCES && unit->slot < SLOTS_PER_SOURCE &&
-                     members[unit->rank].node == unit->node);
-    if (!unit->has_target)
+    FUZZ_REQUIRE(transfer->plan == plan && (transfer->has_target || transfer->notify));
+    FUZZ_REQUIRE(transfer->node == 0 || transfer->node == 7);
+    if (transfer->notify)
+        FUZZ_REQUIRE(transfer->rank < SOURCES && transfer->slot < SLOTS_PER_SOURCE &&
+                     members[transfer->rank].node == transfer->node);
+    if (!transfer->has_target)
         return;
     const char *why;
-    FUZZ_REQUIRE(unit->source == &region && unit->handle.node == unit->node);
-    FUZZ_REQUIRE(layout_check(unit->source_layout, layout_bytes(unit->source_layout), &why) == 0);
-    FUZZ_REQUIRE(layout_check(unit->target_layout, layout_bytes(unit->target_layout), &why) == 0);
-    FUZZ_REQUIRE(unit->source_layout->size_bytes == unit->target_layout->size_bytes);
-    FUZZ_REQUIRE(unit->target_layout->size_bytes <= unit->handle.length_bytes);
-    FUZZ_REQUIRE(layout_fits(unit->source_layout, unit->source_offset, REGION_BYTES));
-    FUZZ_REQUIRE(layout_fits(unit->target_layout, unit->target_offset, unit->handle.length_bytes));
+    FUZZ_REQUIRE(transfer->source == &region && transfer->handle.node == transfer->node);
+    FUZZ_REQUIRE(
+        layout_check(transfer->source_layout, layout_bytes(transfer->source_layout), &why) == 0);
+    FUZZ_REQUIRE(
+        layout_check(transfer->target_layout, layout_bytes(transfer->target_layout), &why) == 0);
+    FUZZ_REQUIRE(transfer->source_layout->size_bytes == transfer->target_layout->size_bytes);
+    FUZZ_REQUIRE(transfer->target_layout->size_bytes <= transfer->handle.length_bytes);
+    FUZZ_REQUIRE(layout_fits(transfer->source_layout, transfer->source_offset, REGION_BYTES));
+    FUZZ_REQUIRE(layout_fits(transfer->target_layout, transfer->target_offset,
+                             transfer->handle.length_bytes));
 }
 
 static void check_plan(const struct plan *plan)
 {
-    uint32_t steps = 0, units = 0;
+    uint32_t steps = 0, transfers = 0;
     FUZZ_REQUIRE(plan->channel < CHANNELS && !(plan->wanted_rails >> 2) &&
                  plan->wanted_seat < SEAT_COUNT);
     FUZZ_REQUIRE(plan->chain_count <= PLAN_CHAINS_MAX && plan->step_count <= PLAN_STEPS_MAX);
@@ -129,12 +132,12 @@ static void check_plan(const struct plan *plan)
             if (step->is_wait)
                 FUZZ_REQUIRE(step->rank < SOURCES && step->slot < SLOTS_PER_SOURCE);
             else
-                FUZZ_REQUIRE(step->unit == units++);
+                FUZZ_REQUIRE(step->transfer == transfers++);
         }
     }
-    FUZZ_REQUIRE(steps == plan->step_count && units == plan->unit_count);
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        check_unit(plan, &plan->units[i]);
+    FUZZ_REQUIRE(steps == plan->step_count && transfers == plan->transfer_count);
+    for (uint32_t i = 0; i < plan->transfer_count; i++)
+        check_transfer(plan, &plan->transfers[i]);
 }
 
 /* Takes ownership of the message. */

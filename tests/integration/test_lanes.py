@@ -181,7 +181,7 @@ class Order(Way):
             handle = receiver.handle(target)
             plan = sender.plan(*(f"put {source} {at} {shape} {handle} {at} {shape}" for at in starts), "notify 1 0")
             steps = sender.node.tcactl("plan", sender.node.plans()[-1]["id"])["chains"][0]["steps"]
-            ways = [step["copy"]["ways"] for step in steps if step["copy"]]
+            ways = [step["copy"]["methods"] for step in steps if step["copy"]]
             with self.subTest(way=way):
                 self.assertEqual(ways, [ways[0]] * len(starts))
                 self.assertNotIn("push", ways[0])

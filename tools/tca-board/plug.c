@@ -48,7 +48,7 @@ static void divide(struct board *board, struct port *port)
     }
 }
 
-static void let_go(struct port *port)
+static void disconnect_port(struct port *port)
 {
     if (port->memory)
         munmap(port->memory, sizeof(*port->memory));
@@ -65,7 +65,7 @@ void port_down(struct board *board, unsigned index)
     if (was_up)
         divide(board, port);
     port->up = false;
-    let_go(port);
+    disconnect_port(port);
     port->redial_ns = clock_now_ns() + (was_up ? 0 : BOARD_REDIAL_NS);
     if (was_up) {
         port->down_ns = clock_now_ns();
@@ -218,7 +218,7 @@ int port_accept(struct board *board, int fd, const struct peach2_control *messag
     const struct peach2_control reply = {.type = PEACH2_LINK, .node = board->node};
     r = control_send(fd, &reply, &board->bell_fd, 1);
     if (r < 0) {
-        let_go(port);
+        disconnect_port(port);
         return r;
     }
     close_fd(&fds[0]);

@@ -74,12 +74,12 @@ static void end_of_put(const json_t *end, const struct screen *screen)
 
 static void copy_modes(const json_t *copy, const struct screen *screen)
 {
-    if (doc_count(copy, "ways") == 0)
+    if (doc_count(copy, "methods") == 0)
         return;
-    screen_print(screen, "\n         copy mode %s", doc_text(doc_at(copy, "ways", 0), ""));
-    if (doc_count(copy, "ways") > 1)
+    screen_print(screen, "\n         copy mode %s", doc_text(doc_at(copy, "methods", 0), ""));
+    if (doc_count(copy, "methods") > 1)
         screen_print(screen, " up to %lld ns of distance, else %s",
-                     doc_integer(copy, "first_up_to_ns"), doc_text(doc_at(copy, "ways", 1), ""));
+                     doc_integer(copy, "first_up_to_ns"), doc_text(doc_at(copy, "methods", 1), ""));
 }
 
 /* Modes that the first starts tried, each with its blocks of starts. */

@@ -14,13 +14,14 @@ static json_t *wisdom_document(const char *path, const struct tca_wisdom *entrie
     for (const struct tca_wisdom *w = entries; w < entries + count; w++) {
         disturbed += w->disturbed;
         json_array_append_new(
-            list, must(json_pack(
-                      "{s:s, s:I, s:I, s:I, s:s?, s:b, s:I, s:s?, s:s?, s:f, s:f}", "key", w->key,
-                      "bytes", (json_int_t)w->bytes, "blocks", (json_int_t)w->blocks, "distance",
-                      (json_int_t)w->distance, "mode", w->rail[0] ? NULL : tca_way_name(w->way),
-                      "stream", (int)w->stream, "piece_bytes", (json_int_t)w->piece_bytes, "rail",
-                      w->rail[0] ? w->rail : NULL, "seat", w->seat ? tca_seat_name(w->seat) : NULL,
-                      "ns", w->ns, "load", w->load)));
+            list,
+            must(json_pack("{s:s, s:I, s:I, s:I, s:s?, s:b, s:I, s:s?, s:s?, s:f, s:f}", "key",
+                           w->key, "bytes", (json_int_t)w->bytes, "blocks", (json_int_t)w->blocks,
+                           "distance", (json_int_t)w->distance, "mode",
+                           w->rail[0] ? NULL : tca_copy_method_name(w->copy_method), "stream",
+                           (int)w->stream, "piece_bytes", (json_int_t)w->piece_bytes, "rail",
+                           w->rail[0] ? w->rail : NULL, "seat",
+                           w->seat ? tca_seat_name(w->seat) : NULL, "ns", w->ns, "load", w->load)));
     }
     return must(
         json_pack("{s:s, s:o, s:I}", "path", path, "entries", list, "disturbed", disturbed));

@@ -168,7 +168,7 @@ static int report(struct run *run)
                (unsigned long long)run->options->n, run->spectrum.ranks,
                (unsigned long long)run->options->steps, (double)step_ns / 1e3, (double)p99_ns / 1e3,
                (double)turn_ns / 1e3, run->difference, tca_rail_name(receipt.rail),
-               tca_seat_name(receipt.seat), tca_way_name(receipt.way));
+               tca_seat_name(receipt.seat), tca_copy_method_name(receipt.copy_method));
     else
         printf("2-D FFT there and back, %llu x %llu complex doubles, %u ranks, %llu steps\n"
                "step       %.1f us (p99 %.1f)\n"

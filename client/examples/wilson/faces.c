@@ -20,17 +20,17 @@ static struct tca_qmp_buffer face_of(const struct lattice *lattice, struct spino
 
 /* The face that is sent in a direction, and the ghost that is received from there. */
 static int declare(struct faces *faces, struct tca_qmp *qmp, const struct lattice *lattice,
-                   struct spinor *field, uint32_t parity, uint32_t way)
+                   struct spinor *field, uint32_t parity, uint32_t hop)
 {
-    struct tca_msg_request **requests = &faces->requests[parity][2 * (size_t)way];
-    uint32_t d = way / 2;
-    int direction = way % 2 ? -1 : 1;
-    struct tca_qmp_buffer ghost = {.address = faces->ghosts[way],
+    struct tca_msg_request **requests = &faces->requests[parity][2 * (size_t)hop];
+    uint32_t d = hop / 2;
+    int direction = hop % 2 ? -1 : 1;
+    struct tca_qmp_buffer ghost = {.address = faces->ghosts[hop],
                                    .block_bytes = lattice_face(lattice, d) * sizeof(*field),
                                    .blocks = 1};
     struct tca_qmp_buffer face = ghost;
 
-    face.address = faces->packed[way];
+    face.address = faces->packed[hop];
     if (d != PACKED)
         face = face_of(lattice, field, d, direction > 0);
     int r = tca_qmp_recv_relative(qmp, &ghost, d, direction, &requests[0]);
@@ -43,28 +43,28 @@ int faces_init(struct faces *faces, struct tca_qmp *qmp, struct tca *session,
     int r = 0;
 
     *faces = (struct faces){.session = session, .fields = {fields[0], fields[1]}};
-    for (uint32_t way = 0; r >= 0 && way < WAYS; way++) {
-        uint64_t bytes = lattice_face(lattice, way / 2) * sizeof(struct spinor);
-        if (!lattice->split[way / 2])
+    for (uint32_t hop = 0; r >= 0 && hop < HOPS; hop++) {
+        uint64_t bytes = lattice_face(lattice, hop / 2) * sizeof(struct spinor);
+        if (!lattice->split[hop / 2])
             continue;
-        r = tca_alloc(session, bytes, (void **)&faces->ghosts[way]);
-        if (r >= 0 && way / 2 == PACKED)
-            r = tca_alloc(session, bytes, (void **)&faces->packed[way]);
+        r = tca_alloc(session, bytes, (void **)&faces->ghosts[hop]);
+        if (r >= 0 && hop / 2 == PACKED)
+            r = tca_alloc(session, bytes, (void **)&faces->packed[hop]);
         for (uint32_t parity = 0; r >= 0 && parity < 2; parity++)
-            r = declare(faces, qmp, lattice, fields[parity], parity, way);
+            r = declare(faces, qmp, lattice, fields[parity], parity, hop);
     }
     return r;
 }
 
 void faces_deinit(struct faces *faces)
 {
-    for (uint32_t i = 0; i < 2 * WAYS; i++) {
+    for (uint32_t i = 0; i < 2 * HOPS; i++) {
         tca_msg_release(faces->requests[0][i]);
         tca_msg_release(faces->requests[1][i]);
     }
-    for (uint32_t way = 0; way < WAYS; way++) {
-        tca_free(faces->session, faces->ghosts[way]);
-        tca_free(faces->session, faces->packed[way]);
+    for (uint32_t hop = 0; hop < HOPS; hop++) {
+        tca_free(faces->session, faces->ghosts[hop]);
+        tca_free(faces->session, faces->packed[hop]);
     }
 }
 
@@ -80,8 +80,8 @@ static void pack(const struct faces *faces, const struct lattice *lattice, uint3
                  * end with one. */
                 bool last = (t + z + y + parity) % 2;
                 uint32_t row[DIMENSIONS] = {t, z, y, last ? extent[PACKED] - 1 : 0};
-                uint32_t way = 2 * PACKED + !last;
-                faces->packed[way][count++ / 2] =
+                uint32_t hop = 2 * PACKED + !last;
+                faces->packed[hop][count++ / 2] =
                     faces->fields[parity][lattice_index(lattice, row)];
             }
 }
@@ -92,7 +92,7 @@ int faces_start(struct faces *faces, const struct lattice *lattice, uint32_t par
 
     if (lattice->split[PACKED])
         pack(faces, lattice, parity);
-    for (uint32_t i = 0; r >= 0 && i < 2 * WAYS; i++)
+    for (uint32_t i = 0; r >= 0 && i < 2 * HOPS; i++)
         if (faces->requests[parity][i])
             r = tca_msg_start(faces->requests[parity][i]);
     return r;
@@ -100,5 +100,5 @@ int faces_start(struct faces *faces, const struct lattice *lattice, uint32_t par
 
 int faces_wait(struct faces *faces, uint32_t parity)
 {
-    return tca_msg_wait_all(faces->requests[parity], 2 * WAYS, TCA_FOREVER);
+    return tca_msg_wait_all(faces->requests[parity], 2 * HOPS, TCA_FOREVER);
 }

@@ -7,9 +7,9 @@
 
 struct faces {
     struct tca *session;
-    struct tca_msg_request *requests[2][2 * WAYS]; /* by parity; NULL where nothing is split */
-    struct spinor *packed[WAYS];                   /* faces that are not blocks with a stride */
-    struct spinor *ghosts[WAYS];
+    struct tca_msg_request *requests[2][2 * HOPS]; /* by parity; NULL where nothing is split */
+    struct spinor *packed[HOPS];                   /* faces that are not blocks with a stride */
+    struct spinor *ghosts[HOPS];
     const struct spinor *fields[2];
 };
 

@@ -71,12 +71,12 @@ static uint64_t site_in_whole(const struct lattice *lattice, const uint32_t *coo
     return lexical(lattice->whole, at);
 }
 
-/* The link from a site to the next one; the way back takes its adjoint. */
-static void fill_link(const struct lattice *lattice, const uint32_t *coords, uint32_t way,
+/* The link from a site to the next one; the one back takes its adjoint. */
+static void fill_link(const struct lattice *lattice, const uint32_t *coords, uint32_t hop,
                       struct link *link)
 {
-    int d = (int)(way / 2);
-    bool back = way % 2;
+    int d = (int)(hop / 2);
+    bool back = hop % 2;
     uint64_t site = site_in_whole(lattice, coords, d, back ? -1 : 0) * DIMENSIONS + (uint64_t)d;
 
     for (uint64_t i = 0; i < COLOURS; i++)
@@ -106,14 +106,14 @@ void lattice_fill(const struct lattice *lattice, uint32_t parity, struct spinor 
 
 /* ---- neighbours */
 
-static int32_t find_next(const struct lattice *lattice, const uint32_t *coords, uint32_t way)
+static int32_t find_next(const struct lattice *lattice, const uint32_t *coords, uint32_t hop)
 {
-    uint32_t at[DIMENSIONS], d = way / 2, extent = lattice->extent[d];
-    bool beyond = way % 2 ? coords[d] == 0 : coords[d] == extent - 1;
+    uint32_t at[DIMENSIONS], d = hop / 2, extent = lattice->extent[d];
+    bool beyond = hop % 2 ? coords[d] == 0 : coords[d] == extent - 1;
 
     for (uint32_t e = 0; e < DIMENSIONS; e++)
         at[e] = coords[e];
-    at[d] = (at[d] + (way % 2 ? extent - 1 : 1)) % extent;
+    at[d] = (at[d] + (hop % 2 ? extent - 1 : 1)) % extent;
     return beyond && lattice->split[d] ? ~(int32_t)face_index(lattice, at, d)
                                        : (int32_t)lattice_index(lattice, at);
 }
@@ -126,10 +126,10 @@ static bool fill_site(struct lattice *lattice, uint32_t place)
 
     coords_of(lattice->extent, place, coords);
     uint32_t parity = parity_of(coords);
-    for (uint32_t way = 0; way < WAYS; way++) {
-        int32_t next = find_next(lattice, coords, way);
-        lattice->next[parity][site * WAYS + way] = next;
-        fill_link(lattice, coords, way, &lattice->links[parity][site * WAYS + way]);
+    for (uint32_t hop = 0; hop < HOPS; hop++) {
+        int32_t next = find_next(lattice, coords, hop);
+        lattice->next[parity][site * HOPS + hop] = next;
+        fill_link(lattice, coords, hop, &lattice->links[parity][site * HOPS + hop]);
         rim |= next < 0;
     }
     return rim;
@@ -155,9 +155,9 @@ int lattice_init(struct lattice *lattice)
     lattice->half =
         lattice->extent[0] * lattice->extent[1] * lattice->extent[2] * lattice->extent[3] / 2;
     for (uint32_t parity = 0; parity < 2; parity++) {
-        size_t ways = (size_t)lattice->half * WAYS;
-        lattice->links[parity] = malloc(ways * sizeof(struct link));
-        lattice->next[parity] = malloc(ways * sizeof(int32_t));
+        size_t hops = (size_t)lattice->half * HOPS;
+        lattice->links[parity] = malloc(hops * sizeof(struct link));
+        lattice->next[parity] = malloc(hops * sizeof(int32_t));
         lattice->order[parity] = malloc(lattice->half * sizeof(uint32_t));
         complete &= lattice->links[parity] && lattice->next[parity] && lattice->order[parity];
         lattice->interior[parity] = 0;
@@ -195,11 +195,11 @@ void lattice_hop(const struct lattice *lattice, uint32_t parity, uint32_t first,
 {
     for (uint32_t i = first; i < last; i++) {
         uint32_t site = lattice->order[parity][i];
-        const struct link *links = &lattice->links[parity][(size_t)site * WAYS];
-        const int32_t *next = &lattice->next[parity][(size_t)site * WAYS];
+        const struct link *links = &lattice->links[parity][(size_t)site * HOPS];
+        const int32_t *next = &lattice->next[parity][(size_t)site * HOPS];
         struct spinor sum = {0};
-        for (uint32_t way = 0; way < WAYS; way++)
-            add_product(&links[way], next[way] < 0 ? &ghosts[way][~next[way]] : &in[next[way]],
+        for (uint32_t hop = 0; hop < HOPS; hop++)
+            add_product(&links[hop], next[hop] < 0 ? &ghosts[hop][~next[hop]] : &in[next[hop]],
                         &sum);
         out[site] = sum;
     }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { DIMENSIONS = 4, WAYS = 2 * DIMENSIONS, COLOURS = 3 };
+enum { DIMENSIONS = 4, HOPS = 2 * DIMENSIONS, COLOURS = 3 };
 
 struct colour {
     double re, im;
@@ -19,15 +19,15 @@ struct link {
     struct colour u[COLOURS][COLOURS];
 };
 
-/* Way 2 * d leads to the next site in dimension d, way 2 * d + 1 to the one before. */
+/* Hop 2 * d leads to the next site in dimension d, hop 2 * d + 1 to the one before. */
 struct lattice {
     uint32_t whole[DIMENSIONS];  /* extents of the whole lattice */
     uint32_t extent[DIMENSIONS]; /* of this block */
     uint32_t origin[DIMENSIONS]; /* of this block, even */
     bool split[DIMENSIONS];      /* other blocks follow in this dimension: there are ghosts */
     uint32_t half;               /* sites of one parity */
-    struct link *links[2];       /* [parity][half][WAYS] */
-    int32_t *next[2];            /* [parity][half][WAYS]: a site, or ~(place in a ghost) */
+    struct link *links[2];       /* [parity][half][HOPS] */
+    int32_t *next[2];            /* [parity][half][HOPS]: a site, or ~(place in a ghost) */
     uint32_t *order[2];          /* [parity][half]: sites that need no ghost first */
     uint32_t interior[2];        /* how many these are */
 };
@@ -43,8 +43,8 @@ uint32_t lattice_face(const struct lattice *lattice, uint32_t d);
 /* Fills a field of a parity with what depends on the position in the whole lattice only. */
 void lattice_fill(const struct lattice *lattice, uint32_t parity, struct spinor *field);
 
-/* out = sum over all ways of link * in, at the sites order[parity][first] to [last - 1]. in: of the
- * other parity; ghosts: by way, its sites beyond this block. */
+/* out = sum over all hops of link * in, at the sites order[parity][first] to [last - 1]. in: of the
+ * other parity; ghosts: by hop, its sites beyond this block. */
 void lattice_hop(const struct lattice *lattice, uint32_t parity, uint32_t first, uint32_t last,
                  const struct spinor *in, struct spinor *const *ghosts, struct spinor *out);
 

@@ -111,7 +111,7 @@ static void free_plans(struct ours *ours)
 
 /* By client or daemon, and the copy mode in the client's seat: that of most of some starts, because
  * each may differ. */
-static void find_way(struct ours *ours, const struct mover *mover, char *ret_way, size_t bytes)
+static void find_way(struct ours *ours, const struct mover *mover, char *ret_method, size_t bytes)
 {
     uint32_t counts[WAYS] = {0};
     uint32_t most = 0;
@@ -120,16 +120,17 @@ static void find_way(struct ours *ours, const struct mover *mover, char *ret_way
     for (int n = 0; n < WAY_STARTS; n++) {
         bench_round(ours->bench, mover);
         check(tca_plan_receipt(ours->plans[0], &receipt), "the receipt");
-        if ((uint32_t)receipt.way < WAYS)
-            counts[receipt.way]++;
+        if ((uint32_t)receipt.copy_method < WAYS)
+            counts[receipt.copy_method]++;
     }
     for (uint32_t way = 0; way < WAYS; way++)
         if (counts[way] > counts[most])
             most = way;
-    if (most != TCA_WAY_NONE)
-        snprintf(ret_way, bytes, "%s", tca_way_name((enum tca_way)most));
+    if (most != TCA_COPY_NONE)
+        snprintf(ret_method, bytes, "%s", tca_copy_method_name((enum tca_copy_method)most));
     else
-        snprintf(ret_way, bytes, "%s/%s", tca_rail_name(receipt.rail), tca_seat_name(receipt.seat));
+        snprintf(ret_method, bytes, "%s/%s", tca_rail_name(receipt.rail),
+                 tca_seat_name(receipt.seat));
 }
 
 /* Until the plans of both have found how to copy; the starts of each. Plans that the receiver

@@ -183,12 +183,12 @@ static int receipt(struct actor *actor, const struct words *words)
                "start_ns=%llu "
                "taken_ns=%llu posted_ns=%llu done_ns=%llu seen_ns=%llu trying=%u encryption=%s",
                tca_rail_name(receipt.rail), receipt.rail_name, tca_seat_name(receipt.seat),
-               tca_way_name(receipt.way), receipt.status, receipt.descriptors, receipt.retries,
-               receipt.hops, (unsigned long long)receipt.bytes, (unsigned long long)receipt.starts,
-               (unsigned long long)receipt.start_ns, (unsigned long long)receipt.taken_ns,
-               (unsigned long long)receipt.posted_ns, (unsigned long long)receipt.done_ns,
-               (unsigned long long)receipt.seen_ns, receipt.trying,
-               tca_encryption_name(receipt.encryption));
+               tca_copy_method_name(receipt.copy_method), receipt.status, receipt.descriptors,
+               receipt.retries, receipt.hops, (unsigned long long)receipt.bytes,
+               (unsigned long long)receipt.starts, (unsigned long long)receipt.start_ns,
+               (unsigned long long)receipt.taken_ns, (unsigned long long)receipt.posted_ns,
+               (unsigned long long)receipt.done_ns, (unsigned long long)receipt.seen_ns,
+               receipt.trying, tca_encryption_name(receipt.encryption));
 }
 
 const struct command plan_commands[] = {

@@ -20,7 +20,7 @@ struct chain_state {
 };
 
 struct coll_rank {
-    uint8_t *in, *out, *scratch; /* scratch: program.ways times */
+    uint8_t *in, *out, *scratch; /* scratch: program.sets times */
     uint32_t start;              /* number of the current one, or of the last */
     bool running;
     struct chain_state chains[COLL_CHAINS_MAX];
@@ -290,7 +290,7 @@ static uint64_t alternating(const struct coll_world *world, uint32_t rank, uint3
 {
     const struct coll_program *program = &world->programs[rank];
 
-    return start % program->ways * program->scratch_bytes;
+    return start % program->sets * program->scratch_bytes;
 }
 
 static const char *begin(struct coll_world *world, uint32_t rank)
@@ -492,7 +492,7 @@ static int make_ranks(struct coll_world *world)
         state->in = calloc(1, world->in_bytes[rank] + 1);
         state->out = calloc(1, world->out_bytes[rank] + 1);
         state->scratch =
-            calloc(world->programs[rank].ways, world->programs[rank].scratch_bytes + 1);
+            calloc(world->programs[rank].sets, world->programs[rank].scratch_bytes + 1);
         if (!state->in || !state->out || !state->scratch)
             return -ENOMEM;
     }

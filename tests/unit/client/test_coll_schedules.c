@@ -31,7 +31,7 @@ static void try_shape(enum coll_operation operation, uint64_t seed)
             continue;
         cr_assert_eq(coll_world_schedule(world, (enum tca_coll_algorithm)a), 0);
         const char *problem =
-            coll_world_run(world, world->programs[0].ways == COLL_WAYS ? SHORT_STARTS : STARTS);
+            coll_world_run(world, world->programs[0].sets == COLL_SETS ? SHORT_STARTS : STARTS);
         cr_assert_null(problem, "seed %#lx, %s by algorithm %d, %u ranks: %s", seed,
                        names[operation], a, world->shape.places.size, problem);
         tried++;

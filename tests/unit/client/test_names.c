@@ -14,9 +14,9 @@ Test(names, are_never_null)
     cr_assert_str_eq(tca_rail_name((enum tca_rail)1000), "?");
     cr_assert_str_eq(tca_seat_name(TCA_SEAT_DAEMON), "daemon");
     cr_assert_str_eq(tca_seat_name((enum tca_seat) - 1), "?");
-    cr_assert_str_eq(tca_way_name(TCA_WAY_NONE), "none");
-    cr_assert_str_eq(tca_way_name(TCA_WAY_RING), "ring");
-    cr_assert_str_eq(tca_way_name((enum tca_way)5), "?");
+    cr_assert_str_eq(tca_copy_method_name(TCA_COPY_NONE), "none");
+    cr_assert_str_eq(tca_copy_method_name(TCA_COPY_RING), "ring");
+    cr_assert_str_eq(tca_copy_method_name((enum tca_copy_method)5), "?");
     cr_assert_str_eq(tca_encryption_name(TCA_ENCRYPTION_LOCAL), "local");
     cr_assert_str_eq(tca_encryption_name(TCA_ENCRYPTION_TLS), "tls");
     cr_assert_str_eq(tca_encryption_name(TCA_ENCRYPTION_NONE), "none");

@@ -8,7 +8,7 @@
 #include "client/core/wisdom.h"
 #include "client/plan/plan.h"
 #include "client/plan/trial.h"
-#include "drivers/shm/ways.h"
+#include "drivers/shm/copy_modes.h"
 #include "tests/unit/client/own_clock.h"
 
 enum {
@@ -22,7 +22,7 @@ static uint32_t distance_ns;
 static struct copy_mode mode, twin_mode;
 static struct tca session;
 static struct process process;
-static struct unit unit, twin_unit;
+static struct transfer transfer, twin_transfer;
 static struct step step;
 static struct tca_plan plan, twin; /* which puts the same */
 static struct tca_layout *layout;
@@ -43,8 +43,8 @@ static const struct trial_effects effects = {
 /* Near, RING is fastest, and far, HALF. */
 static uint64_t cost_ns(const struct copy_mode *used)
 {
-    const enum way best = distance_ns < FAR_NS ? WAY_RING : WAY_HALF;
-    return used->way == best ? 10000 : 15000;
+    const enum copy_method best = distance_ns < FAR_NS ? COPY_RING : COPY_HALF;
+    return used->method == best ? 10000 : 15000;
 }
 
 static void starts(unsigned count)
@@ -77,7 +77,7 @@ static void reviews(unsigned count)
 /* A plan with a put of 60,000 bytes, just committed. */
 static void begin(void)
 {
-    plan = (struct tca_plan){.session = &session, .units = &unit, .unit_count = 1};
+    plan = (struct tca_plan){.session = &session, .transfers = &transfer, .transfer_count = 1};
     session.plans = &plan;
     trial_begin(&plan);
 }
@@ -93,7 +93,7 @@ static void setup(void)
     cr_assert(session.segment && session.wisdom);
     cr_assert_eq(tca_layout_contiguous(60000, &layout), 0);
     step.put.source_layout = step.put.target_layout = layout;
-    unit = (struct unit){.process = &process, .tried = &step};
+    transfer = (struct transfer){.process = &process, .tried = &step};
     begin();
 }
 
@@ -111,9 +111,9 @@ Test(trial, finds_the_fastest_mode)
 {
     cr_expect(tries());
     settle();
-    cr_expect_eq(mode.way, WAY_RING);
+    cr_expect_eq(mode.method, COPY_RING);
     starts(100);
-    cr_expect_eq(mode.way, WAY_RING);
+    cr_expect_eq(mode.method, COPY_RING);
 }
 
 Test(trial, tries_again_when_the_distance_has_changed)
@@ -125,7 +125,7 @@ Test(trial, tries_again_when_the_distance_has_changed)
     reviews(1);
     cr_assert(tries());
     settle();
-    cr_expect_eq(mode.way, WAY_HALF);
+    cr_expect_eq(mode.method, COPY_HALF);
     cr_expect_eq(session.wisdom->count, 2, "an entry for each distance, not %u",
                  session.wisdom->count);
 }
@@ -158,7 +158,7 @@ Test(trial, coming_back_takes_what_was_found_there)
     cr_assert(tries());
     starts(20);
     cr_expect(!tries(), "not tried a second time");
-    cr_expect_eq(mode.way, WAY_RING);
+    cr_expect_eq(mode.method, COPY_RING);
 }
 
 /* Processors that change all the time cost less and less. */
@@ -202,7 +202,7 @@ Test(trial, what_is_known_at_this_distance_is_not_tried)
     begin();
     starts(20);
     cr_expect(!tries());
-    cr_expect_eq(mode.way, WAY_RING);
+    cr_expect_eq(mode.method, COPY_RING);
     trial_end(&plan);
     distance_ns = FAR_NS;
     begin();
@@ -221,10 +221,10 @@ static void start_twin(void)
 
 static void begin_twin(void)
 {
-    twin_unit = unit;
-    twin_unit.put = (struct driver_put *)&twin_mode; /* tells it from the other one's */
-    twin =
-        (struct tca_plan){.session = &session, .next = &plan, .units = &twin_unit, .unit_count = 1};
+    twin_transfer = transfer;
+    twin_transfer.put = (struct driver_put *)&twin_mode; /* tells it from the other one's */
+    twin = (struct tca_plan){
+        .session = &session, .next = &plan, .transfers = &twin_transfer, .transfer_count = 1};
     session.plans = &twin;
     trial_begin(&twin);
     for (unsigned i = 0; i < 20; i++) {
@@ -239,7 +239,7 @@ static void settle_twin(void)
     for (unsigned i = 0; i < STARTS_MAX && twin.flags & PLAN_TRIES; i++)
         start_twin();
     cr_assert(!(twin.flags & PLAN_TRIES));
-    cr_expect_eq(twin_mode.way, WAY_RING);
+    cr_expect_eq(twin_mode.method, COPY_RING);
 }
 
 Test(trial, only_one_of_two_tries)
@@ -251,7 +251,7 @@ Test(trial, only_one_of_two_tries)
         cr_assert(copy_mode_equal(&mode, &twin_mode));
     }
     cr_expect(!tries());
-    cr_expect_eq(mode.way, WAY_RING);
+    cr_expect_eq(mode.method, COPY_RING);
     settle_twin();
     trial_end(&twin);
 }
@@ -294,7 +294,7 @@ Test(trial, distances_vary)
 
 Test(trial, puts_of_one_shape_try_together)
 {
-    static struct unit units[2];
+    static struct transfer transfers[2];
     static struct step steps[2];
     struct tca_layout *full, *low, *high;
     const uint64_t sizes[] = {66, 20000}, face[] = {1, 20000};
@@ -307,9 +307,9 @@ Test(trial, puts_of_one_shape_try_together)
     steps[0].put.source_layout = steps[1].put.target_layout = low;
     steps[1].put.source_layout = steps[0].put.target_layout = high;
     for (unsigned i = 0; i < 2; i++)
-        units[i] = (struct unit){.process = &process, .tried = &steps[i]};
-    units[1].put = (struct driver_put *)&twin_mode;
-    plan = (struct tca_plan){.session = &session, .units = units, .unit_count = 2};
+        transfers[i] = (struct transfer){.process = &process, .tried = &steps[i]};
+    transfers[1].put = (struct driver_put *)&twin_mode;
+    plan = (struct tca_plan){.session = &session, .transfers = transfers, .transfer_count = 2};
     trial_begin(&plan);
     starts(20);
     for (unsigned i = 0; i < STARTS_MAX && tries(); i++) {

@@ -44,7 +44,7 @@ static struct wisdom_entry entry_of(uint64_t number)
                                  .piece_bytes = 2048,
                                  .ns = (float)number,
                                  .distance = (uint8_t)(number % 3),
-                                 .way = WAY_RING};
+                                 .method = COPY_RING};
 }
 
 static void add(struct wisdom *to, uint64_t number)
@@ -88,10 +88,10 @@ Test(wisdom, the_newest_counts_and_the_oldest_goes)
     struct wisdom_entry changed = entry_of(5);
     for (uint64_t i = 0; i < WISDOM_ENTRIES_MAX; i++)
         add(wisdom, i);
-    changed.way = WAY_PULL;
+    changed.method = COPY_PULL;
     wisdom_add(wisdom, &changed);
     cr_assert(wisdom->count == WISDOM_ENTRIES_MAX);
-    cr_assert(wisdom_find(wisdom, changed.key, changed.distance)->way == WAY_PULL);
+    cr_assert(wisdom_find(wisdom, changed.key, changed.distance)->method == COPY_PULL);
     for (uint64_t i = 0; i < 10; i++)
         add(wisdom, 100000 + i);
     cr_assert(wisdom->count == WISDOM_ENTRIES_MAX && !knows(wisdom, 0) && !knows(wisdom, 4));
@@ -223,18 +223,18 @@ Test(wisdom, every_changed_bit_is_noticed)
 Test(wisdom, impossible_entries_are_refused)
 {
     const struct wisdom_entry bad[] = {
-        {.bytes = 1, .way = WAY_NONE},
-        {.bytes = 1, .way = WAY_COUNT},
-        {.bytes = 1, .way = WAY_PUSH, .stream = 2},
-        {.bytes = 1, .way = WAY_PUSH, .distance = WISDOM_DISTANCES},
-        {.bytes = 1, .way = WAY_RING, .piece_bytes = LANE_SLOT_BYTES + 1},
-        {.bytes = 0, .way = WAY_PUSH},
-        {.bytes = 1, .way = WAY_PUSH, .ns = -1},
-        {.bytes = 1, .way = WAY_PUSH, .ns = __builtin_nanf("")},
-        {.bytes = 1, .way = WAY_PUSH, .seat = SEAT_CLIENT},
+        {.bytes = 1, .method = COPY_NONE},
+        {.bytes = 1, .method = COPY_COUNT},
+        {.bytes = 1, .method = COPY_PUSH, .stream = 2},
+        {.bytes = 1, .method = COPY_PUSH, .distance = WISDOM_DISTANCES},
+        {.bytes = 1, .method = COPY_RING, .piece_bytes = LANE_SLOT_BYTES + 1},
+        {.bytes = 0, .method = COPY_PUSH},
+        {.bytes = 1, .method = COPY_PUSH, .ns = -1},
+        {.bytes = 1, .method = COPY_PUSH, .ns = __builtin_nanf("")},
+        {.bytes = 1, .method = COPY_PUSH, .seat = SEAT_CLIENT},
         {.bytes = 1, .seat = SEAT_CLIENT},
         {.bytes = 1, .rail = "tcp:lo", .seat = SEAT_COUNT},
-        {.bytes = 1, .rail = "tcp:lo", .way = WAY_PUSH},
+        {.bytes = 1, .rail = "tcp:lo", .method = COPY_PUSH},
         {.bytes = 1, .rail = "tcp:lo", .stream = 1},
         {.bytes = 1, .rail = "tcp:lo", .piece_bytes = 1},
         {.bytes = 1, .rail = "tcp lo"},

@@ -5,10 +5,13 @@
 
 /* ---- a plan with a put over each link of node 0: first to node 1, then to itself ---- */
 
-static struct plan_unit units[2];
+static struct plan_transfer transfers[2];
 static struct plan_chain chains[2];
-static struct plan plan = {
-    .tcad = &nodes[0].tcad, .unit_count = 2, .units = units, .chain_count = 2, .chains = chains};
+static struct plan plan = {.tcad = &nodes[0].tcad,
+                           .transfer_count = 2,
+                           .transfers = transfers,
+                           .chain_count = 2,
+                           .chains = chains};
 static unsigned registered, advanced;
 static bool other_rail;
 static unsigned rerouted[2]; /* of each chain */
@@ -34,21 +37,21 @@ void plan_begin_attempt(struct plan *of)
     of->attempt.error = 0;
 }
 
-/* A chain is a unit here. The replacement of a failed link stands for another rail. */
+/* A chain is a transfer here. The replacement of a failed link stands for another rail. */
 bool plan_is_on_dead_link(const struct plan *of, const struct plan_chain *chain)
 {
-    return units[chain - chains].link->state == LINK_FAILED;
+    return transfers[chain - chains].link->state == LINK_FAILED;
 }
 
 int plan_reroute(struct plan *of, struct plan_chain *chain)
 {
-    struct plan_unit *unit = &units[chain - chains];
+    struct plan_transfer *transfer = &transfers[chain - chains];
     rerouted[chain - chains]++;
-    cr_assert(unit->lost & 1u << RAIL);
+    cr_assert(transfer->lost & 1u << RAIL);
     if (!other_rail)
         return of->attempt.error = -ENETDOWN;
-    link_unref(unit->link);
-    unit->link = link_get(nodes[0].links, unit->node, RAIL);
+    link_unref(transfer->link);
+    transfer->link = link_get(nodes[0].links, transfer->node, RAIL);
     return 0;
 }
 
@@ -56,15 +59,15 @@ static void make_plan(void)
 {
     setup();
     for (unsigned i = 0; i < 2; i++) {
-        units[i] = (struct plan_unit){.node = 1 - i, .driver = &nodes[0].driver};
-        units[i].link = link_get(nodes[0].links, 1 - i, RAIL);
+        transfers[i] = (struct plan_transfer){.node = 1 - i, .driver = &nodes[0].driver};
+        transfers[i].link = link_get(nodes[0].links, 1 - i, RAIL);
     }
 }
 
 static void free_plan(void)
 {
     for (unsigned i = 0; i < 2; i++)
-        link_unref(units[i].link);
+        link_unref(transfers[i].link);
     teardown();
 }
 
@@ -104,7 +107,7 @@ Test(plan_connect, one_fails_while_another_is_awaited)
 Test(plan_connect, one_is_lost_while_another_is_awaited)
 {
     plan_connect(&plan);
-    while (units[1].link->state != LINK_CONNECTED)
+    while (transfers[1].link->state != LINK_CONNECTED)
         cr_assert(work());
     links_down(nodes[0].links, 0);
     settle();
@@ -124,7 +127,7 @@ Test(plan_connect, the_one_that_is_awaited_fails)
 
 static void other_node_refuses(void)
 {
-    while (units[0].link->state != LINK_OFFERED)
+    while (transfers[0].link->state != LINK_OFFERED)
         cr_assert(work());
     time_out(0);
 }
@@ -138,7 +141,7 @@ Test(plan_connect, another_rail_is_taken)
     settle();
     expect_over(0);
     cr_assert(rerouted[0] == 1 && rerouted[1] == 0);
-    cr_assert(units[0].link->state == LINK_CONNECTED);
+    cr_assert(transfers[0].link->state == LINK_CONNECTED);
 }
 
 Test(plan_connect, the_other_rail_fails_too)
@@ -158,7 +161,7 @@ Test(plan_connect, the_next_one_has_another_rail)
     other_rail = true;
     answer_error = -EINVAL;
     plan_connect(&plan);
-    while (units[1].link->state != LINK_FAILED)
+    while (transfers[1].link->state != LINK_FAILED)
         cr_assert(work());
     answer_error = 0;
     settle();

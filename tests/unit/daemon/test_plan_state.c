@@ -175,15 +175,18 @@ Test(plan_state, a_lost_rail_ends_no_commit)
     tcad.plan_uses.loop = tcad.loop;
     for (int state = PLAN_REGISTERING; state < PLAN_BREAKING; state++) {
         struct link link = {.node = 1, .rail = 2, .state = LINK_FAILED};
-        struct plan_unit unit = {.node = 1, .rails = 1u << 2, .link = &link};
-        struct plan plan = {
-            .tcad = &tcad, .state = state, .pending = 1, .units = &unit, .unit_count = 1};
+        struct plan_transfer transfer = {.node = 1, .rails = 1u << 2, .link = &link};
+        struct plan plan = {.tcad = &tcad,
+                            .state = state,
+                            .pending = 1,
+                            .transfers = &transfer,
+                            .transfer_count = 1};
         struct loop_post post;
-        cr_assert_eq(plan_use_unit(&plan, &unit), 0);
+        cr_assert_eq(plan_use_transfer(&plan, &transfer), 0);
         plans_link_gone(&tcad, 1, 2, -ENETDOWN);
         loop_post_own(tcad.loop, &post, end_loop, NULL);
         cr_assert_eq(loop_run(tcad.loop), 0);
-        cr_assert_eq(unit.lost, 1u << 2, "%s", plan_state_name(state));
+        cr_assert_eq(transfer.lost, 1u << 2, "%s", plan_state_name(state));
         cr_assert_eq(plan.error, 0, "%s: %s", plan_state_name(state), plan.error_text);
         cr_assert_eq(plan.lost_error, -ENETDOWN);
         plan_use_less(&plan, UINT32_MAX);

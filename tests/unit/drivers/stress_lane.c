@@ -13,11 +13,11 @@
 enum { PUTS = 6, PLACE = 128 * 1024 };
 
 static const struct {
-    enum way way;
+    enum copy_method method;
     uint64_t block, count; /* distance of the blocks in the target */
 } kinds[PUTS] = {
-    {WAY_PULL, 100, 50}, {WAY_HALF, 40000, 1}, {WAY_RING, 8, 300},
-    {WAY_PUSH, 8, 1},    {WAY_RING, 70000, 1}, {WAY_NONE, 200, 150},
+    {COPY_PULL, 100, 50}, {COPY_HALF, 40000, 1}, {COPY_RING, 8, 300},
+    {COPY_PUSH, 8, 1},    {COPY_RING, 70000, 1}, {COPY_NONE, 200, 150},
 };
 
 struct shared {
@@ -117,7 +117,7 @@ static void make_put(struct sender *sender, unsigned kind)
     if (r < 0 || ops->put_prepare(sender->driver, &args, &sender->puts[kind], &info) < 0 ||
         shm_put_share(sender->puts[kind], kind + 1, target, source) < 0)
         stress_fail("cannot prepare put %u", kind);
-    sender->modes[kind] = copy_mode_of(kinds[kind].way, target, source);
+    sender->modes[kind] = copy_mode_of(kinds[kind].method, target, source);
     sender->mode_count[kind] = copy_mode_candidates(target, source, true, sender->tries[kind]);
     free(source);
     free(target);

@@ -63,7 +63,8 @@ static void tear_down(void)
 
 /* Put `number` copies so many bytes from its offset to the same offset of the target; its id is
  * number + 1. */
-static void make_put(unsigned number, enum way way, uint64_t offset, uint64_t bytes, bool notify)
+static void make_put(unsigned number, enum copy_method method, uint64_t offset, uint64_t bytes,
+                     bool notify)
 {
     struct driver_landing *landing;
     struct driver_put_info info;
@@ -87,8 +88,8 @@ static void make_put(unsigned number, enum way way, uint64_t offset, uint64_t by
                                    .landing_bytes = blob_bytes,
                                    .target_layout = layout};
     cr_assert(side.driver->ops->put_prepare(side.driver, &args, &moves[number], &info) == 0);
-    if (way != WAY_PUSH) {
-        const struct copy_mode mode = copy_mode_of(way, layout, layout);
+    if (method != COPY_PUSH) {
+        const struct copy_mode mode = copy_mode_of(method, layout, layout);
         cr_assert(shm_put_share(moves[number], number + 1, layout, layout) == 0);
         shm_put_mode(moves[number], &mode);
         cr_assert(copy_program_new(layout, layout, &programs[number]) == 0);
@@ -120,7 +121,7 @@ static void progress(void)
 
 TestSuite(share, .init = set_up, .fini = tear_down);
 
-static const enum way shared[] = {WAY_PULL, WAY_HALF, WAY_RING};
+static const enum copy_method shared[] = {COPY_PULL, COPY_HALF, COPY_RING};
 
 Test(share, nobody_helps)
 {
@@ -130,7 +131,7 @@ Test(share, nobody_helps)
             memset(side.memory + TARGET, 0, REGION - TARGET);
             start(i);
             cr_assert(op.done == 1 && op.status == 0 && side.notified_count == 3 * i + round);
-            cr_assert(shm_put_way(moves[i]) == shared[i]);
+            cr_assert(shm_put_copy_method(moves[i]) == shared[i]);
             cr_assert(shm_peer_copied(peer) && landed(i * 150000, 150000));
             cr_assert(lane_drain(&receiver) == 0, "all is done");
         }
@@ -151,7 +152,7 @@ Test(share, two_wait_for_each_other)
         make_put(i, shared[i], i * 150000, 150000, true);
         start(i);
         cr_assert(op.done == 1 && op.status == 0);
-        if (shared[i] == WAY_RING)
+        if (shared[i] == COPY_RING)
             cr_expect_geq(receiver.next, sender.next - LANE_ENTRIES, "the sender has unpacked");
         else
             cr_expect_eq(receiver.next, sender.next, "the sender has copied its part");
@@ -162,7 +163,7 @@ Test(share, two_wait_for_each_other)
 
 Test(share, small_ones_wait_in_the_lane)
 {
-    make_put(0, WAY_RING, 0, 20000, true);
+    make_put(0, COPY_RING, 0, 20000, true);
     start(0);
     cr_assert(op.done == 1 && side.notified_count == 1 && lane_backlog(&sender) == SMALL_PIECES);
     cr_assert(!landed(0, 20000));
@@ -173,7 +174,7 @@ Test(share, small_ones_wait_in_the_lane)
 Test(share, a_word_is_copied_by_the_receiver_alone)
 {
     for (unsigned i = 0; i < 2; i++) {
-        make_put(i, i == 0 ? WAY_PULL : WAY_HALF, i * 64, sizeof(uint64_t), true);
+        make_put(i, i == 0 ? COPY_PULL : COPY_HALF, i * 64, sizeof(uint64_t), true);
         atomic_store(&segment->drainer, LANE_RECEIVER);
         start(i);
         cr_assert(op.done == 0 && !landed(i * 64, sizeof(uint64_t)), "the sender has written, too");
@@ -198,9 +199,9 @@ Test(share, strict_receivers_are_told_after_the_data)
 /* The receiver has been interrupted while it processed an entry: what is apart is complete at once. */
 Test(share, what_is_apart_waits_for_nobody)
 {
-    make_put(0, WAY_RING, 0, 20000, true);
-    make_put(1, WAY_PUSH, 100000, 200, true);
-    make_put(2, WAY_PUSH, 200000, 200, true);
+    make_put(0, COPY_RING, 0, 20000, true);
+    make_put(1, COPY_PUSH, 100000, 200, true);
+    make_put(2, COPY_PUSH, 200000, 200, true);
     shm_put_apart(moves[1]);
     start(0);
     cr_assert(op.done == 1 && lane_backlog(&sender) > 0);
@@ -222,8 +223,8 @@ Test(share, what_is_apart_waits_for_nobody)
 
 Test(share, what_follows_lands_after_it)
 {
-    make_put(0, WAY_RING, 0, 20000, true);
-    make_put(1, WAY_PUSH, 0, 20000, true);
+    make_put(0, COPY_RING, 0, 20000, true);
+    make_put(1, COPY_PUSH, 0, 20000, true);
     start(0);
     cr_assert(lane_backlog(&sender) == SMALL_PIECES);
     fill(side.memory + SOURCE, 20000, 8);
@@ -236,9 +237,9 @@ Test(share, what_follows_lands_after_it)
  * or are cancelled. */
 Test(share, the_receiver_stays_in_the_middle)
 {
-    make_put(0, WAY_PULL, 0, 100000, true);
-    make_put(1, WAY_RING, 100000, 200000, true);
-    make_put(2, WAY_PUSH, 300000, 8, true);
+    make_put(0, COPY_PULL, 0, 100000, true);
+    make_put(1, COPY_RING, 100000, 200000, true);
+    make_put(2, COPY_PUSH, 300000, 8, true);
     atomic_store(&segment->drainer, LANE_RECEIVER);
     struct op ops[3];
     for (unsigned i = 0; i < 3; i++) {
@@ -266,8 +267,8 @@ Test(share, the_receiver_stays_in_the_middle)
 
 Test(share, all_that_waits_is_given_up)
 {
-    make_put(0, WAY_HALF, 0, 100000, true);
-    make_put(1, WAY_PUSH, 100000, 8, true);
+    make_put(0, COPY_HALF, 0, 100000, true);
+    make_put(1, COPY_PUSH, 100000, 8, true);
     atomic_store(&segment->drainer, LANE_RECEIVER);
     struct op ops[2];
     for (unsigned i = 0; i < 2; i++) {
@@ -288,9 +289,9 @@ Test(share, all_that_waits_is_given_up)
 /* In every state in which a start can wait for the receiver. */
 Test(share, the_receiver_dies_while_a_start_waits)
 {
-    make_put(0, WAY_RING, 0, 20000, false);
-    make_put(1, WAY_HALF, 100000, 100000, true); /* ORDERING: behind what is staged */
-    make_put(2, WAY_RING, 200000, 200000, true); /* COPYING: the lane is full */
+    make_put(0, COPY_RING, 0, 20000, false);
+    make_put(1, COPY_HALF, 100000, 100000, true); /* ORDERING: behind what is staged */
+    make_put(2, COPY_RING, 200000, 200000, true); /* COPYING: the lane is full */
     start(0);
     atomic_store(&segment->drainer, LANE_RECEIVER);
     struct op ops[2];
@@ -312,10 +313,10 @@ Test(share, the_receiver_dies_while_a_start_waits)
 Test(share, hostile_receiver)
 {
     uint32_t dice = 17;
-    make_put(0, WAY_PULL, 0, 100000, true);
-    make_put(1, WAY_HALF, 100000, 100000, true);
-    make_put(2, WAY_RING, 200000, 200000, true);
-    make_put(3, WAY_PUSH, 400000, 1000, true);
+    make_put(0, COPY_PULL, 0, 100000, true);
+    make_put(1, COPY_HALF, 100000, 100000, true);
+    make_put(2, COPY_RING, 200000, 200000, true);
+    make_put(3, COPY_PUSH, 400000, 1000, true);
     for (unsigned round = 0; round < 300; round++) {
         unsigned number = next_random(&dice) % PUTS;
         op_init(&op);

@@ -155,15 +155,15 @@ Test(render_plans, plan_shows_its_pair_and_what_it_moved)
 Test(render_plans, plan_explains_its_copying)
 {
     expect_render(render_plan, PLAN_OF_COPY("null"), SHOWN_OF_COPY(""));
-    expect_render(render_plan, PLAN_OF_COPY("{\"ways\":[\"push\"],\"first_up_to_ns\":null}"),
+    expect_render(render_plan, PLAN_OF_COPY("{\"methods\":[\"push\"],\"first_up_to_ns\":null}"),
                   SHOWN_OF_COPY("         copy mode push\n"));
     expect_render(render_plan,
-                  PLAN_OF_COPY("{\"ways\":[\"half\",\"ring\"],\"first_up_to_ns\":130}"),
+                  PLAN_OF_COPY("{\"methods\":[\"half\",\"ring\"],\"first_up_to_ns\":130}"),
                   SHOWN_OF_COPY("         copy mode half up to 130 ns of distance, else ring\n"));
     expect_render(
         render_plan,
         PLAN_OF_COPY(
-            "{\"ways\":[\"ring\"],\"first_up_to_ns\":null,\"tried\":["
+            "{\"methods\":[\"ring\"],\"first_up_to_ns\":null,\"tried\":["
             "{\"mode\":\"push\",\"stream\":true,\"piece_bytes\":0,\"blocks\":1,\"ns\":2500,"
             "\"chosen\":false},{\"mode\":\"ring\",\"stream\":false,\"piece_bytes\":2048,"
             "\"blocks\":26,\"ns\":900,\"chosen\":true}]}"),

@@ -24,27 +24,27 @@
 #include "proto/layout.h"
 
 /* `near` is the guess up to a distance of up_to_ns, `far` beyond it. They may be equal. */
-struct way_choice {
-    enum way near, far;
+struct copy_choice {
+    enum copy_method near, far;
     uint32_t up_to_ns;
 };
-struct way_choice way_choose(const struct layout *target, const struct layout *source);
+struct copy_choice copy_choose(const struct layout *target, const struct layout *source);
 
 /* Whether a push uses streaming stores, unless its copy mode says otherwise: for large puts in large
  * blocks only, because each block may open a memory page. */
-bool way_streams(const struct layout *target, const struct layout *source);
+bool copy_streams(const struct layout *target, const struct layout *source);
 
 /* Whether sharing can pay off at any distance. */
-bool way_share_pays(const struct layout *target, const struct layout *source);
+bool copy_share_pays(const struct layout *target, const struct layout *source);
 
 /* How one start copies. Modes differ in time only: every start may use another one. */
 struct copy_mode {
-    enum way way;         /* WAY_NONE: chosen at each start, by the distance */
-    bool stream;          /* PUSH, HALF: the sender's stores bypass the caches */
-    uint32_t piece_bytes; /* RING: staged per slot, at most LANE_SLOT_BYTES */
+    enum copy_method method; /* COPY_NONE: chosen at each start, by the distance */
+    bool stream;             /* PUSH, HALF: the sender's stores bypass the caches */
+    uint32_t piece_bytes;    /* RING: staged per slot, at most LANE_SLOT_BYTES */
 };
-/* The one for a way that was asked for. */
-struct copy_mode copy_mode_of(enum way way, const struct layout *target,
+/* The one for a method that was asked for. */
+struct copy_mode copy_mode_of(enum copy_method method, const struct layout *target,
                               const struct layout *source);
 bool copy_mode_equal(const struct copy_mode *a, const struct copy_mode *b);
 

@@ -1,4 +1,4 @@
-#include "drivers/shm/ways.h"
+#include "drivers/shm/copy_modes.h"
 
 #include <stdlib.h>
 
@@ -40,7 +40,7 @@ static bool crosses_lines(const struct layout *layout)
     return false;
 }
 
-bool way_streams(const struct layout *target, const struct layout *source)
+bool copy_streams(const struct layout *target, const struct layout *source)
 {
     uint64_t bytes = target->size_bytes;
     return bytes >= STREAM_MIN && bytes / target->block_count >= STREAM_BLOCK_MIN &&
@@ -54,16 +54,16 @@ static bool can_stream(const struct layout *target)
            target->size_bytes / target->block_count >= TRY_STREAM_BLOCK_MIN;
 }
 
-struct copy_mode copy_mode_of(enum way way, const struct layout *target,
+struct copy_mode copy_mode_of(enum copy_method method, const struct layout *target,
                               const struct layout *source)
 {
     return (struct copy_mode){
-        .way = way, .stream = way_streams(target, source), .piece_bytes = LANE_SLOT_BYTES};
+        .method = method, .stream = copy_streams(target, source), .piece_bytes = LANE_SLOT_BYTES};
 }
 
 bool copy_mode_equal(const struct copy_mode *a, const struct copy_mode *b)
 {
-    return a->way == b->way && a->stream == b->stream && a->piece_bytes == b->piece_bytes;
+    return a->method == b->method && a->stream == b->stream && a->piece_bytes == b->piece_bytes;
 }
 
 unsigned copy_mode_candidates(const struct layout *target, const struct layout *source, bool mapped,
@@ -72,39 +72,39 @@ unsigned copy_mode_candidates(const struct layout *target, const struct layout *
     const bool streams = can_stream(target);
     const uint64_t bytes = target->size_bytes;
     unsigned count = 0;
-    ret_modes[count++] = (struct copy_mode){.way = WAY_PUSH};
+    ret_modes[count++] = (struct copy_mode){.method = COPY_PUSH};
     if (streams)
-        ret_modes[count++] = (struct copy_mode){.way = WAY_PUSH, .stream = true};
+        ret_modes[count++] = (struct copy_mode){.method = COPY_PUSH, .stream = true};
     if (mapped) {
-        ret_modes[count++] = (struct copy_mode){.way = WAY_PULL};
-        ret_modes[count++] = (struct copy_mode){.way = WAY_HALF};
+        ret_modes[count++] = (struct copy_mode){.method = COPY_PULL};
+        ret_modes[count++] = (struct copy_mode){.method = COPY_HALF};
         if (streams)
-            ret_modes[count++] = (struct copy_mode){.way = WAY_HALF, .stream = true};
+            ret_modes[count++] = (struct copy_mode){.method = COPY_HALF, .stream = true};
     }
     if (crosses_lines(target) || crosses_lines(source))
         return count;
-    ret_modes[count++] = (struct copy_mode){.way = WAY_RING, .piece_bytes = LANE_SLOT_BYTES};
+    ret_modes[count++] = (struct copy_mode){.method = COPY_RING, .piece_bytes = LANE_SLOT_BYTES};
     if (bytes > SMALL_PIECE && bytes <= SMALL_PIECES_MAX)
-        ret_modes[count++] = (struct copy_mode){.way = WAY_RING, .piece_bytes = SMALL_PIECE};
+        ret_modes[count++] = (struct copy_mode){.method = COPY_RING, .piece_bytes = SMALL_PIECE};
     return count;
 }
 
-bool way_share_pays(const struct layout *target, const struct layout *source)
+bool copy_share_pays(const struct layout *target, const struct layout *source)
 {
     return target->size_bytes > 0 && lines_touched(target) >= SHARE_LINES_MIN;
 }
 
-struct way_choice way_choose(const struct layout *target, const struct layout *source)
+struct copy_choice copy_choose(const struct layout *target, const struct layout *source)
 {
     if (crosses_lines(target) || crosses_lines(source))
-        return (struct way_choice){WAY_HALF, WAY_HALF, UINT32_MAX};
+        return (struct copy_choice){COPY_HALF, COPY_HALF, UINT32_MAX};
     const uint64_t blocks =
         target->block_count > source->block_count ? target->block_count : source->block_count;
     const bool whole_lines =
         target->size_bytes / LINE_BYTES >= blocks; /* else RING stores fewer lines */
-    return (struct way_choice){
-        .near = target->size_bytes >= HALF_MIN && whole_lines ? WAY_HALF : WAY_RING,
-        .far = way_streams(target, source) ? WAY_PUSH : WAY_RING,
+    return (struct copy_choice){
+        .near = target->size_bytes >= HALF_MIN && whole_lines ? COPY_HALF : COPY_RING,
+        .far = copy_streams(target, source) ? COPY_PUSH : COPY_RING,
         .up_to_ns = HALF_UP_TO_NS,
     };
 }
