@@ -42,7 +42,7 @@ static void rank_gone(struct tca *session, const Tca__Event *event)
     const struct member *member = session->members ? &session->members[event->rank] : NULL;
     struct process *process = NULL;
     char why[96];
-    snprintf(why, sizeof why, "rank %u, which it notifies or waits for, %s", event->rank,
+    snprintf(why, sizeof(why), "rank %u, which it notifies or waits for, %s", event->rank,
              error == -EHOSTDOWN ? "is unreachable: its node is down" : "has ended");
     if (member &&
         member->node == session->node) /* other daemons have sessions of this number too */

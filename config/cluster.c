@@ -78,7 +78,7 @@ static uint64_t digest(const struct cluster *cluster)
     for (size_t i = 0; i < cluster->count; i++) {
         const struct cluster_node *node = &cluster->nodes[i];
         char numbers[32];
-        snprintf(numbers, sizeof numbers, "%" PRIu32 " %u", node->id, node->port);
+        snprintf(numbers, sizeof(numbers), "%" PRIu32 " %u", node->id, node->port);
         value = digest_text(value, numbers);
         value = digest_text(value, node->name);
         value = digest_text(value, node->address);

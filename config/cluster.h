@@ -35,7 +35,8 @@ struct cluster {
     struct cluster_node *nodes; /* ordered by id; names, ids and addresses with port are unique */
     size_t count;
     struct cluster_node **by_name; /* ordered by name */
-    /* Of all of it: equal for files that say the same, whatever their order, comments and hostlists. */
+    /* Of all of it: equal for files that say the same, whatever their order, comments and
+     * hostlists. */
     uint64_t digest;
 };
 

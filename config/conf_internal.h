@@ -34,12 +34,12 @@ static inline bool conf_given(const struct tcad_conf *conf, const struct config_
 /* The key of a member of struct tcad_conf. */
 #define KEY_AT(field) config_key_at(offsetof(struct tcad_conf, field))
 
-/* conf_defaults.c: sets the defaults, except those that need the cluster file: the rails' addresses. 0,
- * -ENOMEM, or -EINVAL with errors. */
+/* conf_defaults.c: sets the defaults, except those that need the cluster file: the rails'
+ * addresses. 0, -ENOMEM, or -EINVAL with errors. */
 int conf_set_defaults(struct tcad_conf *conf, bool system, struct config_errors *errors);
 int conf_set_rail_defaults(struct tcad_conf *conf, struct config_errors *errors);
-/* Sets the default of a key. Takes ownership of the text, which is NULL if out of memory. source: of the
- * default, for errors. */
+/* Sets the default of a key. Takes ownership of the text, which is NULL if out of memory. source:
+ * of the default, for errors. */
 int conf_set_default(struct tcad_conf *conf, const struct config_key *key, char *text,
                      const char *source, struct config_errors *errors);
 

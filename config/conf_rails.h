@@ -41,8 +41,8 @@ struct conf_rail {
     size_t entry_count;
 };
 
-/* While a file or an override is read: the section of that name, which is made if it is new, and one
- * of its keys. 0 or -ENOMEM; other errors go to errors. line 0: an override. */
+/* While a file or an override is read: the section of that name, which is made if it is new, and
+ * one of its keys. 0 or -ENOMEM; other errors go to errors. line 0: an override. */
 int conf_rail_section(struct tcad_conf *conf, const char *name, unsigned line,
                       struct config_errors *errors, size_t *ret_index);
 int conf_rail_set(struct tcad_conf *conf, size_t index, const char *name, const char *value,

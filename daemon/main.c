@@ -160,7 +160,7 @@ static int serve(struct tcad *tcad)
 {
     char text[1024] = "";
     struct handlers handlers = {0};
-    int r = tcad_init(tcad, notify_listen_fd(), text, sizeof text);
+    int r = tcad_init(tcad, notify_listen_fd(), text, sizeof(text));
     if (r == 0)
         r = handle_signals(tcad, &handlers);
     signals_unblock();
@@ -169,7 +169,7 @@ static int serve(struct tcad *tcad)
         return 1;
     }
     char fields[32];
-    snprintf(fields, sizeof fields, "TCAD_NODE=%u", tcad->node);
+    snprintf(fields, sizeof(fields), "TCAD_NODE=%u", tcad->node);
     log_info(fields, "node %u (%s) is ready at %s", tcad->node, tcad->conf->node.name,
              tcad->conf->control.socket);
     notify_ready("ready");

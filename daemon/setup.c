@@ -214,7 +214,7 @@ static void find_user(void *context)
     struct own_user *own = context;
     const struct passwd *user = getpwuid(geteuid()); /* only this thread calls it */
     if (user)
-        snprintf(own->name, sizeof own->name, "%s", user->pw_name);
+        snprintf(own->name, sizeof(own->name), "%s", user->pw_name);
 }
 
 static void found_user(void *context)
@@ -228,8 +228,8 @@ static void found_user(void *context)
 /* Replies to tcactl name it, which may run on another machine. */
 static int name_user(struct tcad *tcad)
 {
-    snprintf(tcad->user_name, sizeof tcad->user_name, "%u", geteuid());
-    struct own_user *own = calloc(1, sizeof *own);
+    snprintf(tcad->user_name, sizeof(tcad->user_name), "%u", geteuid());
+    struct own_user *own = calloc(1, sizeof(*own));
     if (!own)
         return -ENOMEM;
     own->tcad = tcad;
@@ -249,7 +249,7 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
     tcad->node = conf->node.id;
     tcad->cluster = conf->cluster;
     while (tcad->incarnation == 0 && r >= 0)
-        r = getrandom(&tcad->incarnation, sizeof tcad->incarnation, 0) < 0 ? -errno : 0;
+        r = getrandom(&tcad->incarnation, sizeof(tcad->incarnation), 0) < 0 ? -errno : 0;
     if (r == 0)
         r = directory_make(conf->node.runtime_dir, tcad->is_system ? 0755 : 0700,
                            "node.runtime_dir", text, text_bytes);

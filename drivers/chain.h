@@ -53,14 +53,16 @@ struct chain_step {
 
 struct chain;
 
-/* Of each step of a plan, a put and its seven stripes, and as many flushes: one of all that is not flushed yet, or three
- * of single puts; at the end a flush and a fence (daemon/plans/plan_prepare.c). */
+/* Of each step of a plan, a put and its seven stripes, and as many flushes: one of all that is not
+ * flushed yet, or three of single puts; at the end a flush and a fence
+ * (daemon/plans/plan_prepare.c). */
 enum { CHAIN_STEPS_MAX = 16 * PLAN_STEPS_MAX + 2 };
 
 /* Makes a chain with a copy of the steps. The caller owns the puts, which must outlive it. Returns
  * 0, -E2BIG or -ENOMEM. */
 int chain_new(const struct chain_step *steps, uint32_t step_count, struct chain **ret_chain);
-/* The same for a long chain, bit by bit: all of its steps must be set, in order, before it is started. */
+/* The same for a long chain, bit by bit: all of its steps must be set, in order, before it is
+ * started. */
 int chain_new_empty(uint32_t step_count, struct chain **ret_chain);
 void chain_set(struct chain *chain, uint32_t first, const struct chain_step *steps, uint32_t count);
 /* The chain must not be running. NULL is a no-op. Returns NULL. */
@@ -75,8 +77,8 @@ int chain_start(struct chain *chain);
 int chain_run(struct chain *chain);
 
 /*
- * Three ways to end a start early. A put in flight completes as its driver reports, and a start that
- * is past its last put and wait runs to its end and succeeds.
+ * Three ways to end a start early. A put in flight completes as its driver reports, and a start
+ * that is past its last put and wait runs to its end and succeeds.
  */
 /* Stops posting and waiting: chain_run() returns the error once nothing is in flight. */
 void chain_cancel(struct chain *chain, int error);

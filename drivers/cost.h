@@ -5,7 +5,8 @@
  *   t = put(bytes) + blocks * per_block
  *
  * put() is measured at a few sizes, as no two parameters describe caches, copy modes and protocols.
- * In a network without switches, it is the time to a neighbour, and each further cable costs hop_ns.
+ * In a network without switches, it is the time to a neighbour, and each further cable costs
+ * hop_ns.
  */
 #pragma once
 
@@ -62,14 +63,14 @@ struct cost_transfer {
 uint64_t cost_predict(const struct cost_parameters *parameters,
                       const struct cost_transfer *transfer);
 
-/* Whether a candidate with this predicted cost may turn out to be better than the one that costs best_ns:
- * it is not several times slower, or nothing is known about it. */
+/* Whether a candidate with this predicted cost may turn out to be better than the one that costs
+ * best_ns: it is not several times slower, or nothing is known about it. */
 bool cost_worth_trying(uint64_t predicted_ns, uint64_t best_ns);
 
 /* Reads and writes the table as text: key = value lines after a header with host, processor and
  * date. cost_read() reads the parameters of the rails that the table names, ignores those of other
- * rails, and leaves the table as it is on failure. It returns 0, -ENOENT or another error of fopen(), -ENOMEM, or -EINVAL with a
- * static text in *ret_why and the line number. cost_write() replaces the file atomically; -EEXIST:
- * the path is not a regular file. */
+ * rails, and leaves the table as it is on failure. It returns 0, -ENOENT or another error of
+ * fopen(), -ENOMEM, or -EINVAL with a static text in *ret_why and the line number. cost_write()
+ * replaces the file atomically; -EEXIST: the path is not a regular file. */
 int cost_read(const char *path, struct cost_table *table, const char **ret_why, unsigned *ret_line);
 int cost_write(const char *path, const struct cost_table *table);

@@ -1,5 +1,5 @@
-/* The cost table as text: lines "rail seat parameter = value" for each measured rail and seat, and lines "load = value"
- * and "spread = value". */
+/* The cost table as text: lines "rail seat parameter = value" for each measured rail and seat, and
+ * lines "load = value" and "spread = value". */
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -198,7 +198,7 @@ int cost_read(const char *path, struct cost_table *table, const char **ret_why, 
     if (!file)
         return -errno;
     for (unsigned rail = 0; rail < RAIL_SLOTS; rail++)
-        memcpy(read.rails[rail].name, table->rails[rail].name, sizeof read.rails[rail].name);
+        memcpy(read.rails[rail].name, table->rails[rail].name, sizeof(read.rails[rail].name));
     locale_t before, c_locale = use_c_locale(&before);
     if (!c_locale) {
         fclose(file);

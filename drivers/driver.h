@@ -6,10 +6,10 @@
  * instance of each driver; libtca runs an instance of shm in the client.
  *
  * Threads: open and close must not run concurrently with other calls. region_add, region_remove,
- * peer_connect and peer_answer may be called from any thread; they can be slow (pinning memory). All
- * other functions, unless noted, are called by the one thread that polls the driver; put_prepare and
- * landing_new also by another, while that one yields or sleeps, and then need not be followed by
- * progress() if they succeed.
+ * peer_connect and peer_answer may be called from any thread; they can be slow (pinning memory).
+ * All other functions, unless noted, are called by the one thread that polls the driver;
+ * put_prepare and landing_new also by another, while that one yields or sleeps, and then need not
+ * be followed by progress() if they succeed.
  *
  * Functions return a negative errno on failure and write ret_ parameters only on success.
  */
@@ -63,12 +63,12 @@ struct driver_events {
     /* A peer has become unreachable (error: -EHOSTDOWN, -ENETDOWN). Every put in flight to it has
      * been or will be completed with that error. */
     void (*peer_down)(void *context, struct driver_peer *peer, int error);
-    /* The connection to a peer, which was handed to the driver, has broken; another one may be handed
-     * over (drivers/seat.h). error: -ESHUTDOWN (its other end has closed it in order), -EPROTO
-     * (it carried nonsense) or another one. NULL: nobody has another one. */
+    /* The connection to a peer, which was handed to the driver, has broken; another one may be
+     * handed over (drivers/seat.h). error: -ESHUTDOWN (its other end has closed it in order),
+     * -EPROTO (it carried nonsense) or another one. NULL: nobody has another one. */
     void (*peer_broken)(void *context, struct driver_peer *peer, int error);
-    /* The connection that the pair's other end has dialled, in clear; encrypts: the processes are to
-     * encrypt it. Takes over the descriptor. NULL: none is expected. */
+    /* The connection that the pair's other end has dialled, in clear; encrypts: the processes are
+     * to encrypt it. Takes over the descriptor. NULL: none is expected. */
     void (*paired)(void *context, uint64_t pair, int fd, bool encrypts);
     void *context;
 };
@@ -277,9 +277,8 @@ struct driver_ops {
     void (*peer_fail)(struct driver *driver, struct driver_peer *peer, int error);
 
     /* Compiles the layout for landing_new(), which otherwise does so, in a time that grows with the
-     * layout (a million blocks: 40 ms). Uses only args->layout. 0 (the program is NULL where none is
-     * needed) or -ENOMEM. Any thread. NULL: the driver compiles
-     * nothing. */
+     * layout (a million blocks: 40 ms). Uses only args->layout. 0 (the program is NULL where none
+     * is needed) or -ENOMEM. Any thread. NULL: the driver compiles nothing. */
     int (*landing_compile)(const struct driver_landing_args *args,
                            struct copy_program **ret_program);
     /* Receiver: prepares a target for puts. The blob, at most LANDING_MAX_BYTES, describes it to
@@ -305,8 +304,8 @@ struct driver_ops {
      * progress(). A put may be started again only after its done(). */
     int (*put_post)(struct driver *driver, struct driver_put *put, struct driver_op *op);
     /* The target of a put has gone. If nothing of its start has been sent, nothing will be:
-     * progress() calls done() with the error. Has no effect on a put that is not in flight. NULL: the
-     * driver keeps no queue of puts. */
+     * progress() calls done() with the error. Has no effect on a put that is not in flight. NULL:
+     * the driver keeps no queue of puts. */
     void (*put_stop)(struct driver *driver, struct driver_put *put, int error);
 
     /* Calls done() on the remote completion of all puts to the peer that have completed locally:
@@ -334,8 +333,8 @@ struct driver_ops {
     /* Refuses all new connections while shut; existing connections stay. */
     void (*shut)(struct driver *driver, bool shut);
 
-    /* Whether what is put to the instance with this address is encrypted on its way. Any thread. NULL:
-     * nothing is. */
+    /* Whether what is put to the instance with this address is encrypted on its way. Any thread.
+     * NULL: nothing is. */
     bool (*encrypts)(const void *address, size_t address_bytes);
 
     const struct driver_fabric_ops *fabric; /* NULL: not a network without switches */
@@ -351,5 +350,6 @@ struct driver {
 extern const struct driver_ops *const drivers_all[];
 const struct driver_ops *driver_find(const char *name);
 const struct driver_ops *driver_of_id(enum driver_id id);
-/* Describes driver_op.fault of a driver; "" if it is 0. Works also if that driver is not built in. */
+/* Describes driver_op.fault of a driver; "" if it is 0. Works also if that driver is not built
+ * in. */
 void driver_fault_text(enum driver_id id, uint32_t fault, char *ret_text, size_t text_bytes);

@@ -20,7 +20,7 @@ static int grow(struct landings *landings)
     const uint32_t capacity = landings->capacity > 0 ? landings->capacity * 2 : 64;
     if (capacity > SLOTS_MAX)
         return -ENOSPC;
-    struct landing_slot *slots = realloc(landings->slots, capacity * sizeof slots[0]);
+    struct landing_slot *slots = realloc(landings->slots, capacity * sizeof(slots[0]));
     if (!slots)
         return -ENOMEM;
     landings->slots = slots;
@@ -51,7 +51,7 @@ static int make_slot(struct landings *landings, uint32_t *ret_index)
     int r = landings->count == landings->capacity ? grow(landings) : 0;
     if (r < 0)
         return r;
-    if (getrandom(&slot.generation, sizeof slot.generation, 0) != sizeof slot.generation)
+    if (getrandom(&slot.generation, sizeof(slot.generation), 0) != sizeof(slot.generation))
         return -EIO;
     *ret_index = landings->count++;
     landings->slots[*ret_index] = slot;

@@ -8,8 +8,8 @@
 #include "drivers/packed.h"
 #include "drivers/window.h"
 
-/* Copies the receiver's description of the landing, which has this size and begins with this number:
- * -EINVAL. */
+/* Copies the receiver's description of the landing, which has this size and begins with this
+ * number: -EINVAL. */
 static inline int puts_read_blob(const struct driver_put_args *args, uint32_t magic, void *ret_blob,
                                  size_t blob_bytes)
 {
@@ -19,16 +19,16 @@ static inline int puts_read_blob(const struct driver_put_args *args, uint32_t ma
     return 0;
 }
 
-/* Whether so many bytes fit the landing, which has this size. -EMSGSIZE. Starts that move parts say so
- * themselves. */
+/* Whether so many bytes fit the landing, which has this size. -EMSGSIZE. Starts that move parts say
+ * so themselves. */
 static inline int puts_check_size(const struct driver_put_args *args, uint64_t size_bytes)
 {
     const uint64_t own_bytes = args->region ? args->layout->size_bytes : 0;
     return args->parts || own_bytes == size_bytes ? 0 : -EMSGSIZE;
 }
 
-/* Begins a put, all of whose bytes are zero, of args->region, which is mapped here; base NULL: of no
- * data. -ERANGE, -ENOMEM. */
+/* Begins a put, all of whose bytes are zero, of args->region, which is mapped here; base NULL: of
+ * no data. -ERANGE, -ENOMEM. */
 static inline int puts_init(const struct driver_put_args *args, uint8_t *base,
                             uint64_t length_bytes, struct window_put *put, struct packed *source)
 {

@@ -9,7 +9,8 @@
 #include "proto/list.h"
 #include "proto/thread.h"
 
-/* Who has not looked for this long was not there to hear the answers: its holders get the time back. */
+/* Who has not looked for this long was not there to hear the answers: its holders get the time
+ * back. */
 #define LATE_NS UINT64_C(1000000000)
 
 const bool recall_legal[RECALL_STATES][RECALL_STATES] = {

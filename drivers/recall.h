@@ -1,15 +1,15 @@
 /*
- * Recall of keys. The owner of freed memory has told others how to write to it: each of these holders
- * has a key (a registration, a bus address). So the memory stays as it is, and belongs to nobody else,
- * until every holder has confirmed a message of its driver that names the key: then it writes there no
- * more, and what it had written has arrived. A holder that does not confirm is asked again, and is cut
- * off after a deadline, if the driver can do that.
+ * Recall of keys. The owner of freed memory has told others how to write to it: each of these
+ * holders has a key (a registration, a bus address). So the memory stays as it is, and belongs to
+ * nobody else, until every holder has confirmed a message of its driver that names the key: then it
+ * writes there no more, and what it had written has arrived. A holder that does not confirm is
+ * asked again, and is cut off after a deadline, if the driver can do that.
  *
- * Keys are numbered in the order in which they are recalled, and a holder confirms all up to a number.
- * But a key waits only for those that hold it.
+ * Keys are numbered in the order in which they are recalled, and a holder confirms all up to a
+ * number. But a key waits only for those that hold it.
  *
- * Threads: any, except that recall_run() is for the one that polls the driver. The callbacks are called
- * with the recall's mutex held, and call nothing of this header; free() is called without.
+ * Threads: any, except that recall_run() is for the one that polls the driver. The callbacks are
+ * called with the recall's mutex held, and call nothing of this header; free() is called without.
  */
 #pragma once
 
@@ -29,7 +29,8 @@ enum recall_state {
     RECALL_OUT,     /* no holder */
     RECALL_ANSWERS, /* is asked to confirm what it holds */
     RECALL_MUTE,    /* cannot be asked at present: what it holds waits, and no deadline runs */
-    RECALL_CUT_OFF, /* has not confirmed in time: nothing that it writes arrives, so nothing waits */
+    RECALL_CUT_OFF, /* has not confirmed in time: nothing that it writes arrives, so nothing
+                     * waits */
     RECALL_RETURNS, /* as before, but is asked for the confirmation that it owes */
     RECALL_STATES
 };
@@ -53,8 +54,8 @@ enum { RECALL_MANY_MAX = 64 }; /* keys in a message, at most */
 struct recall_driver {
     /* Whether the holder may have the key. Says the same about a key until it is freed. */
     bool (*holds)(void *context, const struct recall_holder *holder, const struct recall_key *key);
-    /* Asks it to confirm that it writes with none of these keys any more, nor with earlier ones; count
-     * 0: with none up to the number. 0, or -EAGAIN: not now. */
+    /* Asks it to confirm that it writes with none of these keys any more, nor with earlier ones;
+     * count 0: with none up to the number. 0, or -EAGAIN: not now. */
     int (*send)(void *context, struct recall_holder *holder, struct recall_key *const *keys,
                 unsigned count, uint64_t number);
     /* NULL: it cannot be cut off. Nothing that it writes from now on may arrive. */
@@ -85,12 +86,12 @@ struct recall {
     pthread_cond_t news;
 };
 
-/* number: of the last key of an earlier instance. epoll_fd: where the eventfd is added, or -1. On failure
- * only recall_deinit() may be called. */
+/* number: of the last key of an earlier instance. epoll_fd: where the eventfd is added, or -1. On
+ * failure only recall_deinit() may be called. */
 int recall_init(struct recall *recall, const struct recall_driver *driver, void *context,
                 uint64_t number, int epoll_fd);
-/* From now on, a thread of this name calls free(): the kernel unpins long memory for milliseconds, and
- * the polling thread, which finds out that the last holder has stopped, serves all users. */
+/* From now on, a thread of this name calls free(): the kernel unpins long memory for milliseconds,
+ * and the polling thread, which finds out that the last holder has stopped, serves all users. */
 int recall_start_thread(struct recall *recall, const char *name);
 /* Waits until that has freed everything that nobody holds; from now on, others call free(). */
 void recall_stop_thread(struct recall *recall);
@@ -118,5 +119,6 @@ bool recall_ack(struct recall *recall, struct recall_holder *holder, uint64_t nu
 bool recall_admits(struct recall *recall, struct recall_holder *holder);
 /* Asks, cuts off, frees. Returns the number of steps. */
 unsigned recall_run(struct recall *recall, uint64_t now_ns);
-/* When recall_run() is to be called next, if no key is recalled or confirmed before; UINT64_MAX: never. */
+/* When recall_run() is to be called next, if no key is recalled or confirmed before; UINT64_MAX:
+ * never. */
 uint64_t recall_due_ns(struct recall *recall);

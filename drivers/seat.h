@@ -1,7 +1,7 @@
 /*
- * Drivers in processes: an instance that puts over connections of the process's own, which the daemons
- * have made (struct driver_pair_ops) or help the processes to make. Each joins two peers, and carries
- * what both put. A peer has a grant: it can write into landings with the same
+ * Drivers in processes: an instance that puts over connections of the process's own, which the
+ * daemons have made (struct driver_pair_ops) or help the processes to make. Each joins two peers,
+ * and carries what both put. A peer has a grant: it can write into landings with the same
  * driver_landing_args.grant, and into nothing else. An attempt ends the connection.
  *
  * Landings are numbered by somebody else, who tells the peer of them before they are made here: a
@@ -54,8 +54,8 @@ struct driver_seat {
     /* Call after puts: writes them, as far as the connections take them, and reads nothing. Short
      * puts that follow others closely can be left to progress(), which writes them together. */
     void (*push)(struct driver *driver);
-    /* Whether everything that was put over it has reached the other process's host at least, or never
-     * will; asks that process for a count. */
+    /* Whether everything that was put over it has reached the other process's host at least, or
+     * never will; asks that process for a count. */
     bool (*delivered)(struct driver *driver, struct driver_peer *peer);
     /* The landing with this number, of args->grant. Generations only increase, by less than 2^31
      * each, and the index is free: -EEXIST. */

@@ -1,5 +1,6 @@
-/* What a connection of two processes (seat.h) takes in each of them, once both put over it: at most, without the puts and
- * landings. For displays; tests/unit/drivers/test_tcp_adopt.c measures it. */
+/* What a connection of two processes (seat.h) takes in each of them, once both put over it: at
+ * most, without the puts and landings. For displays; tests/unit/drivers/test_tcp_adopt.c measures
+ * it. */
 #pragma once
 
 #include <stdbool.h>

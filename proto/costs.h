@@ -1,7 +1,7 @@
 /*
- * What moving data costs by how far it goes, as the nodes of a group have measured it. Of all nodes,
- * the greatest of each number counts, so that all ranks of a group have the same numbers and choose
- * the same algorithms.
+ * What moving data costs by how far it goes, as the nodes of a group have measured it. Of all
+ * nodes, the greatest of each number counts, so that all ranks of a group have the same numbers and
+ * choose the same algorithms.
  */
 #pragma once
 

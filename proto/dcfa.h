@@ -1,7 +1,8 @@
 /*
  * The memory of an offload processor (client/include/tca-dcfa.h): a memfd that the daemon creates
  * and seals, and both map. It begins with struct dcfa_head; then come the queues, placed by the
- * daemon; then the memory that the processor's program uses as it likes and registers for transfers.
+ * daemon; then the memory that the processor's program uses as it likes and registers for
+ * transfers.
  *
  * A send or receive queue is a ring (proto/ring.h) from the processor to the daemon, a completion
  * queue a ring back. The producer's index of a ring is its doorbell record. The processor can write

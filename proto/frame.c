@@ -52,7 +52,7 @@ static void attach_fds(struct msghdr *message, union control *control, const int
 {
     if (count == 0)
         return;
-    memset(control, 0, sizeof *control);
+    memset(control, 0, sizeof(*control));
     message->msg_control = control->bytes;
     message->msg_controllen = CMSG_SPACE(count * sizeof(int));
     struct cmsghdr *cmsg = CMSG_FIRSTHDR(message);
@@ -66,7 +66,7 @@ static int send_message(int socket_fd, struct frame_header *header, const void *
                         size_t bytes, const int *fds, size_t fd_count)
 {
     struct iovec parts[] = {
-        {.iov_base = header, .iov_len = sizeof *header},
+        {.iov_base = header, .iov_len = sizeof(*header)},
         {.iov_base = (void *)payload, .iov_len = bytes},
     };
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = bytes > 0 ? 2 : 1};
@@ -129,7 +129,7 @@ void frame_close_foreign(int fd)
     if (fd < 0)
         return;
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once,
-               sizeof at_once); /* fails harmlessly on non-sockets */
+               sizeof(at_once)); /* fails harmlessly on non-sockets */
     close(fd);
 }
 
@@ -167,7 +167,7 @@ union any_control {
 static ssize_t drop_message(int socket_fd)
 {
     union any_control control;
-    struct msghdr message = {.msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    struct msghdr message = {.msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
     ssize_t n;
     do
         n = recvmsg(socket_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
@@ -178,7 +178,7 @@ static ssize_t drop_message(int socket_fd)
             continue;
         for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= cmsg->cmsg_len; i++) {
             int fd;
-            memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof fd, sizeof fd);
+            memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(fd), sizeof(fd));
             frame_close_foreign(fd);
         }
     }
@@ -195,7 +195,7 @@ void frame_discard(int socket_fd)
 /* Peeks at the header of the next message. Returns the message's length or a negative errno. */
 static ssize_t peek_message(int socket_fd, struct frame_header *ret_header, bool *ret_fds)
 {
-    struct iovec part = {.iov_base = ret_header, .iov_len = sizeof *ret_header};
+    struct iovec part = {.iov_base = ret_header, .iov_len = sizeof(*ret_header)};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1}; /* no room for descriptors */
     ssize_t n;
     do
@@ -228,7 +228,7 @@ static int receive_message(int socket_fd, struct frame *frame)
     size_t bytes = inside ? frame->header.length_bytes : 0;
     struct frame_header header;
     struct iovec parts[] = {
-        {.iov_base = &header, .iov_len = sizeof header},
+        {.iov_base = &header, .iov_len = sizeof(header)},
         {.iov_base = frame->payload, .iov_len = bytes},
     };
     union control control; /* Linux closes more descriptors than it holds */
@@ -236,7 +236,7 @@ static int receive_message(int socket_fd, struct frame *frame)
         .msg_iov = parts,
         .msg_iovlen = 2,
         .msg_control = control.bytes,
-        .msg_controllen = sizeof control.bytes,
+        .msg_controllen = sizeof(control.bytes),
     };
     ssize_t n;
     do
@@ -247,8 +247,8 @@ static int receive_message(int socket_fd, struct frame *frame)
     take_fds(frame, &message);
     if (message.msg_flags & MSG_CTRUNC) /* too many, or our descriptor table is full */
         return frame->fd_count == FRAME_FDS_MAX ? -EPROTO : -EMFILE;
-    if ((message.msg_flags & MSG_TRUNC) || (size_t)n != sizeof header + bytes ||
-        memcmp(&header, &frame->header, sizeof header) !=
+    if ((message.msg_flags & MSG_TRUNC) || (size_t)n != sizeof(header) + bytes ||
+        memcmp(&header, &frame->header, sizeof(header)) !=
             0) /* differs from the header that was checked */
         return -EPROTO;
     return 0;
@@ -308,16 +308,16 @@ int frame_recv_lazy(int socket_fd, bool with_fds, struct frame_header *ret_heade
     if (has_fds && !with_fds)
         return FRAME_HAS_FDS;
 
-    int r = (size_t)n < sizeof header ? -EPROTO : frame_header_check(&header, NULL);
+    int r = (size_t)n < sizeof(header) ? -EPROTO : frame_header_check(&header, NULL);
     bool inside = !(header.flags & FRAME_IN_MEMFD);
-    if (r == 0 && (size_t)n != sizeof header + (inside ? header.length_bytes : 0))
+    if (r == 0 && (size_t)n != sizeof(header) + (inside ? header.length_bytes : 0))
         r = -EPROTO;
     if (r < 0) {
         drop_message(socket_fd);
         return r;
     }
 
-    struct frame *frame = malloc(sizeof *frame + (inside ? header.length_bytes : 0));
+    struct frame *frame = malloc(sizeof(*frame) + (inside ? header.length_bytes : 0));
     if (!frame)
         return -ENOMEM;
     *frame = (struct frame){.header = header, .payload = inside ? (uint8_t *)(frame + 1) : NULL};

@@ -78,8 +78,9 @@ int frame_recv_any(int socket_fd, struct frame_header *ret_header, struct frame 
 /* As frame_recv_any(), but leaves a long payload in its memfd, fds[0], until frame_load() reads it.
  * with_fds false: a message that carries descriptors stays on the socket, and FRAME_HAS_FDS is
  * returned: where they are received, Linux closes those for which there is no room, which can block
- * (frame_close_foreign() cannot prevent that). frame_load() may be called in any thread, and returns
- * 0, -EPROTO (the memfd is not sealed, or the length does not match) or another negative errno. */
+ * (frame_close_foreign() cannot prevent that). frame_load() may be called in any thread, and
+ * returns 0, -EPROTO (the memfd is not sealed, or the length does not match) or another negative
+ * errno. */
 enum { FRAME_HAS_FDS = 1 };
 int frame_recv_lazy(int socket_fd, bool with_fds, struct frame_header *ret_header,
                     struct frame **ret_frame);

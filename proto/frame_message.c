@@ -1,6 +1,7 @@
-/* Packs messages into frames: in memory, but if a part is long (a layout with lists), part by part into a
- * memfd, without an intermediate copy. Packing in memory moves a part once for each message around it, the
- * other way measures it once for each, which takes most of the time where there are many short ones. */
+/* Packs messages into frames: in memory, but if a part is long (a layout with lists), part by part
+ * into a memfd, without an intermediate copy. Packing in memory moves a part once for each message
+ * around it, the other way measures it once for each, which takes most of the time where there are
+ * many short ones. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -32,9 +33,9 @@ static void flush(struct sink *sink)
 static void append(ProtobufCBuffer *buffer, size_t bytes, const uint8_t *data)
 {
     struct sink *sink = (struct sink *)buffer;
-    if (bytes > sizeof sink->gathered - sink->gathered_bytes)
+    if (bytes > sizeof(sink->gathered) - sink->gathered_bytes)
         flush(sink);
-    if (bytes <= sizeof sink->gathered) {
+    if (bytes <= sizeof(sink->gathered)) {
         if (bytes > 0)
             memcpy(sink->gathered + sink->gathered_bytes, data, bytes);
         sink->gathered_bytes += bytes;
@@ -132,7 +133,7 @@ int frame_send_message(int socket_fd, uint32_t tag, const ProtobufCMessage *mess
         return -EMSGSIZE;
     if (bytes > FRAME_INLINE_MAX)
         return send_long(socket_fd, tag, message, bytes, fds, fd_count);
-    uint8_t *payload = bytes <= sizeof small ? small : malloc(bytes);
+    uint8_t *payload = bytes <= sizeof(small) ? small : malloc(bytes);
     if (!payload)
         return -ENOMEM;
     protobuf_c_message_pack(message, payload);
@@ -155,12 +156,12 @@ int frame_refuse(int socket_fd, const struct frame_header *refused, const char *
     failure.text = (char *)text;
     const Tca__Message message = MESSAGE_OF(FAILURE, failure, &failure);
     const size_t bytes = tca__message__get_packed_size(&message);
-    if (bytes > sizeof frame.payload)
+    if (bytes > sizeof(frame.payload))
         return -EMSGSIZE;
     tca__message__pack(&message, frame.payload);
     frame_header_fill(&frame.header, refused->tag, (uint32_t)bytes);
     frame.header.version = refused->version;
-    if (send(socket_fd, &frame, sizeof frame.header + bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    if (send(socket_fd, &frame, sizeof(frame.header) + bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         return -errno;
     return 0;
 }

@@ -60,7 +60,7 @@ void handle_encode(const struct handle *handle, uint8_t ret_bytes[HANDLE_BYTES])
     swap(&wire);
     memcpy(ret_bytes, &wire, HANDLE_BYTES);
     uint32_t check = htole32(check_of(ret_bytes));
-    memcpy(ret_bytes + CHECK_OFFSET, &check, sizeof check);
+    memcpy(ret_bytes + CHECK_OFFSET, &check, sizeof(check));
 }
 
 static void key_of(const struct handle *handle, const uint64_t secret[2], uint64_t ret_key[2])
@@ -68,7 +68,7 @@ static void key_of(const struct handle *handle, const uint64_t secret[2], uint64
     const uint64_t message[] = {htole64((uint64_t)HANDLE_VERSION << 32 | handle->node),
                                 htole64(handle->incarnation), htole64(handle->region),
                                 htole64(handle->offset_bytes), htole64(handle->length_bytes)};
-    siphash_128(secret, message, sizeof message, ret_key);
+    siphash_128(secret, message, sizeof(message), ret_key);
 }
 
 void handle_sign(struct handle *handle, const uint64_t secret[2])

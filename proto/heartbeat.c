@@ -34,15 +34,15 @@ void heartbeat_sign(const struct heartbeat *heartbeat, const uint64_t key[2],
                                 .to = htole32(heartbeat->to),
                                 .sequence = htole64(heartbeat->sequence)};
     signature_of(&datagram, key, datagram.signature);
-    memcpy(ret_bytes, &datagram, sizeof datagram);
+    memcpy(ret_bytes, &datagram, sizeof(datagram));
 }
 
 int heartbeat_parse(const void *bytes, size_t count, struct heartbeat *ret_heartbeat)
 {
     struct datagram datagram;
-    if (count != sizeof datagram)
+    if (count != sizeof(datagram))
         return -EPROTO;
-    memcpy(&datagram, bytes, sizeof datagram);
+    memcpy(&datagram, bytes, sizeof(datagram));
     if (le32toh(datagram.magic) != HEARTBEAT_MAGIC || le32toh(datagram.version) != PROTO_VERSION)
         return -EPROTO;
     *ret_heartbeat = (struct heartbeat){le32toh(datagram.from), le32toh(datagram.to),
@@ -54,7 +54,7 @@ bool heartbeat_is_signed(const uint8_t bytes[static HEARTBEAT_BYTES], const uint
 {
     struct datagram datagram;
     uint64_t signature[2];
-    memcpy(&datagram, bytes, sizeof datagram);
+    memcpy(&datagram, bytes, sizeof(datagram));
     signature_of(&datagram, key, signature);
     /* Constant time: both halves are compared whatever the first yields. */
     return ((signature[0] ^ datagram.signature[0]) | (signature[1] ^ datagram.signature[1])) == 0;

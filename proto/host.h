@@ -1,7 +1,8 @@
 /*
  * Between an offload processor (client/dcfa/host.c) and tca-hostd, which works for it: one request
  * and its reply at a time, of fixed size, on a SOCK_SEQPACKET socket. HOST_OPEN comes first and
- * passes the processor's memory, a memfd sealed against shrinking, by SCM_RIGHTS; offsets are in it.
+ * passes the processor's memory, a memfd sealed against shrinking, by SCM_RIGHTS; offsets are in
+ * it.
  *
  * Refused requests end the connection; errors of the work do not.
  */

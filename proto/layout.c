@@ -6,7 +6,7 @@
 
 size_t layout_bytes(const struct layout *layout)
 {
-    return sizeof *layout + (size_t)layout->op_count * sizeof(struct layout_op) +
+    return sizeof(*layout) + (size_t)layout->op_count * sizeof(struct layout_op) +
            (size_t)layout->pair_count * sizeof(struct layout_pair);
 }
 
@@ -202,7 +202,7 @@ static int check(const struct layout *layout, size_t bytes, const char **ret_why
 {
     if ((uintptr_t)layout % _Alignof(struct layout) != 0)
         return refuse(-EINVAL, "the program is not aligned in memory", ret_why);
-    if (bytes < sizeof *layout || layout->magic != LAYOUT_MAGIC)
+    if (bytes < sizeof(*layout) || layout->magic != LAYOUT_MAGIC)
         return refuse(-EINVAL, "the data is not a layout program (wrong magic number or too short)",
                       ret_why);
     if (layout->version != PROTO_VERSION)

@@ -155,8 +155,9 @@ struct layout_strided {
     int64_t offset_bytes;
 };
 bool layout_as_strided(const struct layout *layout, struct layout_strided *ret);
-/* The number of contiguous blocks in packed order: at most block_count, as the last block of one operation
- * or iteration may be continued by the first of the next. Takes time in proportion to the program. */
+/* The number of contiguous blocks in packed order: at most block_count, as the last block of one
+ * operation or iteration may be continued by the first of the next. Takes time in proportion to the
+ * program. */
 uint64_t layout_runs(const struct layout *layout);
 
 /* One block. */

@@ -12,17 +12,17 @@
  * pages. */
 static int assemble(struct builder *b, const struct layout *header, struct layout **ret)
 {
-    const size_t op_bytes = b->op_count * sizeof *b->ops,
-                 pair_bytes = b->pair_count * sizeof *b->pairs,
-                 front_bytes = sizeof *header + op_bytes;
+    const size_t op_bytes = b->op_count * sizeof(*b->ops),
+                 pair_bytes = b->pair_count * sizeof(*b->pairs),
+                 front_bytes = sizeof(*header) + op_bytes;
     uint8_t *program = realloc(b->pairs, front_bytes + pair_bytes);
     if (!program)
         return -ENOMEM;
     b->pairs = NULL;
     memmove(program + front_bytes, program, pair_bytes);
-    memcpy(program, header, sizeof *header);
+    memcpy(program, header, sizeof(*header));
     if (op_bytes > 0)
-        memcpy(program + sizeof *header, b->ops, op_bytes);
+        memcpy(program + sizeof(*header), b->ops, op_bytes);
     *ret = (struct layout *)program;
     return 0;
 }

@@ -27,7 +27,7 @@ static inline int push_op(struct builder *b, struct layout_op op)
 {
     int r = b->op_count < b->op_room
                 ? 0
-                : grow((void **)&b->ops, &b->op_room, b->op_count, sizeof *b->ops);
+                : grow((void **)&b->ops, &b->op_room, b->op_count, sizeof(*b->ops));
     if (r == 0)
         b->ops[b->op_count++] = op;
     return r;
@@ -37,7 +37,7 @@ static inline int push_pair(struct builder *b, struct layout_pair pair)
 {
     int r = b->pair_count < b->pair_room
                 ? 0
-                : grow((void **)&b->pairs, &b->pair_room, b->pair_count, sizeof *b->pairs);
+                : grow((void **)&b->pairs, &b->pair_room, b->pair_count, sizeof(*b->pairs));
     if (r == 0)
         b->pairs[b->pair_count++] = pair;
     return r;

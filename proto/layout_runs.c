@@ -1,14 +1,15 @@
 /* Counting contiguous blocks. */
 #include "proto/layout_internal.h"
 
-/* What a sequence of operations yields: its blocks, those that continue the one before counted with it,
- * and where the first begins and the last ends, relative to the enclosing loop. */
+/* What a sequence of operations yields: its blocks, those that continue the one before counted with
+ * it, and where the first begins and the last ends, relative to the enclosing loop. */
 struct runs {
     uint64_t count; /* 0: nothing */
     int64_t first, end;
 };
 
-/* Unsigned arithmetic, as in layout_cursor.c: only the places of blocks are known to be in bounds. */
+/* Unsigned arithmetic, as in layout_cursor.c: only the places of blocks are known to be in
+ * bounds. */
 static int64_t plus(int64_t a, uint64_t b)
 {
     return (int64_t)((uint64_t)a + b);

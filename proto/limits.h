@@ -29,9 +29,8 @@ enum {
     OFFER_MAX_BYTES = 128,   /* a driver's description of a new peer for the other end, opaque */
     LANDING_MAX_BYTES = 128, /* a driver's description of a put's target, opaque */
     RAILS_MAX = 16,          /* open rails of a node */
-    RAIL_SLOTS =
-        22, /* indexes of a node's rails are below this; 0: none. Besides the open ones, drivers
-                        without a rail have one */
+    RAIL_SLOTS = 22, /* indexes of a node's rails are below this; 0: none. Besides the open ones,
+                        drivers without a rail have one */
     RAIL_NAME_MAX_BYTES = 32, /* names of rails and planes, with NUL */
 };
 

@@ -1,5 +1,6 @@
-/* Lists from which an object can be removed without a search: of objects with a pointer `next`, and a pointer `link` to
- * the pointer to the object, which is NULL after a removal. The newest object is the first. */
+/* Lists from which an object can be removed without a search: of objects with a pointer `next`, and
+ * a pointer `link` to the pointer to the object, which is NULL after a removal. The newest object
+ * is the first. */
 #pragma once
 
 #define LIST_ADD(head, object, next, link)                                                         \

@@ -69,8 +69,8 @@ struct ring_indexes {
 };
 
 /* What the puts or chains of a kind in a plan have tried (client/plan/trial.h,
- * trial_route.h), for tcactl plan explain. Stored by the client once the kind has settled; the daemon only displays it.
- * Plans share lines: the last one stays. */
+ * trial_route.h), for tcactl plan explain. Stored by the client once the kind has settled; the
+ * daemon only displays it. Plans share lines: the last one stays. */
 enum {
     TRIAL_LINES = 64,
     TRIAL_MODES_MAX = 7,
@@ -114,8 +114,8 @@ struct session_segment {
     /* Starts in the client seat, by plan id. Stored by the client; the daemon only displays
      * them. */
     _Alignas(LINE_BYTES) _Atomic uint64_t client_starts[PLANS_PER_SESSION_MAX];
-    /* Rounds of repeating plans in the daemon's seat, by plan id. Stored by the daemon, which never reads
-     * them. */
+    /* Rounds of repeating plans in the daemon's seat, by plan id. Stored by the daemon, which never
+     * reads them. */
     _Alignas(LINE_BYTES) _Atomic uint64_t rounds[PLANS_PER_SESSION_MAX];
     struct trial_line trials[TRIAL_LINES];
     struct start_part parts[START_PARTS_MAX]; /* each plan has its own, consecutive ones */
@@ -161,8 +161,8 @@ enum notify_sleep {
  * The owner sleeps on `doorbell` (a futex): it sets `sleeping`, checks its counters and its
  * completion ring once more, and waits until doorbell changes. A writer orders its store of a
  * counter or a completion before a load of `sleeping` (a full fence on both sides). If `sleeping`
- * is set, it exchanges it for 0; the writer that got the other value increments doorbell and wakes the
- * owner. A completion does not end the sleep of an owner that waits for notifications only.
+ * is set, it exchanges it for 0; the writer that got the other value increments doorbell and wakes
+ * the owner. A completion does not end the sleep of an owner that waits for notifications only.
  * `engine_armed` does the same for the owner's daemon while a plan of this session runs in the
  * daemon seat.
  */

@@ -141,8 +141,8 @@ static int add_step(struct builder *b, const struct coll_step *step)
     }
 }
 
-/* Chains run side by side: in one plan (a program that combines has only one chain), or as sequences of
- * plans. */
+/* Chains run side by side: in one plan (a program that combines has only one chain), or as
+ * sequences of plans. */
 static int build_set(struct builder *b)
 {
     const struct coll_program *program = &b->coll->program;
@@ -216,9 +216,9 @@ static bool leaves_node(const struct tca_coll *coll)
     return false;
 }
 
-/* The plans of an operation notify the same slots, so that those to one rank must arrive in the order in
- * which they were started: between nodes, they must be in one seat. Without a request, this process
- * would run those without waits. */
+/* The plans of an operation notify the same slots, so that those to one rank must arrive in the
+ * order in which they were started: between nodes, they must be in one seat. Without a request,
+ * this process would run those without waits. */
 static struct tca_plan_args ordered(const struct tca_coll *coll, const struct tca_plan_args *args)
 {
     struct tca_plan_args result = *args;

@@ -10,8 +10,8 @@ enum {
     COLL_TEXT_BYTES = 256, /* of an error, for the other ranks: the rest is cut off */
 };
 
-/* What a start does one after the other: a plan; or, in this process, the combination of two vectors by
- * a function of the program, or a wait for a notification. */
+/* What a start does one after the other: a plan; or, in this process, the combination of two
+ * vectors by a function of the program, or a wait for a notification. */
 struct coll_item {
     struct tca_plan *plan; /* NULL: the step */
     const struct coll_step *step;
@@ -71,7 +71,8 @@ struct tca_coll {
     char why[256];    /* its text */
 };
 
-/* An operation is prepared in stages. At the end of each, all ranks learn whether all have succeeded. */
+/* An operation is prepared in stages. At the end of each, all ranks learn whether all have
+ * succeeded. */
 enum coll_stage {
     COLL_ASK = 1, /* what the program has asked for: what all of them choose from */
     COLL_MEET,    /* slots and memory, according to the choice */
@@ -98,7 +99,8 @@ struct coll_head {
 /* ---- new.c */
 
 /* Completes an operation whose session, shape and buffers are set. `error`: 0, or why this rank has
- * failed already (tca_error_text() is its text). Collective. Consumes the operation, also if it fails. */
+ * failed already (tca_error_text() is its text). Collective. Consumes the operation, also if it
+ * fails. */
 int coll_make(struct tca_coll *coll, int error, const struct tca_coll_args *args,
               struct tca_coll **ret_coll);
 
@@ -109,7 +111,8 @@ int coll_plan_new(const struct tca_coll *coll, const struct tca_plan_args *args,
                   struct tca_plan **ret_plan);
 int coll_build(struct tca_coll *coll, const struct coll_head *heads,
                const struct tca_plan_args *args);
-/* The credits in advance: each rank has them of its peers as if they had sent them. Sends nothing. */
+/* The credits in advance: each rank has them of its peers as if they had sent them. Sends
+ * nothing. */
 int coll_grant_credits(struct tca_coll *coll);
 
 /* ---- run.c */

@@ -46,8 +46,8 @@ void coll_costs_measured(const struct reach_costs *measured, bool daemon,
         ret_costs->combine_kib_ns = ret_costs->node.small_kib_ns * 3 / 2;
 }
 
-/* Integers, so that all ranks choose the same on different processors. Between the two sizes, one KiB
- * costs more with each doubling. */
+/* Integers, so that all ranks choose the same on different processors. Between the two sizes, one
+ * KiB costs more with each doubling. */
 static uint64_t kib_ns(const struct tca_coll_link *link, uint64_t bytes)
 {
     enum { SMALL_SHIFT = 16, LARGE_SHIFT = 22, SHIFTS = LARGE_SHIFT - SMALL_SHIFT };
@@ -61,7 +61,8 @@ static uint64_t kib_ns(const struct tca_coll_link *link, uint64_t bytes)
     return (link->small_kib_ns * (SHIFTS - beyond) + link->large_kib_ns * beyond) / SHIFTS;
 }
 
-/* Bytes are less than 2^48, and no link counts as slower than 1 MiB/s: so this does not overflow. */
+/* Bytes are less than 2^48, and no link counts as slower than 1 MiB/s: so this does not
+ * overflow. */
 static uint64_t transfer_ns(uint64_t bytes, uint64_t each_kib_ns)
 {
     enum { SLOWEST_KIB_NS = 1 << 20 };

@@ -7,8 +7,8 @@
 
 extern const struct tca_coll_costs coll_costs_typical;
 
-/* Of the costs that nodes have measured, those of operations whose ranks of one node put in the client's
- * or in the daemon's seat. What was not measured is typical. */
+/* Of the costs that nodes have measured, those of operations whose ranks of one node put in the
+ * client's or in the daemon's seat. What was not measured is typical. */
 void coll_costs_measured(const struct reach_costs *measured, bool daemon,
                          struct tca_coll_costs *ret_costs);
 
@@ -19,8 +19,9 @@ struct coll_watch {
     void *context;
 };
 
-/* Runs the programs of all ranks against a clock: *ret_ns is the time from the start of all to the last
- * one's completion. watch: may be NULL. -ENOMEM. Irregular alltoalls cannot be run: -EINVAL. */
+/* Runs the programs of all ranks against a clock: *ret_ns is the time from the start of all to the
+ * last one's completion. watch: may be NULL. -ENOMEM. Irregular alltoalls cannot be run:
+ * -EINVAL. */
 int coll_simulate(const struct coll_shape *shape, enum tca_coll_algorithm algorithm,
                   const struct tca_coll_costs *costs, const struct coll_watch *watch,
                   uint64_t *ret_ns);
@@ -37,8 +38,9 @@ struct coll_candidate {
     uint64_t ns;            /* predicted */
 };
 
-/* All that suit, in their order, or only `wanted` unless that is TCA_COLL_ANY, with shape->segment_bytes
- * unless that is 0. *ret_count is 0 if none does, or if no cost can be predicted. -ENOMEM. */
+/* All that suit, in their order, or only `wanted` unless that is TCA_COLL_ANY, with
+ * shape->segment_bytes unless that is 0. *ret_count is 0 if none does, or if no cost can be
+ * predicted. -ENOMEM. */
 int coll_candidates(const struct coll_shape *shape, enum tca_coll_algorithm wanted,
                     const struct tca_coll_costs *costs,
                     struct coll_candidate ret_candidates[COLLECTIVE_CANDIDATES_MAX],

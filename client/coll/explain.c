@@ -43,8 +43,8 @@ static void explain_link(const char *where, const struct tca_coll_link *link, FI
             link->measured ? "measured" : "typical");
 }
 
-/* How many of the first ranks have the same number, if every so many ranks have the next greater one;
- * else 0. */
+/* How many of the first ranks have the same number, if every so many ranks have the next greater
+ * one; else 0. */
 static uint32_t run_length(const uint32_t *numbers, uint32_t count, uint32_t step)
 {
     uint32_t length = step;

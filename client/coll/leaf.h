@@ -1,6 +1,6 @@
-/* The rank at the end of a short broadcast, whose data comes from a rank of the same node into scratch
- * memory: it takes the notification and copies the data itself, without a plan. Its only plan gives
- * credits. Nobody waits for it: other operations do not advance it. */
+/* The rank at the end of a short broadcast, whose data comes from a rank of the same node into
+ * scratch memory: it takes the notification and copies the data itself, without a plan. Its only
+ * plan gives credits. Nobody waits for it: other operations do not advance it. */
 #pragma once
 
 #include <stdbool.h>

@@ -12,7 +12,8 @@
 
 /* ---- what this rank needs and contributes */
 
-/* Each rank says where it is itself: nodes whose cluster files differ would place others differently. */
+/* Each rank says where it is itself: nodes whose cluster files differ would place others
+ * differently. */
 static int take_places(struct tca_coll *coll, const struct coll_head *heads)
 {
     struct coll_places *places = &coll->shape.places;
@@ -143,8 +144,8 @@ static int ask(struct tca_coll *coll, const struct tca_coll_args *args, struct c
     return r;
 }
 
-/* What the algorithm is chosen from, besides what all ranks have given alike. What nodes have measured is what the
- * group's coordinator told all of them when they joined. */
+/* What the algorithm is chosen from, besides what all ranks have given alike. What nodes have
+ * measured is what the group's coordinator told all of them when they joined. */
 static int take_common(struct tca_coll *coll, const struct coll_head *heads)
 {
     bool daemon = false;
@@ -214,8 +215,8 @@ static int check_heads(const struct coll_head *heads, uint32_t size)
     return 0;
 }
 
-/* Ends a stage. An error of this rank prevails over those of others, and keeps its text. If all ranks
- * learn that one has failed, none will start the operation. */
+/* Ends a stage. An error of this rank prevails over those of others, and keeps its text. If all
+ * ranks learn that one has failed, none will start the operation. */
 static int gather_heads(struct tca_coll *coll, enum coll_stage stage, int error,
                         struct coll_head *head, struct coll_head *heads)
 {
@@ -302,7 +303,8 @@ static void free_plans(struct tca_coll *coll)
         }
 }
 
-/* Takes the credits in advance: each peer has given as many as this rank has used, without that one. */
+/* Takes the credits in advance: each peer has given as many as this rank has used, without that
+ * one. */
 static bool take_credits(struct tca_coll *coll)
 {
     int r = 0;
@@ -317,8 +319,8 @@ static bool take_credits(struct tca_coll *coll)
     return r >= 0;
 }
 
-/* Whether all ranks have completed equally many starts, so that all that was put and notified has arrived,
- * and nobody starts it any more. */
+/* Whether all ranks have completed equally many starts, so that all that was put and notified has
+ * arrived, and nobody starts it any more. */
 static bool end_together(struct tca_coll *coll)
 {
     uint32_t size = coll->shape.places.size;
@@ -332,8 +334,8 @@ static bool end_together(struct tca_coll *coll)
     return complete && take_credits(coll);
 }
 
-/* Where other ranks may still put into the scratch memory, and notify, it is left to tca_close(), and the
- * slots are lost. */
+/* Where other ranks may still put into the scratch memory, and notify, it is left to tca_close(),
+ * and the slots are lost. */
 struct tca_coll *tca_coll_free(struct tca_coll *coll)
 {
     if (!coll)

@@ -23,9 +23,10 @@ struct coll_place {
 };
 
 enum coll_kind {
-    COLL_PUT,    /* from a place of this rank to a place of the peer, which may be this rank */
-    COLL_NOTIFY, /* the peer's counter (this rank, slot); everything put before is visible by then */
-    COLL_WAIT,   /* for one notification of the peer */
+    COLL_PUT,     /* from a place of this rank to a place of the peer, which may be this rank */
+    COLL_NOTIFY,  /* the peer's counter (this rank, slot); everything put before is visible by
+                   * then */
+    COLL_WAIT,    /* for one notification of the peer */
     COLL_COMBINE, /* combines two places of this rank: `to` receives the result */
 };
 
@@ -54,8 +55,8 @@ struct coll_program {
     uint32_t rank;
     uint64_t scratch_bytes;
     /* Copies of the scratch memory, which starts use in turn: 1, or
-     * - 2: no credits are needed if nobody completes a start before all ranks have begun it, that is,
-     *   are done with the one before;
+     * - 2: no credits are needed if nobody completes a start before all ranks have begun it, that
+     *   is, are done with the one before;
      * - COLL_SETS: puts to scratch memory only, in which a rank may be ahead of its peers. */
     uint32_t sets;
     bool out_of_memory; /* steps are missing */
@@ -86,6 +87,6 @@ void coll_copy(struct coll_program *program, uint32_t chain, struct coll_place f
 
 /* Adds credits to a complete program: each chain begins by telling the ranks that put to this rank
  * that it has started, and waits for the same from each peer before its first put to it. With
- * COLL_SETS copies of the scratch memory, a credit is good for COLL_LEAD starts, and each rank gives
- * one in advance: a rank can then begin COLL_LEAD starts before its peers begin the first. */
+ * COLL_SETS copies of the scratch memory, a credit is good for COLL_LEAD starts, and each rank
+ * gives one in advance: a rank can then begin COLL_LEAD starts before its peers begin the first. */
 void coll_add_credits(struct coll_program *program);

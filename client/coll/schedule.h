@@ -71,8 +71,8 @@ void coll_schedule_reduce_scatter(struct coll_program *program, const struct col
 void coll_schedule_allreduce(struct coll_program *program, const struct coll_shape *shape,
                              enum tca_coll_algorithm algorithm);
 
-/* The first half of a reduce-scatter or allreduce: returns where the own block is complete, in scratch
- * memory (or in IN, if this rank is alone). */
+/* The first half of a reduce-scatter or allreduce: returns where the own block is complete, in
+ * scratch memory (or in IN, if this rank is alone). */
 struct coll_place coll_scatter_direct(struct coll_program *program, const struct coll_span *spans,
                                       uint32_t size, struct coll_place in);
 struct coll_place coll_scatter_ring(struct coll_program *program, const struct coll_span *spans,

@@ -21,7 +21,8 @@ static struct coll_place swap(struct coll_program *program, uint64_t bytes, uint
 
 /* The ranks of a team that take part in the rounds are a power of two: each of the first 2 * more
  * ranks with an odd position hands its vector to the one before it, and gets the result from it.
- * Every rank reserves the same scratch memory. `sum`: the own vector; returns where the result is. */
+ * Every rank reserves the same scratch memory. `sum`: the own vector; returns where the result
+ * is. */
 static struct coll_place double_up(struct coll_program *program, uint64_t bytes,
                                    const uint32_t *team, uint32_t count, struct coll_place sum)
 {
@@ -53,10 +54,11 @@ static struct coll_place double_up(struct coll_program *program, uint64_t bytes,
     return waits ? slot : sum;
 }
 
-/* ---- inside each node to its leader, inside each cluster to its leader, between these, and back */
+/* ---- inside each node to its leader, inside each cluster to its leader, between these, and
+ * back */
 
-/* Ranks that report to a rank: of its node, and for the leader of a cluster those that lead the other
- * nodes. Returns their number. */
+/* Ranks that report to a rank: of its node, and for the leader of a cluster those that lead the
+ * other nodes. Returns their number. */
 static uint32_t find_below(uint32_t me, const struct coll_places *places, uint32_t *ranks)
 {
     uint32_t count = 0, size = places->size;
@@ -122,8 +124,8 @@ static void by_places(struct coll_program *program, const struct coll_shape *sha
     coll_copy(program, 0, sum, out, shape->bytes);
 }
 
-/* ---- reduce-scatter and allgather. A rank that has combined a block has received data of all ranks, so
- * that these have started and their OUT may be written. */
+/* ---- reduce-scatter and allgather. A rank that has combined a block has received data of all
+ * ranks, so that these have started and their OUT may be written. */
 
 static void around(struct coll_program *program, const struct coll_span *spans, uint32_t size,
                    struct coll_place in)

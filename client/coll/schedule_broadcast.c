@@ -2,8 +2,8 @@
 
 enum { UNIT_BYTES = 64 /* segments begin at cache lines */, TREES = 3 };
 
-/* Segments go down a tree: an inner rank hands each on as soon as it has arrived. If it is short, it
- * arrives in scratch memory, which is free before the receiver starts. */
+/* Segments go down a tree: an inner rank hands each on as soon as it has arrived. If it is short,
+ * it arrives in scratch memory, which is free before the receiver starts. */
 static void descend(struct coll_program *program, uint32_t chain, const struct coll_tree *tree,
                     struct coll_span part, uint64_t segment_bytes)
 {

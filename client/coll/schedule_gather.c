@@ -52,8 +52,8 @@ static void gather_ring(struct coll_program *program, const struct coll_shape *s
     coll_add_credits(program);
 }
 
-/* Bruck: after round k, a rank has the blocks of the 2^(k+1) ranks from itself on, in scratch memory;
- * then they are turned to their places. */
+/* Bruck: after round k, a rank has the blocks of the 2^(k+1) ranks from itself on, in scratch
+ * memory; then they are turned to their places. */
 static void gather_doubling(struct coll_program *program, const struct coll_shape *shape)
 {
     uint32_t size = shape->places.size, me = program->rank;

@@ -1,5 +1,5 @@
-/* The operations of a session that are running and need this process: a wait for any operation advances
- * them all, because other ranks may be waiting for them first; or a thread does. */
+/* The operations of a session that are running and need this process: a wait for any operation
+ * advances them all, because other ranks may be waiting for them first; or a thread does. */
 #pragma once
 
 #include "client/include/tca.h"

@@ -86,8 +86,8 @@ static uint32_t leader_at(uint32_t level, uint32_t rank, uint32_t root,
     return coll_leader(rank, places->size, root, level ? places->nodes : places->clusters);
 }
 
-/* The leaders of a level in the group of the level above that contains `rank`; its leader comes first.
- * Returns their number. */
+/* The leaders of a level in the group of the level above that contains `rank`; its leader comes
+ * first. Returns their number. */
 static uint32_t team_at(uint32_t level, uint32_t rank, uint32_t root,
                         const struct coll_places *places, uint32_t *ranks)
 {
@@ -102,9 +102,9 @@ static uint32_t team_at(uint32_t level, uint32_t rank, uint32_t root,
     return count;
 }
 
-/* Adds the edges of the levels before `end`: at the first one at which the rank is a leader, that to
- * its parent. Children in other clusters come first, then those on other nodes: their subtrees take
- * longer. */
+/* Adds the edges of the levels before `end`: at the first one at which the rank is a leader, that
+ * to its parent. Children in other clusters come first, then those on other nodes: their subtrees
+ * take longer. */
 static void add_levels(struct coll_tree *tree, uint32_t end, uint32_t rank, uint32_t root,
                        const struct coll_places *places, uint32_t *ranks)
 {

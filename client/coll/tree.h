@@ -6,8 +6,8 @@
 
 #include "client/include/tca-coll.h"
 
-/* Where the ranks are. Ranks of one node are in one cluster. Where all nodes are in one, `clusters` is
- * `nodes`: a tree of clusters has nothing to add then. */
+/* Where the ranks are. Ranks of one node are in one cluster. Where all nodes are in one, `clusters`
+ * is `nodes`: a tree of clusters has nothing to add then. */
 struct coll_places {
     uint32_t size;
     const uint32_t *nodes;    /* [size] */
@@ -37,5 +37,6 @@ int coll_tree_init(struct coll_tree *tree, enum tca_coll_algorithm algorithm, ui
                    uint32_t root, uint32_t turn, const struct coll_places *places);
 void coll_tree_deinit(struct coll_tree *tree);
 
-/* The rank that stands for its group (a node or a cluster): the first one, or `root` in its own group. */
+/* The rank that stands for its group (a node or a cluster): the first one, or `root` in its own
+ * group. */
 uint32_t coll_leader(uint32_t rank, uint32_t size, uint32_t root, const uint32_t *groups);

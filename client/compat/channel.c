@@ -88,8 +88,8 @@ void channels_empty(void)
         channel_load(i, NULL);
 }
 
-/* A receiver cannot tell apart two notifications with the same slot and tag; it only counts them. So
- * the data of the first start must have arrived before the first of them. */
+/* A receiver cannot tell apart two notifications with the same slot and tag; it only counts them.
+ * So the data of the first start must have arrived before the first of them. */
 static void keep_order(const struct channel *channel)
 {
     for (int i = 0; i < CHANNEL_COUNT; i++) {
@@ -128,7 +128,8 @@ TCA_API tcaresult tcaWaitDMAC(int number)
 
 /* ---- notifications ---- */
 
-/* Waits for a notification from this process to itself, which is raised when its start completes. */
+/* Waits for a notification from this process to itself, which is raised when its start
+ * completes. */
 static tcaresult wait_for_self(struct self_key key, int64_t timeout_ns)
 {
     bool running = false;

@@ -73,6 +73,6 @@ tcaresult reference_region(const struct reference *reference, struct tca_region 
 
 /* Waits until every channel is idle, at most for the time-out. Results of starts are kept. */
 void channels_finish(int64_t timeout_ns);
-/* Returns a kept failure of any channel, once, or TCA_SUCCESS. A failure that is not fetched here is
- * returned by the next call for its channel. */
+/* Returns a kept failure of any channel, once, or TCA_SUCCESS. A failure that is not fetched here
+ * is returned by the next call for its channel. */
 tcaresult channels_tell(void);

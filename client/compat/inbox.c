@@ -74,8 +74,9 @@ static uint64_t arrived(const struct seen *seen)
 }
 
 /*
- * Decides which notices in doubt have arrived, given that the notifications of `missing` notices are
- * missing. A notice in doubt belongs to a failed start, whose failure the sending program knows.
+ * Decides which notices in doubt have arrived, given that the notifications of `missing` notices
+ * are missing. A notice in doubt belongs to a failed start, whose failure the sending program
+ * knows.
  *
  * Notifications are counted for all places together. If all doubts are in one place, the count
  * shows how many of them have arrived. If they are in several places, it does not show which have
@@ -151,8 +152,8 @@ static bool collect(struct inbox *inbox, uint32_t rank, bool force)
     if (!force && (!whole || sum > inbox->notified))
         return false;
     sum -= decide_doubts(inbox, used, sum > inbox->notified ? sum - inbox->notified : 0);
-    /* There are more notifications than notices if a start was repeated that had failed after it had
-     * arrived. */
+    /* There are more notifications than notices if a start was repeated that had failed after it
+     * had arrived. */
     if (sum > inbox->notified || whole)
         inbox->notified = sum;
     struct seen *old = inbox->places;

@@ -1,8 +1,8 @@
 /*
  * Consecutive descriptors to the same memory of one process, without a notification in between,
  * are merged into one put. Chains of a thousand small descriptors are common, and a rail packs the
- * pieces of one put into a few messages but sends at least one message per put. The targets of merged descriptors must not
- * overlap, because the parts of a layout are not ordered.
+ * pieces of one put into a few messages but sends at least one message per put. The targets of
+ * merged descriptors must not overlap, because the parts of a layout are not ordered.
  */
 #include "client/compat/joint.h"
 

@@ -23,7 +23,8 @@ static struct {
     int event_fd; /* tca_event_fd(), which only a thread with the turn may call */
 } listener;
 
-/* Waits for an event or for the next check of stores. Returns whether there is work for the turn. */
+/* Waits for an event or for the next check of stores. Returns whether there is work for the
+ * turn. */
 static bool wait_for_news(bool *looks)
 {
     uint64_t begun;

@@ -1,6 +1,7 @@
 /*
  * A thread for work that cannot wait for the program's next call, because the program may be in an
- * MPI barrier or a polling loop: a store whose rail was lost must be sent again (stores.h). The thread sleeps while there is no such work.
+ * MPI barrier or a polling loop: a store whose rail was lost must be sent again (stores.h). The
+ * thread sleeps while there is no such work.
  */
 #pragma once
 

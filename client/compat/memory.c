@@ -196,8 +196,9 @@ static bool trim_attached(unsigned kept)
     return any;
 }
 
-/* Attaches host memory of the program: also what has an allocation, because the program may have freed
- * it and have other memory at this address now, which becomes shared under the old handles. */
+/* Attaches host memory of the program: also what has an allocation, because the program may have
+ * freed it and have other memory at this address now, which becomes shared under the old
+ * handles. */
 static tcaresult attach(void *memory, uint64_t bytes, int type, struct allocation **ret_allocation,
                         uint64_t *ret_offset_bytes)
 {

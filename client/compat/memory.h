@@ -4,8 +4,8 @@
 #include "client/compat/compat.h"
 #include "client/compat/device/device.h"
 
-/* Size of a card, the region that stands for device memory. No process puts into it; it serves to make
- * handles stale when the memory is freed. */
+/* Size of a card, the region that stands for device memory. No process puts into it; it serves to
+ * make handles stale when the memory is freed. */
 enum { CARD_BYTES = 8 };
 
 struct allocation {

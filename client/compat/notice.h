@@ -9,8 +9,8 @@
  * places are in use, in a table at the sender.
  *
  * A notice can become visible before the data that precedes it, but a notification of tca.h cannot.
- * So the receiver trusts a table only if the number of notifications from the sender is at least the
- * sum of its notices.
+ * So the receiver trusts a table only if the number of notifications from the sender is at least
+ * the sum of its notices.
  *
  * When a start fails, it is unknown whether its notices have arrived and been taken, so their
  * numbers are not used for other starts. If the program repeats the start, the notices get the same

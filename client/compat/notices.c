@@ -9,7 +9,8 @@ enum {
     PLACES_OF_ALL = 128 * 1024, /* limits the memory in large jobs */
 };
 
-/* One region: notices by sender and place, then reports of what was taken, by receiver and place. */
+/* One region: notices by sender and place, then reports of what was taken, by receiver and
+ * place. */
 static struct {
     struct tca_region *region;
     struct tca_handle *all; /* of this region of every rank */

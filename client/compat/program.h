@@ -54,8 +54,8 @@ struct program {
     size_t put_count;
     struct move *moves; /* of device memory, done before the plan starts */
     size_t move_count;
-    bool
-        reaches; /* uses device memory of another process, which stays mapped until this process ends */
+    bool reaches; /* uses device memory of another process, which stays mapped until this process
+                     ends */
     struct program *next, *previous; /* list of all programs: programs.c */
 };
 

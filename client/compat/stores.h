@@ -1,5 +1,6 @@
 /*
- * CPU stores into memory of other processes. Each place and size gets a small plan, which is cached.
+ * CPU stores into memory of other processes. Each place and size gets a small plan, which is
+ * cached.
  *
  * Order: the last bytes of a store are a separate put after the rest. The next store to the same
  * process starts when the previous one is complete, and uses the same rail. Rails that do not order

@@ -16,7 +16,7 @@ void turn_end(const struct turn *turn);
 /* Takes the turn until the end of the block. */
 #define TAKE_TURN() __attribute__((cleanup(turn_end))) const struct turn turn_ = turn_take()
 
-/* Passes the turn to waiting threads. The outermost call must call it before each wait for something
- * that another thread may have to do. Returns how long the caller may wait before it must pass the
- * turn again. */
+/* Passes the turn to waiting threads. The outermost call must call it before each wait for
+ * something that another thread may have to do. Returns how long the caller may wait before it must
+ * pass the turn again. */
 int64_t turn_pass(void);

@@ -1,5 +1,5 @@
-/* What tcactl plan explain shows of a plan that carries out a collective operation, for modules of this
- * library that are built on tca.h. */
+/* What tcactl plan explain shows of a plan that carries out a collective operation, for modules of
+ * this library that are built on tca.h. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,8 +17,8 @@ struct collective {
     const char *operation, *algorithm;
     bool requested; /* the program named the algorithm */
     uint32_t ranks, root;
-    /* Ranks of a node, and nodes of a sub-cluster, where these follow one another and tcactl simulate
-     * has the operation; else 0. */
+    /* Ranks of a node, and nodes of a sub-cluster, where these follow one another and tcactl
+     * simulate has the operation; else 0. */
     uint32_t per_node, per_subcluster;
     uint64_t bytes;           /* of the whole, or of each block */
     uint64_t segment_bytes;   /* as above */

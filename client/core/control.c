@@ -156,7 +156,7 @@ static int receive(struct control *control, struct reply *ret_reply)
 
 static void keep_early(struct control *control, struct reply *reply)
 {
-    struct early_message *early = malloc(sizeof *early);
+    struct early_message *early = malloc(sizeof(*early));
     if (!early) {
         control->early_error = -ENOMEM;
         reply_free(reply);
@@ -193,8 +193,8 @@ bool control_hear(struct control *control,
 
 /* ---- messages ---- */
 
-/* Handles an event, a late reply, or the reply to control_post(); keeps the reply that is awaited.
- */
+/* Handles an event, a late reply, or the reply to control_post(); keeps the reply that is
+ * awaited. */
 static void dispatch(struct control *control, struct reply *reply)
 {
     const struct control_ops *ops = control->ops;

@@ -4,5 +4,6 @@
 #include "client/include/tca.h"
 #include "proto/costs.h"
 
-/* As the nodes of the session's group had measured it when the group was joined: the same at all ranks. */
+/* As the nodes of the session's group had measured it when the group was joined: the same at all
+ * ranks. */
 const struct reach_costs *session_costs(const struct tca *session);

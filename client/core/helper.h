@@ -2,9 +2,9 @@
  * The library's thread in this process, tca-helper, and its jobs. It begins with the first job,
  * ends with the last, and gives each job that has something to do a turn, one after the other:
  *
- *   - Each session with connections has one that stands in for the program (client/core/standby.h).
- * A turn moves a bounded number of pieces. It never waits for the program: it tries the lock, and
- *     a program that holds it does the same work itself.
+ *   - Each session with connections has one that stands in for the program
+ *     (client/core/standby.h). A turn moves a bounded number of pieces. It never waits for the
+ *     program: it tries the lock, and a program that holds it does the same work itself.
  *   - Each session with operations that a thread carries out has one that advances them
  *     (client/coll/thread.h). A turn does what can be done without waiting: it may copy whole puts,
  *     and run the program's reduction functions. Connections wait as long, as they do for a program

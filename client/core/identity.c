@@ -59,7 +59,8 @@ static int copy_group(const char *name, const char *from, char ret_group[NAME_MA
     return 0;
 }
 
-/* Launchers that do not say what is needed: without these errors, each process would be a group of one. */
+/* Launchers that do not say what is needed: without these errors, each process would be a group of
+ * one. */
 static int check_launcher(const struct launcher *launcher)
 {
     const struct launcher *poor = launcher ? NULL : launcher_without_size();

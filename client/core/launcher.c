@@ -48,15 +48,15 @@ static pid_t hydra_task(void)
 /*
  * In order of preference where innermost() cannot decide. Where the less known variables come from:
  * JSM: LSFEnvironment of PyTorch Lightning (rank and size); an environment printed on Summit
- *   (github.com/STEllAR-GROUP/octotiger/issues/334) has no other JSM_NAMESPACE_* that could name the job;
- *   the namespace is that of PMIx, of which JSM is a server.
+ *   (github.com/STEllAR-GROUP/octotiger/issues/334) has no other JSM_NAMESPACE_* that could name
+ *   the job; the namespace is that of PMIx, of which JSM is a server.
  * torchrun: torch/distributed/elastic/agent/server/local_elastic_agent.py.
  * Flux: flux-environment(7). FLUX_JOB_ID is F58, which begins with the letter U+0192.
  * PALS: mpi_cray_shasta.c of Slurm, which sets the same; the size is in PMI_SIZE only.
- * MVAPICH: setup_global_environment() and setup_local_environment() of mpispawn.c (MVAPICH2 2.x), which
- *   name the host of mpirun_rsh nowhere but for themselves; MPIRUN_ID is its pid there.
- * Slurm: SLURM_STEP_NUM_TASKS, not SLURM_NTASKS, which a batch script has, too, although it is a single
- *   process. Its PMI_* and PMIX_* have the same values as its own variables.
+ * MVAPICH: setup_global_environment() and setup_local_environment() of mpispawn.c (MVAPICH2 2.x),
+ *   which name the host of mpirun_rsh nowhere but for themselves; MPIRUN_ID is its pid there.
+ * Slurm: SLURM_STEP_NUM_TASKS, not SLURM_NTASKS, which a batch script has, too, although it is a
+ *   single process. Its PMI_* and PMIX_* have the same values as its own variables.
  */
 static const struct launcher launchers[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", {"PMIX_NAMESPACE"}},

@@ -1,4 +1,5 @@
-/* Finds the launcher that started this process: mpirun, mpiexec, srun, flux, torchrun and others. */
+/* Finds the launcher that started this process: mpirun, mpiexec, srun, flux, torchrun and
+ * others. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,8 +13,8 @@ struct launcher {
     const char *mark;    /* a further variable that identifies it; NULL: none */
     pid_t (*task)(void); /* the process that it started, this one or an ancestor; 0: unknown */
     bool sizeless;       /* a process with a rank, but without a size, can be a group of one */
-    /* Variable with the number of parts of a job, when rank and size may be those within one part; NULL:
-     * there is none. */
+    /* Variable with the number of parts of a job, when rank and size may be those within one part;
+     * NULL: there is none. */
     const char *components;
 };
 

@@ -17,5 +17,6 @@ struct rail_list {
 
 /* 0 or -EPROTO. */
 int rails_take(struct rail_list *list, const Tca__Welcome *welcome);
-/* Checks a name from the environment: a rail of this node, a driver, or "" for any. 0 or -EINVAL. */
+/* Checks a name from the environment: a rail of this node, a driver, or "" for any. 0 or
+ * -EINVAL. */
 int rails_check(const struct rail_list *list, const char *name);

@@ -5,20 +5,20 @@
 
 #include "client/include/tca.h"
 
-/* Whether this process copies all puts of a committed plan, within the node: when a start is complete,
- * its data has arrived and its notifications have been raised. */
+/* Whether this process copies all puts of a committed plan, within the node: when a start is
+ * complete, its data has arrived and its notifications have been raised. */
 bool plan_copies_here(const struct tca_plan *plan);
 
-/* For a committed plan that was not started yet, which then stays in its seat: whether this process puts
- * all of it itself, and in order: within the node, or over one connection to another process. What such
- * plans put to one process arrives, with its notifications, in the order in which their starts
- * completed. */
+/* For a committed plan that was not started yet, which then stays in its seat: whether this process
+ * puts all of it itself, and in order: within the node, or over one connection to another process.
+ * What such plans put to one process arrives, with its notifications, in the order in which their
+ * starts completed. */
 bool plan_puts_in_order(struct tca_plan *plan);
 
-/* For a plan that is being built: nothing else is put where its puts go while they are in flight. Within the
- * node, they then wait for no earlier put whose copying its receiver shares, and are not shared themselves: in
- * the client's seat, a start of up to 4 MiB without waits and flushes is complete when tca_start() returns,
- * whatever the receiver does. */
+/* For a plan that is being built: nothing else is put where its puts go while they are in flight.
+ * Within the node, they then wait for no earlier put whose copying its receiver shares, and are not
+ * shared themselves: in the client's seat, a start of up to 4 MiB without waits and flushes is
+ * complete when tca_start() returns, whatever the receiver does. */
 void plan_puts_apart(struct tca_plan *plan);
 
 /* The seat that plans of these arguments request: their own, or that of the session's settings. */
@@ -27,6 +27,6 @@ enum tca_seat session_seat(const struct tca *session, const struct tca_plan_args
 /* As tca_start() and then tca_test(), which finds out only whether the start completed at once. */
 int plan_start_and_test(struct tca_plan *plan);
 
-/* The error of the last start that was not refused, after which it may have notified, or not; 0: it has not
- * failed. */
+/* The error of the last start that was not refused, after which it may have notified, or not; 0: it
+ * has not failed. */
 int plan_start_error(const struct tca_plan *plan);

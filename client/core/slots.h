@@ -27,16 +27,17 @@ void slots_return(struct tca *session, uint32_t slot, uint32_t count);
 /* Somebody may still notify them: nobody is given them again in this session. */
 void slots_lose(struct tca *session, uint32_t slot, uint32_t count);
 
-/* Slots that a released object has left, and that other ranks may still notify: they are free again when as
- * many notifications have arrived as each rank has sent. The object's module finds that out (`told`). */
+/* Slots that a released object has left, and that other ranks may still notify: they are free again
+ * when as many notifications have arrived as each rank has sent. The object's module finds that out
+ * (`told`). */
 struct slots_left {
     struct slots_left *next;
     uint64_t number; /* of the object: the same at all ranks */
     uint32_t slot, count;
-    bool told; /* what all ranks have sent is known: */
-    uint32_t *
-        wanted; /* by rank: slots_arrived() when all has arrived; before: that when they were taken */
-    uint32_t *sent; /* by rank: notifications of this one to the object there; SLOTS_UNSURE */
+    bool told;        /* what all ranks have sent is known: */
+    uint32_t *wanted; /* by rank: slots_arrived() when all has arrived; before: that when they were
+                         taken */
+    uint32_t *sent;   /* by rank: notifications of this one to the object there; SLOTS_UNSURE */
 };
 
 #define SLOTS_UNSURE UINT32_MAX /* a start has failed, and may have notified or not */

@@ -46,8 +46,8 @@ static enum helper_next work(struct standby *standby)
 static bool nap(struct standby *standby)
 {
     standby->seen = entries(standby);
-    /* seq_cst, as in standby_wait(): either the program wakes the job, or this sees that it waits
-     */
+    /* seq_cst, as in standby_wait(): either the program wakes the job, or this sees that it
+     * waits */
     atomic_store_explicit(&standby->rest, STANDBY_NAPS, memory_order_seq_cst);
     return !atomic_load_explicit(&standby->waits, memory_order_seq_cst);
 }

@@ -6,8 +6,8 @@
 
 #include "client/include/tca.h"
 
-/* As tca_wait_until(). rare: called before each sleep and occasionally while spinning, for checks that
- * `ready` leaves out. Returns the result of `ready`, or 0: timed out. */
+/* As tca_wait_until(). rare: called before each sleep and occasionally while spinning, for checks
+ * that `ready` leaves out. Returns the result of `ready`, or 0: timed out. */
 struct session_wait {
     int (*ready)(void *context);
     void (*rare)(void *context); /* may be NULL */
@@ -22,8 +22,9 @@ const char *session_timeout_text(const struct tca *session, int64_t timeout_ns,
                                  char text[TIMEOUT_TEXT_BYTES]);
 
 /* For calls that wait several times: one deadline for all of it, the session's time-out after
- * session_limit_begin(). Until session_limit_end(), which is given what the former returned, every wait with
- * TCA_DEFAULT ends there. In a call within a call, the deadline of the outer one counts. */
+ * session_limit_begin(). Until session_limit_end(), which is given what the former returned, every
+ * wait with TCA_DEFAULT ends there. In a call within a call, the deadline of the outer one
+ * counts. */
 uint64_t session_limit_begin(struct tca *session);
 void session_limit_end(struct tca *session, uint64_t outer_ns);
 

@@ -20,7 +20,7 @@ void wisdom_seed(uint64_t ret_key[2])
         __get_cpuid(0x80000002 + i, &name[4 * i], &name[4 * i + 1], &name[4 * i + 2],
                     &name[4 * i + 3]);
 #endif
-    siphash_128((uint64_t[]){PROTO_VERSION, LANE_SLOT_BYTES}, name, sizeof name, ret_key);
+    siphash_128((uint64_t[]){PROTO_VERSION, LANE_SLOT_BYTES}, name, sizeof(name), ret_key);
 }
 
 static void mix(uint64_t key[2], const void *data, size_t bytes)
@@ -29,13 +29,13 @@ static void mix(uint64_t key[2], const void *data, size_t bytes)
     siphash_128(before, data, bytes, key);
 }
 
-/* Where the layout begins does not matter: the two faces of an array that a halo exchange sends differ in
- * nothing else. */
+/* Where the layout begins does not matter: the two faces of an array that a halo exchange sends
+ * differ in nothing else. */
 static void mix_layout(uint64_t key[2], const struct layout *layout)
 {
     const struct layout_op *ops = layout->ops;
     const size_t pairs_bytes =
-        layout_bytes(layout) - sizeof *layout - layout->op_count * sizeof *ops;
+        layout_bytes(layout) - sizeof(*layout) - layout->op_count * sizeof(*ops);
     uint32_t top = 0; /* index of the next outermost operation */
     mix(key,
         (uint64_t[]){layout->size_bytes, layout->block_count, layout->op_count, layout->alignment},
@@ -46,7 +46,7 @@ static void mix_layout(uint64_t key[2], const struct layout *layout)
             op.offset_bytes -= layout->lower_bytes;
             top += 1 + (op.kind == LAYOUT_LOOP ? op.body : 0);
         }
-        mix(key, &op, sizeof op);
+        mix(key, &op, sizeof(op));
     }
     mix(key, ops + layout->op_count, pairs_bytes);
 }
@@ -116,7 +116,7 @@ void wisdom_add(struct wisdom *wisdom, const struct wisdom_entry *entry)
     else if (at == wisdom->count)
         at = 0; /* the oldest */
     memmove(&wisdom->entries[at], &wisdom->entries[at + 1],
-            (wisdom->count - 1 - at) * sizeof *entry);
+            (wisdom->count - 1 - at) * sizeof(*entry));
     wisdom->entries[wisdom->count - 1] = *entry;
     wisdom_describe(wisdom, entry);
     if (is_new && wisdom->added < wisdom->count)

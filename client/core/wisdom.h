@@ -1,11 +1,11 @@
 /*
- * Wisdom: which copy mode was the fastest for puts of a kind, which rail for chains of a kind, and which seat for plans of
- * a kind, as trials found it (client/plan/trial.h, trial_route.h), kept for later plans and, in a file of the
- * user, for later runs.
+ * Wisdom: which copy mode was the fastest for puts of a kind, which rail for chains of a kind, and
+ * which seat for plans of a kind, as trials found it (client/plan/trial.h, trial_route.h), kept for
+ * later plans and, in a file of the user, for later runs.
  *
  * The file belongs to the user and is replaced as a whole, by rename. It is read once and checked
- * as a whole; a file that is damaged counts as empty. Its contents are hints: only modes and rails that
- * the library would try anyway are taken from it.
+ * as a whole; a file that is damaged counts as empty. Its contents are hints: only modes and rails
+ * that the library would try anyway are taken from it.
  */
 #pragma once
 
@@ -54,8 +54,9 @@ void wisdom_key(const struct layout *target, const struct layout *source, uint64
 /* NULL: nothing is known. */
 const struct wisdom_entry *wisdom_find(const struct wisdom *wisdom, const uint64_t key[2],
                                        unsigned distance);
-/* Whether an entry may exist that describes its puts like this one: by kind (copy mode, rail or seat), bytes and blocks. If
- * not, keys, which take a time that grows with the layouts, need not be made. */
+/* Whether an entry may exist that describes its puts like this one: by kind (copy mode, rail or
+ * seat), bytes and blocks. If not, keys, which take a time that grows with the layouts, need not be
+ * made. */
 bool wisdom_may_know(const struct wisdom *wisdom, const struct wisdom_entry *puts);
 /* Replaces what was known. Neither allocates nor enters the kernel. */
 void wisdom_add(struct wisdom *wisdom, const struct wisdom_entry *entry);
@@ -74,6 +75,7 @@ int wisdom_read(const char *path, struct wisdom *wisdom, const char **ret_why);
 /* Forgets what was found on a busy machine, if it is quiet now: it is tried again. load: of each
  * processor. After wisdom_read(). */
 void wisdom_doubt(struct wisdom *wisdom, double load);
-/* Adds what was added to the file, as found under this load of each processor. Returns as wisdom_read(), or -EBUSY: another process is
- * writing; or an error of open(), write() or rename(). */
+/* Adds what was added to the file, as found under this load of each processor. Returns as
+ * wisdom_read(), or -EBUSY: another process is writing; or an error of open(), write() or
+ * rename(). */
 int wisdom_write(const char *path, struct wisdom *wisdom, double load);

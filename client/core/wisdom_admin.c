@@ -33,8 +33,8 @@ static struct tca_wisdom describe(const struct wisdom_entry *entry)
                                 .ns = (double)entry->ns,
                                 .load = entry->load_tenths / 10.0,
                                 .disturbed = entry->load_tenths > 10 * LOAD_BUSY};
-    memcpy(wisdom.rail, entry->rail, sizeof wisdom.rail);
-    snprintf(wisdom.key, sizeof wisdom.key, "%016llx%016llx", (unsigned long long)entry->key[0],
+    memcpy(wisdom.rail, entry->rail, sizeof(wisdom.rail));
+    snprintf(wisdom.key, sizeof(wisdom.key), "%016llx%016llx", (unsigned long long)entry->key[0],
              (unsigned long long)entry->key[1]);
     return wisdom;
 }
@@ -46,8 +46,8 @@ int tca_wisdom_read(char **ret_path, struct tca_wisdom **ret_entries, size_t *re
     int r = find_path(path);
     if (r < 0)
         return r;
-    struct wisdom *wisdom = malloc(sizeof *wisdom);
-    struct tca_wisdom *entries = calloc(WISDOM_ENTRIES_MAX, sizeof *entries);
+    struct wisdom *wisdom = malloc(sizeof(*wisdom));
+    struct tca_wisdom *entries = calloc(WISDOM_ENTRIES_MAX, sizeof(*entries));
     char *copy = strdup(path);
     r = wisdom && entries && copy ? 0 : error_static(-ENOMEM, "out of memory");
     if (r == 0 && (r = wisdom_read(path, wisdom, &why)) < 0)

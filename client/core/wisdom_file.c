@@ -31,7 +31,7 @@ struct header {
 static void sum_entries(const struct wisdom *wisdom, uint64_t ret_sum[2])
 {
     siphash_128((uint64_t[]){MAGIC, VERSION}, wisdom->entries,
-                wisdom->count * sizeof wisdom->entries[0], ret_sum);
+                wisdom->count * sizeof(wisdom->entries[0]), ret_sum);
 }
 
 /* ---- where it is ---- */
@@ -65,11 +65,11 @@ int wisdom_path(char path[WISDOM_PATH_BYTES])
 
 static bool is_sound_rail(const struct wisdom_entry *entry)
 {
-    const size_t length = strnlen(entry->rail, sizeof entry->rail);
+    const size_t length = strnlen(entry->rail, sizeof(entry->rail));
     for (size_t i = 0; i < length; i++)
         if (entry->rail[i] <= ' ' || entry->rail[i] > '~')
             return false;
-    return length > 0 && length < sizeof entry->rail && entry->method == COPY_NONE &&
+    return length > 0 && length < sizeof(entry->rail) && entry->method == COPY_NONE &&
            entry->stream == 0 && entry->piece_bytes == 0 && entry->seat < SEAT_COUNT;
 }
 
@@ -100,21 +100,21 @@ static int read_entries(int fd, off_t file_bytes, struct wisdom *wisdom)
     } * file;
     const size_t bytes = (size_t)file_bytes;
     uint64_t sum[2];
-    if (bytes < sizeof(struct header) || bytes > sizeof *file)
+    if (bytes < sizeof(struct header) || bytes > sizeof(*file))
         return -EINVAL;
-    file = malloc(sizeof *file);
+    file = malloc(sizeof(*file));
     if (!file)
         return -ENOMEM;
     int r = read_all(fd, file, bytes);
     if (r == 0 && (file->header.magic != MAGIC || file->header.version != VERSION ||
                    file->header.reserved != 0 || file->header.count > WISDOM_ENTRIES_MAX ||
-                   bytes != sizeof file->header + file->header.count * sizeof file->entries[0]))
+                   bytes != sizeof(file->header) + file->header.count * sizeof(file->entries[0])))
         r = -EINVAL;
     if (r == 0) {
         wisdom->count = file->header.count;
-        memcpy(wisdom->entries, file->entries, wisdom->count * sizeof wisdom->entries[0]);
+        memcpy(wisdom->entries, file->entries, wisdom->count * sizeof(wisdom->entries[0]));
         sum_entries(wisdom, sum);
-        if (memcmp(sum, file->header.sum, sizeof sum) != 0)
+        if (memcmp(sum, file->header.sum, sizeof(sum)) != 0)
             r = -EINVAL;
     }
     for (uint32_t i = 0; r == 0 && i < wisdom->count; i++) {
@@ -152,7 +152,7 @@ int wisdom_read(const char *path, struct wisdom *wisdom, const char **ret_why)
     int fd = open_own(path, &status, ret_why);
     wisdom->count = 0;
     wisdom->added = 0;
-    memset(wisdom->described, 0, sizeof wisdom->described);
+    memset(wisdom->described, 0, sizeof(wisdom->described));
     if (fd < 0)
         return fd == -ENOENT ? 0 : fd;
     int r = read_entries(fd, status.st_size, wisdom);
@@ -177,9 +177,9 @@ static void cut(char *path)
 static int open_directory(const char *path)
 {
     char directory[WISDOM_PATH_BYTES], parent[WISDOM_PATH_BYTES];
-    snprintf(directory, sizeof directory, "%s", path);
+    snprintf(directory, sizeof(directory), "%s", path);
     cut(directory);
-    memcpy(parent, directory, sizeof parent);
+    memcpy(parent, directory, sizeof(parent));
     cut(parent);
     mkdir(parent, 0700);
     mkdir(directory, 0700);
@@ -202,9 +202,9 @@ static int lock(int fd)
 static int write_all(int fd, const struct wisdom *wisdom)
 {
     struct header header = {.magic = MAGIC, .version = VERSION, .count = wisdom->count};
-    const size_t bytes = wisdom->count * sizeof wisdom->entries[0];
+    const size_t bytes = wisdom->count * sizeof(wisdom->entries[0]);
     sum_entries(wisdom, header.sum);
-    if (write(fd, &header, sizeof header) != (ssize_t)sizeof header ||
+    if (write(fd, &header, sizeof(header)) != (ssize_t)sizeof(header) ||
         write(fd, wisdom->entries, bytes) != (ssize_t)bytes)
         return -EIO;
     return fsync(fd) < 0 ? -errno : 0;
@@ -215,7 +215,7 @@ static int write_all(int fd, const struct wisdom *wisdom)
 static int replace(const char *path, const struct wisdom *wisdom)
 {
     char temporary[WISDOM_PATH_BYTES + 8];
-    snprintf(temporary, sizeof temporary, "%s.new", path);
+    snprintf(temporary, sizeof(temporary), "%s.new", path);
     unlink(temporary);
     int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -233,7 +233,7 @@ static int replace(const char *path, const struct wisdom *wisdom)
 static int merge(const char *path, const struct wisdom *wisdom, double load)
 {
     const char *why;
-    struct wisdom *all = malloc(sizeof *all);
+    struct wisdom *all = malloc(sizeof(*all));
     if (!all)
         return -ENOMEM;
     int r = wisdom_read(path, all, &why);

@@ -66,7 +66,7 @@ static void unmap(struct direct_queue *queue)
 static int map(struct direct_queue *queue, int fd, uint64_t offset, uint64_t bytes,
                uint32_t entries, uint32_t least_bytes)
 {
-    if (bytes <= sizeof *queue->shared)
+    if (bytes <= sizeof(*queue->shared))
         return error_set(-EPROTO, "tcad sent a queue of %llu bytes", (unsigned long long)bytes);
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
     if (at == MAP_FAILED)
@@ -79,7 +79,7 @@ static int map(struct direct_queue *queue, int fd, uint64_t offset, uint64_t byt
     queue->entries = entries;
     if (log > 16 || queue->entry_bytes < least_bytes || queue->slots <= entries ||
         (queue->slots & queue->shared->index_mask) ||
-        (uint64_t)queue->slots * queue->entry_bytes > bytes - sizeof *queue->shared) {
+        (uint64_t)queue->slots * queue->entry_bytes > bytes - sizeof(*queue->shared)) {
         unmap(queue);
         return error_set(-EPROTO, "the device has a queue of an unknown format");
     }
@@ -92,7 +92,7 @@ static int map_with_ids(struct direct_queue *queue, int fd, uint64_t offset, uin
     int r = map(queue, fd, offset, bytes, entries, least_bytes);
     if (r < 0)
         return r;
-    queue->ids = calloc(queue->slots, sizeof queue->ids[0]);
+    queue->ids = calloc(queue->slots, sizeof(queue->ids[0]));
     return queue->ids ? 0 : error_static(-ENOMEM, "out of memory");
 }
 
@@ -174,8 +174,8 @@ static void take_inline(struct rxe_dma_info *data, const struct dcfa_piece *piec
     data->resid = data->length;
 }
 
-/* soft-RoCE has no doorbell register, but runs in this call. Not by write(), which the kernel denies to
- * processes other than the one that opened the descriptor. */
+/* soft-RoCE has no doorbell register, but runs in this call. Not by write(), which the kernel
+ * denies to processes other than the one that opened the descriptor. */
 static int ring_doorbell(const struct dcfa_qp *qp)
 {
     const struct ib_uverbs_post_send body = {.qp_handle = qp->device_handle,
@@ -185,17 +185,17 @@ static int ring_doorbell(const struct dcfa_qp *qp)
         struct ib_uverbs_ioctl_hdr head;
         struct ib_uverbs_attr attributes[3];
     } call = {
-        .head = {.length = sizeof call,
+        .head = {.length = sizeof(call),
                  .object_id = UVERBS_OBJECT_DEVICE,
                  .method_id = UVERBS_METHOD_INVOKE_WRITE,
                  .num_attrs = 3,
                  .driver_id = RDMA_DRIVER_RXE},
         .attributes = {{.attr_id = UVERBS_ATTR_CORE_IN,
-                        .len = sizeof body,
+                        .len = sizeof(body),
                         .flags = UVERBS_ATTR_F_MANDATORY,
                         .data = (uintptr_t)&body},
                        {.attr_id = UVERBS_ATTR_CORE_OUT,
-                        .len = sizeof response,
+                        .len = sizeof(response),
                         .flags = UVERBS_ATTR_F_MANDATORY,
                         .data = (uintptr_t)&response},
                        {.attr_id = UVERBS_ATTR_WRITE_CMD,
@@ -221,7 +221,7 @@ int direct_post_send(struct dcfa_qp *qp, const struct dcfa_send *send)
     if (full(queue))
         return error_static(-EAGAIN, "the queue is full: poll its completion queue");
     struct rxe_send_wqe *entry = slot(queue, queue->mine);
-    memset(entry, 0, sizeof *entry); /* what follows is read as far as it is written */
+    memset(entry, 0, sizeof(*entry)); /* what follows is read as far as it is written */
     entry->wr.wr_id = note(qp, queue, send->id, send->what);
     entry->wr.opcode = opcodes[send->what];
     entry->wr.send_flags = (send->flags & DCFA_SIGNALLED ? RXE_SIGNALLED : 0) |
@@ -246,7 +246,7 @@ int direct_post_receive(struct dcfa_qp *qp, uint64_t id, const struct dcfa_piece
     if (full(queue))
         return error_static(-EAGAIN, "the queue is full: poll its completion queue");
     struct rxe_recv_wqe *entry = slot(queue, queue->mine);
-    memset(entry, 0, sizeof *entry);
+    memset(entry, 0, sizeof(*entry));
     entry->wr_id = note(qp, queue, id, DCFA_RECEIVE);
     take_pieces(&entry->dma, pieces, piece_count);
     announce(queue);
@@ -336,7 +336,7 @@ void direct_forget(struct dcfa_cq *cq, const struct dcfa_qp *qp)
         if (entry->qp_num == qp->device_number)
             gone++;
         else if (gone > 0)
-            memcpy(slot(queue, (i + gone) & mask), entry, sizeof *entry);
+            memcpy(slot(queue, (i + gone) & mask), entry, sizeof(*entry));
     }
     advance(queue, gone);
 }

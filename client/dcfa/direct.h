@@ -1,6 +1,6 @@
 /* Queues of soft-RoCE that this process drives itself, by the kernel's interface
- * (rdma/rdma_user_rxe.h). Not by libibverbs, which the client's seat uses over the rail hca: it has no
- * function that takes over a completion queue or a queue pair which another process has made
+ * (rdma/rdma_user_rxe.h). Not by libibverbs, which the client's seat uses over the rail hca: it has
+ * no function that takes over a completion queue or a queue pair which another process has made
  * (ibv_import_*() take contexts, domains and memories, and those of soft-RoCE they do not), needs
  * /sys and /dev/infiniband, and the kernel lets each queue be mapped once. */
 #pragma once

@@ -29,12 +29,12 @@ static int send_request(int fd, struct host_request *request, int memory_fd)
     } control = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)),
                           .cmsg_level = SOL_SOCKET,
                           .cmsg_type = SCM_RIGHTS}};
-    struct iovec part = {request, sizeof *request};
+    struct iovec part = {request, sizeof(*request)};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    memcpy(CMSG_DATA(&control.head), &memory_fd, sizeof memory_fd);
+    memcpy(CMSG_DATA(&control.head), &memory_fd, sizeof(memory_fd));
     if (memory_fd >= 0) {
         message.msg_control = &control;
-        message.msg_controllen = sizeof control;
+        message.msg_controllen = sizeof(control);
     }
     request->magic = HOST_MAGIC;
     request->version = HOST_VERSION;
@@ -49,15 +49,15 @@ static int receive_reply(int fd, struct host_reply *ret_reply)
 {
     ssize_t n;
     do
-        n = recv(fd, ret_reply, sizeof *ret_reply, MSG_TRUNC);
+        n = recv(fd, ret_reply, sizeof(*ret_reply), MSG_TRUNC);
     while (n < 0 && errno == EINTR);
     if (n < 0)
         return -errno;
     if (n == 0)
         return -ECONNRESET;
-    if (n != sizeof *ret_reply || ret_reply->magic != HOST_MAGIC)
+    if (n != sizeof(*ret_reply) || ret_reply->magic != HOST_MAGIC)
         return -EPROTO;
-    ret_reply->text[sizeof ret_reply->text - 1] = '\0';
+    ret_reply->text[sizeof(ret_reply->text) - 1] = '\0';
     return 0;
 }
 
@@ -94,9 +94,9 @@ static int find(const struct dcfa_host *host, const void *at, uint64_t bytes, ui
 
 static int set_name(struct host_request *request, const char *name)
 {
-    if (strlen(name) >= sizeof request->name)
+    if (strlen(name) >= sizeof(request->name))
         return error_set(-ENAMETOOLONG, "\"%s\" has more than %zu bytes", name,
-                         sizeof request->name - 1);
+                         sizeof(request->name) - 1);
     strcpy(request->name, name);
     return 0;
 }
@@ -107,17 +107,17 @@ static int connect_to(const char *path, int *ret_fd)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct ucred peer;
-    socklen_t peer_bytes = sizeof peer;
+    socklen_t peer_bytes = sizeof(peer);
     if (!path)
         path = variable_text(VARIABLE_HOSTD);
     if (!path)
         return error_static(-EINVAL, "no socket of tca-hostd: set TCA_HOSTD to its path");
-    if (strlen(path) >= sizeof address.sun_path)
+    if (strlen(path) >= sizeof(address.sun_path))
         return error_set(-ENAMETOOLONG, "socket path \"%s\" has more than %zu bytes", path,
-                         sizeof address.sun_path - 1);
+                         sizeof(address.sun_path) - 1);
     strcpy(address.sun_path, path);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    int r = fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0 ? -errno : 0;
+    int r = fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
     if (r < 0)
         error_set(r, "connecting to tca-hostd at %s: %s", path, strerrordesc_np(-r));
     else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) < 0 ||
@@ -156,7 +156,7 @@ int dcfa_host_open(struct dcfa *processor, const struct dcfa_host_args *args,
                    struct dcfa_host **ret_host)
 {
     static const struct dcfa_host_args defaults = {0};
-    struct dcfa_host *host = calloc(1, sizeof *host);
+    struct dcfa_host *host = calloc(1, sizeof(*host));
     if (!host)
         return error_static(-ENOMEM, "out of memory");
     host->processor = processor;

@@ -85,7 +85,7 @@ int dcfa_pd_new(struct dcfa *processor, struct dcfa_pd **ret_pd)
 {
     struct reply reply;
     Tca__DcfaCreate body = TCA__DCFA_CREATE__INIT;
-    struct dcfa_pd *pd = calloc(1, sizeof *pd);
+    struct dcfa_pd *pd = calloc(1, sizeof(*pd));
     if (!pd)
         return error_static(-ENOMEM, "out of memory");
     body.kind = DCFA_DOMAIN;
@@ -108,7 +108,7 @@ int dcfa_cq_new(struct dcfa *processor, uint32_t entries, struct dcfa_cq **ret_c
 {
     struct reply reply;
     Tca__DcfaCreate body = TCA__DCFA_CREATE__INIT;
-    struct dcfa_cq *cq = calloc(1, sizeof *cq);
+    struct dcfa_cq *cq = calloc(1, sizeof(*cq));
     if (!cq)
         return error_static(-ENOMEM, "out of memory");
     body.kind = DCFA_CQ;
@@ -157,10 +157,10 @@ static int take_qp(struct dcfa_qp *qp, const struct dcfa_qp_args *args,
         return error_set(-EPROTO, "tcad sent queue pair %u", qp->object.id);
     int r = qp->object.processor->device_fd >= 0 ? direct_qp_map(qp, args, created)
                                                  : take_rings(qp, args, created);
-    if (r == 0 && created->address.len != sizeof qp->address)
+    if (r == 0 && created->address.len != sizeof(qp->address))
         r = error_set(-EPROTO, "tcad sent an address of %zu bytes", created->address.len);
     if (r == 0)
-        memcpy(&qp->address, created->address.data, sizeof qp->address);
+        memcpy(&qp->address, created->address.data, sizeof(qp->address));
     if (r == 0)
         qp->object.processor->qps[qp->object.id] = qp;
     return r;
@@ -172,7 +172,7 @@ int dcfa_qp_new(struct dcfa_pd *pd, const struct dcfa_qp_args *args, struct dcfa
     Tca__DcfaCreate body = TCA__DCFA_CREATE__INIT;
     if (!args->send_cq || !args->receive_cq)
         return error_static(-EINVAL, "a queue pair without a completion queue");
-    struct dcfa_qp *qp = calloc(1, sizeof *qp);
+    struct dcfa_qp *qp = calloc(1, sizeof(*qp));
     if (!qp)
         return error_static(-ENOMEM, "out of memory");
     qp->send_cq = args->send_cq;
@@ -217,7 +217,7 @@ int dcfa_qp_connect(struct dcfa_qp *qp, const struct dcfa_address *peer)
 {
     Tca__DcfaConnect body = TCA__DCFA_CONNECT__INIT;
     body.qp = qp->object.id;
-    body.address = (ProtobufCBinaryData){sizeof peer->bytes, (uint8_t *)peer->bytes};
+    body.address = (ProtobufCBinaryData){sizeof(peer->bytes), (uint8_t *)peer->bytes};
     const Tca__Message request = REQUEST(DCFA_CONNECT, dcfa_connect, &body);
     int r = session_request(qp->object.processor->session, &request, TCA__MESSAGE__BODY_DONE, NULL);
     if (r == 0)
@@ -239,7 +239,7 @@ int dcfa_mr_new(struct dcfa_pd *pd, void *address, uint64_t bytes, uint32_t acce
                          "%llu bytes at %p are not in the processor's memory, which dcfa_memory() "
                          "returns",
                          (unsigned long long)bytes, address);
-    struct dcfa_mr *mr = calloc(1, sizeof *mr);
+    struct dcfa_mr *mr = calloc(1, sizeof(*mr));
     if (!mr)
         return error_static(-ENOMEM, "out of memory");
     Tca__DcfaCreate body = TCA__DCFA_CREATE__INIT;

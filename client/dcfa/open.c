@@ -33,7 +33,7 @@ static int take_segment(struct dcfa *processor, const Tca__DcfaOpened *opened, s
         processor->device_fd = frame->fds[2];
         frame->fds[2] = -1;
     }
-    strncpy(processor->device, opened->device, sizeof processor->device - 1);
+    strncpy(processor->device, opened->device, sizeof(processor->device) - 1);
     if (processor->head->magic != DCFA_MAGIC || processor->head->version != PROTO_VERSION)
         return error_set(-EPROTO,
                          "tcad sent an offload processor of version %u; this library "
@@ -44,7 +44,7 @@ static int take_segment(struct dcfa *processor, const Tca__DcfaOpened *opened, s
 
 int dcfa_open(struct tca *session, uint64_t memory_bytes, struct dcfa **ret_processor)
 {
-    struct dcfa *processor = calloc(1, sizeof *processor);
+    struct dcfa *processor = calloc(1, sizeof(*processor));
     if (!processor)
         return error_static(-ENOMEM, "out of memory");
     processor->session = session;

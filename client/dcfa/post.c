@@ -185,5 +185,5 @@ const char *dcfa_result_name(uint32_t result)
         [DCFA_UNREACHABLE] = "the peer does not respond",
         [DCFA_DEVICE_ERROR] = "error of the device",
     };
-    return result < sizeof names / sizeof names[0] ? names[result] : "?";
+    return result < sizeof(names) / sizeof(names[0]) ? names[result] : "?";
 }

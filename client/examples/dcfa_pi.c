@@ -1,8 +1,8 @@
 /*
  * Pi on offload processors, with the division of labour of DCFA-MPI. Each processor integrates its
  * part of 4 / (1 + x * x) and passes sums around a ring through queues in its own memory. On the
- * host, tca-hostd joins the group, reads the number of intervals from the file dcfa_pi.in, exchanges
- * addresses, computes a second sum to compare with, and writes dcfa_pi.out.
+ * host, tca-hostd joins the group, reads the number of intervals from the file dcfa_pi.in,
+ * exchanges addresses, computes a second sum to compare with, and writes dcfa_pi.out.
  *
  *     echo 10000000 > dcfa_pi.in
  *     export TCA_HOSTD=$PWD/hostd.sock
@@ -60,8 +60,8 @@ static void check(int64_t result)
 static void begin(void)
 {
     char node[32] = "", name[64];
-    gethostname(node, sizeof node - 1);
-    snprintf(name, sizeof name, "pi-%.31s-%d", node, getpid());
+    gethostname(node, sizeof(node) - 1);
+    snprintf(name, sizeof(name), "pi-%.31s-%d", node, getpid());
     const struct tca_open_args alone = {.group = name, .size = 1};
     check(tca_open(&alone, &session));
     check(dcfa_open(session, MEMORY_BYTES, &processor));
@@ -78,13 +78,13 @@ static void connect_ring(void)
     const uint32_t right = (rank + 1) % size, left = (rank + size - 1) % size;
     check(dcfa_pd_new(processor, &pd));
     check(dcfa_cq_new(processor, 4 * ENTRIES, &cq));
-    check(dcfa_mr_new(pd, memory, sizeof *memory, DCFA_LOCAL, &mr));
+    check(dcfa_mr_new(pd, memory, sizeof(*memory), DCFA_LOCAL, &mr));
     const struct dcfa_qp_args args = {cq, cq, ENTRIES, ENTRIES};
     check(dcfa_qp_new(pd, &args, &to_right));
     check(dcfa_qp_new(pd, &args, &from_left));
     dcfa_qp_address(to_right, &memory->mine.right);
     dcfa_qp_address(from_left, &memory->mine.left);
-    check(dcfa_host_allgather(host, &memory->mine, sizeof memory->mine, memory->all));
+    check(dcfa_host_allgather(host, &memory->mine, sizeof(memory->mine), memory->all));
     check(dcfa_qp_connect(to_right, &memory->all[right].left));
     check(dcfa_qp_connect(from_left, &memory->all[left].right));
     check(dcfa_host_allgather(host, memory, 1, memory->file)); /* all are connected */

@@ -1,8 +1,8 @@
 /*
- * Particles fly through a ring of cells, one per rank. In each step, those that have left a cell are
- * put to the neighbours: another number each time, and into one of two buffers in turn. One plan
- * does this: its puts are committed for both buffers at full length; each start moves the part that
- * is needed. At the end, the number of particles is checked.
+ * Particles fly through a ring of cells, one per rank. In each step, those that have left a cell
+ * are put to the neighbours: another number each time, and into one of two buffers in turn. One
+ * plan does this: its puts are committed for both buffers at full length; each start moves the part
+ * that is needed. At the end, the number of particles is checked.
  *
  *     tca-cluster run -n 2 --ppn 2 -- particles    (or mpirun -n 4 particles)
  */
@@ -129,12 +129,12 @@ struct census {
 static struct census count_all(const struct cell *cell)
 {
     const uint32_t size = tca_size(cell->session);
-    struct census own = {.count = cell->count}, sum = {0}, *all = calloc(size, sizeof *all);
+    struct census own = {.count = cell->count}, sum = {0}, *all = calloc(size, sizeof(*all));
     if (!all)
         exit(1);
     for (uint64_t i = 0; i < cell->count; i++)
         own.ids += cell->list[i].id;
-    check(tca_allgather(cell->session, &own, sizeof own, all, TCA_DEFAULT));
+    check(tca_allgather(cell->session, &own, sizeof(own), all, TCA_DEFAULT));
     for (uint32_t i = 0; i < size; i++) {
         sum.count += all[i].count;
         sum.ids += all[i].ids;
@@ -162,7 +162,7 @@ int main(void)
     struct tca_handle own;
     check(tca_open(NULL, &cell.session));
     const uint32_t rank = tca_rank(cell.session), size = tca_size(cell.session);
-    struct tca_handle *all = calloc(size, sizeof *all);
+    struct tca_handle *all = calloc(size, sizeof(*all));
     if (!all)
         return 1;
     cell.neighbours[LEFT] = (rank + size - 1) % size;
@@ -170,7 +170,7 @@ int main(void)
     check(tca_region_alloc(cell.session, sizeof(struct memory), &region));
     cell.memory = tca_region_address(region);
     check(tca_region_handle(region, 0, TCA_ALL, &own));
-    check(tca_allgather(cell.session, &own, sizeof own, all, TCA_DEFAULT));
+    check(tca_allgather(cell.session, &own, sizeof(own), all, TCA_DEFAULT));
     make_plan(&cell, region, all);
     free(all);
     fill(&cell, rank);

@@ -143,11 +143,11 @@ static int add_put(const struct builder *b, struct tca_plan *plan, uint32_t arra
     return r;
 }
 
-/* With one buffer, each side first notifies the other that its halo is free, and puts after it has been
- * notified. With two, the notification of one exchange means that for the next: the neighbour sends
- * it in a start, before which it has read the halo of the buffer that the next exchange fills.
- * Neighbours that receive no data are notified as well, because this order depends on it. A rank that
- * is its own neighbour reads and writes its halos in order anyway. */
+/* With one buffer, each side first notifies the other that its halo is free, and puts after it has
+ * been notified. With two, the notification of one exchange means that for the next: the neighbour
+ * sends it in a start, before which it has read the halo of the buffer that the next exchange
+ * fills. Neighbours that receive no data are notified as well, because this order depends on it. A
+ * rank that is its own neighbour reads and writes its halos in order anyway. */
 static int add_steps(const struct builder *b, struct tca_plan *plan, uint32_t buffer,
                      uint32_t neighbour)
 {
@@ -190,7 +190,8 @@ static int build_plan(const struct builder *b, uint32_t buffer, uint32_t neighbo
                                      &to->data[buffer]);
 }
 
-/* Neighbours, those that are sent most first: large puts divide the rails among them, and short ones fill the gaps. */
+/* Neighbours, those that are sent most first: large puts divide the rails among them, and short
+ * ones fill the gaps. */
 static void sort_by_bytes(const struct tca_halo *halo, uint32_t ret_order[HALO_NEIGHBOURS_MAX])
 {
     uint64_t bytes[HALO_NEIGHBOURS_MAX] = {0};

@@ -76,7 +76,8 @@ static inline int arrive(struct tca_halo *halo, struct halo_neighbour *neighbour
     return r;
 }
 
-/* A plan that has failed: its neighbour, which waits for it, may never notify this rank. 0: none. */
+/* A plan that has failed: its neighbour, which waits for it, may never notify this rank. 0:
+ * none. */
 static int failed_plan(const struct tca_halo *halo)
 {
     int r = 0;

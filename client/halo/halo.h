@@ -82,8 +82,8 @@ uint32_t halo_buffers(const struct tca_halo_args *args);
 int halo_check_heads(const struct halo_world *world);
 int halo_check_parts(const struct halo_world *world, const struct tca_halo_args *args);
 
-/* ---- build.c: faces, neighbours and plans, from what is known of all ranks. The caller tells the other
- * ranks of errors. */
+/* ---- build.c: faces, neighbours and plans, from what is known of all ranks. The caller tells the
+ * other ranks of errors. */
 
 int halo_build(struct tca_halo *halo, const struct halo_world *world,
                const struct tca_halo_args *args);

@@ -43,8 +43,8 @@ uint64_t halo_full(const struct halo_shape *shape, uint32_t dimension);
 bool halo_elements(const struct halo_shape *shape, uint32_t dimensions, uint64_t element_bytes,
                    uint64_t *ret_elements);
 
-/* What `mine` sends to `theirs`, its neighbour in a direction: own elements of mine, and the part of
- * the neighbour's halo where they go. Both boxes have the same sizes; false: they are empty. */
+/* What `mine` sends to `theirs`, its neighbour in a direction: own elements of mine, and the part
+ * of the neighbour's halo where they go. Both boxes have the same sizes; false: they are empty. */
 bool halo_boxes(uint32_t dimensions, const struct halo_shape *mine, const struct halo_shape *theirs,
                 const int8_t direction[TCA_HALO_DIMENSIONS], struct halo_box *ret_from,
                 struct halo_box *ret_to);

@@ -41,17 +41,17 @@ struct tca_variable {
 TCA_API const struct tca_variable *tca_variables(void);
 
 /* Calls `found` for each variable of the environment whose name begins with TCA_ and that nothing
- * reads; similar: the name that may have been meant, or NULL. Names of 64 bytes and more, and those of
- * the test suite (TCA_TEST_*, TCA_VM_*), are passed over. tca_open() warns of them. */
+ * reads; similar: the name that may have been meant, or NULL. Names of 64 bytes and more, and those
+ * of the test suite (TCA_TEST_*, TCA_VM_*), are passed over. tca_open() warns of them. */
 TCA_API void tca_variables_unknown(void (*found)(void *context, const char *name,
                                                  const char *similar),
                                    void *context);
 
-/* A copy mode or a rail that plans of this user have found by trial; see TCA_TUNE in tca(7). Needs no
- * tcad. */
+/* A copy mode or a rail that plans of this user have found by trial; see TCA_TUNE in tca(7). Needs
+ * no tcad. */
 struct tca_wisdom {
-    char key
-        [33]; /* identifies layouts and processor, and for rails and seats the nodes, in hexadecimal */
+    char key[33]; /* identifies layouts and processor, and for rails and seats the nodes, in
+                     hexadecimal */
     uint64_t bytes;
     uint32_t blocks;
     uint32_t distance; /* class of the distance to the receiver; 0: near, or not used */

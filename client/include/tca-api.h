@@ -1,7 +1,7 @@
 /*
- * tca-api.h: the TCA API of programs for PEACH2 boards (HA-PACS/TCA), in a library of its own on top
- * of libtca. Link with -ltca-compat -ltca (pkg-config tca-compat), whatever the MPI. Makefiles that
- * say -ltca, or -ltcacomm -ltca, as those of HA-PACS do, get the same library.
+ * tca-api.h: the TCA API of programs for PEACH2 boards (HA-PACS/TCA), in a library of its own on
+ * top of libtca. Link with -ltca-compat -ltca (pkg-config tca-compat), whatever the MPI. Makefiles
+ * that say -ltca, or -ltcacomm -ltca, as those of HA-PACS do, get the same library.
  */
 #ifndef TCA_API_H
 #define TCA_API_H
@@ -170,10 +170,10 @@ TCA_API tcaresult tcaFree(void *memory, int type);
 
 /* Names memory anywhere in the job: plain data, to be exchanged as bytes. The memory is from
  * tcaMalloc() or part of it, GPU memory from cudaMalloc(), or other host memory of the process
- * (malloc(), stack, globals), which becomes shared memory in place: tca_region_attach() in tca.h says
- * what that means, and what is refused. Such memory is identified by its address: do not put into it
- * after it was freed. Whatever the program allocates there next needs a new handle, and then the old
- * ones name that. */
+ * (malloc(), stack, globals), which becomes shared memory in place: tca_region_attach() in tca.h
+ * says what that means, and what is refused. Such memory is identified by its address: do not put
+ * into it after it was freed. Whatever the program allocates there next needs a new handle, and
+ * then the old ones name that. */
 typedef struct tcaHandle {
     uint64_t opaque[16];
 } tcaHandle;

@@ -33,8 +33,8 @@ extern "C" {
  * Memory lies in regions of the session, for example from tca_alloc(), and must remain valid until
  * tca_coll_free(). Between start and completion, an operation reads `in`, and reads and writes
  * `out`; the program may use and change both before and after. Where `in` may be NULL, the
- * operation is done in place: `out` holds the rank's own data at the start. Ranks may differ in this,
- * and in the kind of memory.
+ * operation is done in place: `out` holds the rank's own data at the start. Ranks may differ in
+ * this, and in the kind of memory.
  *
  * The steps of an operation are a plan. In the daemon's seat (TCA_SEAT_DAEMON, and without a
  * request where a rank sends to other nodes), data that arrives releases the steps that send it on,
@@ -78,9 +78,9 @@ struct tca_coll_args {
      * for the session than tca_coll_start(), tca_coll_test() and tca_coll_wait(). Ranks may differ.
      * -EBUSY: an operation is running. */
     int thread;
-    /* Rail, seat, channel, flags and name of the plans; ranks may differ. If the name is NULL, they are named after
-     * operation and algorithm ("broadcast, trinary"); tcactl plans shows the names. Their steps
-     * include copies within a rank: with a rail that only leads to other nodes, use
+    /* Rail, seat, channel, flags and name of the plans; ranks may differ. If the name is NULL, they
+     * are named after operation and algorithm ("broadcast, trinary"); tcactl plans shows the names.
+     * Their steps include copies within a rank: with a rail that only leads to other nodes, use
      * TCA_PLAN_PREFER. */
     struct tca_plan_args plan;
 };
@@ -201,16 +201,16 @@ TCA_API int tca_coll_test(struct tca_coll *coll);
 TCA_API int tca_coll_wait(struct tca_coll *coll, int64_t timeout_ns);
 
 /* Releases the operation. Collective, unless it has failed: waits for a running start and for the
- * other ranks to call it, together at most for the session's time-out. Its notification slots, of which a
- * session has a limited number, and its memory can then be used again, unless it has failed or the
- * ranks have not started it equally often: as other ranks could still notify and put, they are kept
- * until the session is closed. NULL is a no-op. Returns NULL. */
+ * other ranks to call it, together at most for the session's time-out. Its notification slots, of
+ * which a session has a limited number, and its memory can then be used again, unless it has failed
+ * or the ranks have not started it equally often: as other ranks could still notify and put, they
+ * are kept until the session is closed. NULL is a no-op. Returns NULL. */
 TCA_API struct tca_coll *tca_coll_free(struct tca_coll *coll);
 
 /* Describes the operation in lines of text: algorithm, segments, steps and scratch memory of this
  * rank, the costs by which the algorithm was chosen, and the predicted cost of each that suits.
- * Truncated to text_bytes, always NUL-terminated. tcactl plan explain shows the choice, too, with the
- * steps of a plan. */
+ * Truncated to text_bytes, always NUL-terminated. tcactl plan explain shows the choice, too, with
+ * the steps of a plan. */
 TCA_API void tca_coll_explain(const struct tca_coll *coll, char *text, size_t text_bytes);
 
 /* The algorithm that the operation uses. */
@@ -236,14 +236,15 @@ struct tca_coll_costs {
 };
 
 /* The costs by which operations of this session choose their algorithms, in the client's or the
- * daemon's seat (TCA_SEAT_ANY: the client's): of the numbers that the tcad of each node had measured
- * when the group was joined, the greatest; the same at all ranks. If one of the ranks requests the
- * daemon's seat (TCA_SEAT counts), all choose by its costs. What no node had measured (see
- * rails.calibration in tcad.conf(5)) is a typical number; so are all if session is NULL. */
+ * daemon's seat (TCA_SEAT_ANY: the client's): of the numbers that the tcad of each node had
+ * measured when the group was joined, the greatest; the same at all ranks. If one of the ranks
+ * requests the daemon's seat (TCA_SEAT counts), all choose by its costs. What no node had measured
+ * (see rails.calibration in tcad.conf(5)) is a typical number; so are all if session is NULL. */
 TCA_API void tca_coll_costs(const struct tca *session, enum tca_seat seat,
                             struct tca_coll_costs *ret_costs);
 
-/* An operation of ranks that need not exist. Rank, then node, then sub-cluster follow one another. */
+/* An operation of ranks that need not exist. Rank, then node, then sub-cluster follow one
+ * another. */
 struct tca_coll_simulation {
     /* "barrier", "broadcast", "allgather", "reduce", "allreduce", "reduce-scatter", "alltoall" */
     const char *operation;
@@ -252,7 +253,8 @@ struct tca_coll_simulation {
     uint32_t per_node;                 /* ranks of each node; 0: all */
     uint32_t per_subcluster;           /* nodes of each sub-cluster; 0: all */
     uint32_t root;
-    /* broadcast, reduce, allreduce: of the whole; otherwise of each block. Reductions: of doubles */
+    /* broadcast, reduce, allreduce: of the whole; otherwise of each block. Reductions: of
+     * doubles */
     uint64_t bytes;
     uint64_t segment_bytes;             /* as in struct tca_coll_args */
     const struct tca_coll_costs *costs; /* NULL: typical ones */
@@ -281,9 +283,10 @@ struct tca_coll_simulated {
 
 #define TCA_COLL_SIMULATED_RANKS 512
 
-/* Carries out all ranks' schedules against a clock, without a session: which steps each rank takes, and
- * when. `step`, which may be NULL, is called for each, those of one chain in order. -EINVAL: there is no
- * such operation, its arguments do not fit together, or the algorithm does not suit it; -ENOMEM. */
+/* Carries out all ranks' schedules against a clock, without a session: which steps each rank takes,
+ * and when. `step`, which may be NULL, is called for each, those of one chain in order. -EINVAL:
+ * there is no such operation, its arguments do not fit together, or the algorithm does not suit it;
+ * -ENOMEM. */
 TCA_API int tca_coll_simulate(const struct tca_coll_simulation *simulation,
                               void (*step)(void *context,
                                            const struct tca_coll_simulated_step *step),

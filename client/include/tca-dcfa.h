@@ -24,7 +24,7 @@ extern "C" {
  *     dcfa_qp_new(pd, &qp_args, &qp);
  *     dcfa_mr_new(pd, memory, bytes, DCFA_REMOTE_WRITE, &mr);
  *     dcfa_qp_address(qp, &mine);               // exchange the addresses
- *     tca_allgather(session, &mine, sizeof mine, all, TCA_DEFAULT);
+ *     tca_allgather(session, &mine, sizeof(mine), all, TCA_DEFAULT);
  *     dcfa_qp_connect(qp, &all[peer]);
  *     dcfa_post_send(qp, &send);                // no command
  *     while (dcfa_poll(cq, 1, &completion) == 0)
@@ -100,9 +100,9 @@ struct dcfa_address {
 };
 TCA_API void dcfa_qp_address(const struct dcfa_qp *qp, struct dcfa_address *ret_address);
 /* Connects this queue pair, once, to another, which must be connected to this one. Receives can be
- * posted before. -EISCONN: it is connected already. -EACCES: the peer is another user's. -EINVAL: the
- * address is none, or was changed. The device in software: -EHOSTUNREACH (the peer is on another
- * node), -ECONNREFUSED (it was released). */
+ * posted before. -EISCONN: it is connected already. -EACCES: the peer is another user's. -EINVAL:
+ * the address is none, or was changed. The device in software: -EHOSTUNREACH (the peer is on
+ * another node), -ECONNREFUSED (it was released). */
 TCA_API int dcfa_qp_connect(struct dcfa_qp *qp, const struct dcfa_address *peer);
 
 enum dcfa_access {
@@ -197,7 +197,7 @@ TCA_API const char *dcfa_result_name(uint32_t result); /* a static text */
  *
  *     dcfa_host_open(processor, NULL, &host);
  *     dcfa_host_read(host, "input", 0, memory, bytes);
- *     dcfa_host_allgather(host, mine, sizeof *mine, all);
+ *     dcfa_host_allgather(host, mine, sizeof(*mine), all);
  *     // connect the queues, transfer data, compute
  *     dcfa_host_allreduce(host, sum, sum, 1, TCA_TYPE_DOUBLE,
  *                         TCA_COMBINE_SUM);

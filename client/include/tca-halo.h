@@ -44,14 +44,14 @@ extern "C" {
  * with the neighbours.
  *
  * One buffer: neighbours write into the halos between tca_halo_start() and the end of
- * tca_halo_wait(), and at no other time. For this, each start tells every neighbour that the halos are
- * free, which costs one more latency.
+ * tca_halo_wait(), and at no other time. For this, each start tells every neighbour that the halos
+ * are free, which costs one more latency.
  *
- * Two buffers that alternate: a start sends the own elements of one buffer, and fills the halos of the
- * same buffer. These can be read from the end of its tca_halo_wait() until the next start, of the other
- * buffer, and no longer. The halos of the buffer that the next start fills (tca_halo_buffer()) can change
- * at any time, from tca_halo_new() on: a neighbour may be one exchange ahead. This needs no message,
- * because the data of one exchange permits the next one.
+ * Two buffers that alternate: a start sends the own elements of one buffer, and fills the halos of
+ * the same buffer. These can be read from the end of its tca_halo_wait() until the next start, of
+ * the other buffer, and no longer. The halos of the buffer that the next start fills
+ * (tca_halo_buffer()) can change at any time, from tca_halo_new() on: a neighbour may be one
+ * exchange ahead. This needs no message, because the data of one exchange permits the next one.
  *
  * Own elements: those that an exchange sends may be written again when it is complete; all others,
  * those of the other buffer among them, at any time.
@@ -149,8 +149,9 @@ struct tca_halo_face {
     uint64_t received_bytes;
 };
 
-/* Number of faces, edges and corners that have a neighbour, also if widths of 0 leave nothing to send or to
- * receive there: then the two ranks do not wait for each other, unless other faces join them. */
+/* Number of faces, edges and corners that have a neighbour, also if widths of 0 leave nothing to
+ * send or to receive there: then the two ranks do not wait for each other, unless other faces join
+ * them. */
 TCA_API uint32_t tca_halo_faces(const struct tca_halo *halo);
 
 /* Describes a face, edge or corner. -EINVAL: invalid number. */
@@ -167,8 +168,8 @@ TCA_API int tca_halo_wait_face(struct tca_halo *halo, uint32_t face, int64_t tim
 TCA_API const char *tca_halo_kind_name(enum tca_halo_kind kind);
 
 /* The receipt of what the last complete exchange sent to the neighbour of this face, over all faces
- * and arrays; all 0 if nothing goes to and from that neighbour. -EINVAL: invalid number; -ENODATA: no
- * exchange yet. */
+ * and arrays; all 0 if nothing goes to and from that neighbour. -EINVAL: invalid number; -ENODATA:
+ * no exchange yet. */
 TCA_API int tca_halo_receipt(const struct tca_halo *halo, uint32_t face,
                              struct tca_receipt *ret_receipt);
 

@@ -28,11 +28,11 @@ extern "C" {
  * *One-shot* messages. A receive names the sending rank and the tag. Receives of one rank and tag
  * match the messages of that rank with that tag in the order in which both were made. Messages of
  * up to TCA_MSG_EAGER_BYTES are buffered: the send is complete at once, unless the receiver is more
- * than 8 messages behind, and the message arrives without another call. The receiver keeps a copy of
- * a message that no receive matches yet; it accepts no more messages of a rank that has 65536 such
- * messages. A longer message goes straight from the sender's memory to the receiver's once both have
- * made their requests. The library keeps the plans for it, so that the next message between the same
- * places costs no commit.
+ * than 8 messages behind, and the message arrives without another call. The receiver keeps a copy
+ * of a message that no receive matches yet; it accepts no more messages of a rank that has 65536
+ * such messages. A longer message goes straight from the sender's memory to the receiver's once
+ * both have made their requests. The library keeps the plans for it, so that the next message
+ * between the same places costs no commit.
  *
  * *Persistent* messages. tca_msg_send_init() and tca_msg_recv_init() of two ranks form a *pair*:
  * the first send of a tag with the first receive of that tag, and so on; they never match one-shot
@@ -43,25 +43,26 @@ extern "C" {
  * more than 4 messages behind, because one put back confirms twelve of the sixteen that fit.
  *
  * Requests advance in calls of this header. Persistent ones also advance in other waiting calls of
- * the library, unless they wait for a buffer. What such a call has started goes on while the program
- * computes, in the daemon's seat (TCA_SEAT_DAEMON) and between nodes.
+ * the library, unless they wait for a buffer. What such a call has started goes on while the
+ * program computes, in the daemon's seat (TCA_SEAT_DAEMON) and between nodes.
  *
  * Memory may be anywhere. Data longer than TCA_MSG_EAGER_BYTES, and data of persistent messages, is
  * copied once more on each side where the memory is not in a region of the session. So is data with
- * a layout at the sender of a one-shot message, and at a receiver whose layout has more than about a hundred irregular blocks.
+ * a layout at the sender of a one-shot message, and at a receiver whose layout has more than about
+ * a hundred irregular blocks.
  *
  * Messages of different lengths: a receive may be longer than its message; tca_msg_bytes() returns
  * the length. If it is shorter, nothing is received: the receive fails with -EMSGSIZE, and the send
  * completes.
  *
- * When a rank ends, other ranks' requests with it fail (-EOWNERDEAD or -EHOSTDOWN), as do those that
- * need memory that it has freed, for example with its messenger; messages that have arrived can still
- * be received. That a buffered send is complete says that its memory may be written again, as in MPI, not
- * that the message has arrived: until this process has been told that a rank has ended, sends of up to
- * TCA_MSG_EAGER_BYTES (persistent ones: TCA_MSG_SHORT_BYTES) to it are complete, too, and are lost. The next
- * call that concerns the rank fails then. If a request fails with another error of a rail or of a plan, such as -ENETDOWN, all
- * communication with that rank ends. Messages to other ranks are not affected. -EPROTO: the rank has
- * sent something invalid. */
+ * When a rank ends, other ranks' requests with it fail (-EOWNERDEAD or -EHOSTDOWN), as do those
+ * that need memory that it has freed, for example with its messenger; messages that have arrived
+ * can still be received. That a buffered send is complete says that its memory may be written
+ * again, as in MPI, not that the message has arrived: until this process has been told that a rank
+ * has ended, sends of up to TCA_MSG_EAGER_BYTES (persistent ones: TCA_MSG_SHORT_BYTES) to it are
+ * complete, too, and are lost. The next call that concerns the rank fails then. If a request fails
+ * with another error of a rail or of a plan, such as -ENETDOWN, all communication with that rank
+ * ends. Messages to other ranks are not affected. -EPROTO: the rank has sent something invalid. */
 #define TCA_MSG_EAGER_BYTES 2032
 #define TCA_MSG_PAIRS       12
 #define TCA_MSG_SHORT_BYTES 64
@@ -72,11 +73,12 @@ struct tca_msg_request;
 /* Makes a messenger. Collective: all ranks of the group call it in the same order. args: rail,
  * seat, channel, flags and name of its plans; may be NULL. Takes 46 KiB for each rank of the group,
  * and 32 KiB for each rank to which this one sends. -EBUSY: the session's slots are used up. A
- * session can have four messengers. The slots of a released one are free again once all ranks have released
- * theirs, and all that they have sent to it has arrived, which the next tca_msg_new() finds out. They stay
- * lost if communication with a rank has failed, or if a rank has sent something, or released a persistent
- * request, after another one had released its messenger: that may be dropped on its way, or come later.
- * Also the errors of tca_allgather() and tca_region_alloc(). */
+ * session can have four messengers. The slots of a released one are free again once all ranks have
+ * released theirs, and all that they have sent to it has arrived, which the next tca_msg_new()
+ * finds out. They stay lost if communication with a rank has failed, or if a rank has sent
+ * something, or released a persistent request, after another one had released its messenger: that
+ * may be dropped on its way, or come later. Also the errors of tca_allgather() and
+ * tca_region_alloc(). */
 TCA_API int tca_msg_new(struct tca *session, const struct tca_plan_args *args,
                         struct tca_msg **ret_msg);
 
@@ -105,9 +107,9 @@ TCA_API int tca_msg_recv(struct tca_msg *msg, uint32_t rank, uint32_t tag,
                          const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request);
 
 /* Make persistent requests, without starting them. Take about a millisecond; do not wait for the
- * other rank. -EBUSY: TCA_MSG_PAIRS receives from this rank exist that were not released. A receive beyond
- * those whose pairs have not ended yet, because only this side was released, can be made and started; it forms
- * a pair when one of them has ended. */
+ * other rank. -EBUSY: TCA_MSG_PAIRS receives from this rank exist that were not released. A receive
+ * beyond those whose pairs have not ended yet, because only this side was released, can be made and
+ * started; it forms a pair when one of them has ended. */
 TCA_API int tca_msg_send_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,
                               const struct tca_msg_buffer *buffer,
                               struct tca_msg_request **ret_request);
@@ -144,8 +146,9 @@ TCA_API int tca_msg_wait_any(struct tca_msg_request *const *requests, uint32_t c
 TCA_API uint64_t tca_msg_bytes(const struct tca_msg_request *request);
 
 /* Releases a request. If it is running: a one-shot receive that no message has matched is
- * withdrawn; any other request continues, and its memory must remain valid. A side of a pair is released when
- * it is complete; that the other side was released completes it, too. NULL is a no-op. Returns NULL. */
+ * withdrawn; any other request continues, and its memory must remain valid. A side of a pair is
+ * released when it is complete; that the other side was released completes it, too. NULL is a
+ * no-op. Returns NULL. */
 TCA_API struct tca_msg_request *tca_msg_release(struct tca_msg_request *request);
 
 /* Releases the plans that were kept for long one-shot messages and are not in use, so that their

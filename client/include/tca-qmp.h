@@ -60,8 +60,8 @@ TCA_API int tca_qmp_new(struct tca *session, uint32_t dimensions, const uint32_t
                         uint32_t (*rank_of)(const uint32_t *coords, void *context), void *context,
                         struct tca_qmp **ret_qmp);
 
-/* Releases the grid and its messages; call it before the session is closed. Collective. Waits for the
- * other ranks at most for the session's time-out. NULL is a no-op. Returns NULL. */
+/* Releases the grid and its messages; call it before the session is closed. Collective. Waits for
+ * the other ranks at most for the session's time-out. NULL is a no-op. Returns NULL. */
 TCA_API struct tca_qmp *tca_qmp_free(struct tca_qmp *qmp);
 
 /* Number of ranks along a dimension, and this rank's coordinate; 1 and 0 for dimensions that the

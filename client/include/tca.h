@@ -41,17 +41,20 @@
  *   -EMSGSIZE         more bytes than a call or the receiver accepts
  *   -ENAMETOOLONG     a name or the path of a socket is too long
  *   -EPERM            the socket or file belongs to another user
- *   -EFBIG            tcad (LimitFSIZE=) or this process (ulimit -f) may not make files of this size
+ *   -EFBIG            tcad (LimitFSIZE=) or this process (ulimit -f) may not make files of this
+ *                     size
  *   -ENETUNREACH      the rail that was requested never leads to this node
- *   -EADDRINUSE       this process has something else at the address of memory that its group shares
- *   -EADDRNOTAVAIL    no address left on the board's bus: free regions, or wait for those just freed
+ *   -EADDRINUSE       this process has something else at the address of memory that its group
+ *                     shares
+ *   -EADDRNOTAVAIL    no address left on the board's bus: free regions, or wait for those just
+ *                     freed
  *   -EIO              a board has stopped, and says why
  *   -ECONNRESET, -EPIPE, -ESHUTDOWN   a rail's connection broke with data in flight
  *
  * NULL: calls that free or close an object accept it; so does any other argument whose description
  * says so. A layout made from a layout that is NULL, because a call before has failed, fails with
- * -EINVAL. Any other NULL pointer is a programming error, as in the C library: no call checks for it.
- * This also holds for the headers that build on this one.
+ * -EINVAL. Any other NULL pointer is a programming error, as in the C library: no call checks for
+ * it. This also holds for the headers that build on this one.
  *
  * Threads: a session and all objects created from it may be used by one thread at a time. Different
  * threads may use different sessions without locks.
@@ -168,10 +171,10 @@ TCA_API int tca_subcluster_of(const struct tca *session, uint32_t rank);
 TCA_API const char *tca_node_name(const struct tca *session);
 
 /* Gathers blob_bytes bytes (at most 4096, the same number at every rank) of every rank in ret_all,
- * in rank order (size * blob_bytes bytes: 80 MiB at most, else -EMSGSIZE). Collective: all ranks make
- * the same calls in the same order. A call that fails, as after one rank's time-out, fails at all ranks that
- * have made it, and may be repeated by all; after a rank has ended, all calls fail. Takes milliseconds: meant
- * for set-up. */
+ * in rank order (size * blob_bytes bytes: 80 MiB at most, else -EMSGSIZE). Collective: all ranks
+ * make the same calls in the same order. A call that fails, as after one rank's time-out, fails at
+ * all ranks that have made it, and may be repeated by all; after a rank has ended, all calls fail.
+ * Takes milliseconds: meant for set-up. */
 TCA_API int tca_allgather(struct tca *session, const void *blob, size_t blob_bytes, void *ret_all,
                           int64_t timeout_ns);
 
@@ -189,41 +192,44 @@ TCA_API int tca_barrier(struct tca *session, int64_t timeout_ns);
 TCA_API int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_region **ret_region);
 
 /* Makes a region of memory that this process has already: heap, stack, static data, mappings. The
- * whole pages that contain it become shared memory, in place: they keep their addresses and contents,
- * and everything that is next to it in them keeps working. From then on it is a region like any
- * other, in every seat, on every rail, and for tca_reach(). It counts against the user's quota.
+ * whole pages that contain it become shared memory, in place: they keep their addresses and
+ * contents, and everything that is next to it in them keeps working. From then on it is a region
+ * like any other, in every seat, on every rail, and for tca_reach(). It counts against the user's
+ * quota.
  *
- * All of it must be mapped (-EFAULT), and remain so until the region is freed: free the region before
- * the memory, and before realloc(). Ranges may overlap. The memory is copied once, here and by
- * tca_region_free() (some GB/s), and pages not touched before are allocated: attach once, not for each
- * transfer. It is in huge pages where it can be.
+ * All of it must be mapped (-EFAULT), and remain so until the region is freed: free the region
+ * before the memory, and before realloc(). Ranges may overlap. The memory is copied once, here and
+ * by tca_region_free() (some GB/s), and pages not touched before are allocated: attach once, not
+ * for each transfer. It is in huge pages where it can be.
  *
  * -EOPNOTSUPP, with the reason: memory that cannot be shared in place. That is other
  * threads' stacks, mappings that are shared already (files, other processes, another region), code,
- * reserved huge pages, memory of devices (see tca_region_import()). Put such data from memory of tca_alloc().
+ * reserved huge pages, memory of devices (see tca_region_import()). Put such data from memory of
+ * tca_alloc().
  *
  * Threads that store to these pages meanwhile wait for microseconds and lose nothing, except where
  * the pages contain initialized data of the program or a library: no other thread may store there
- * during this call and tca_region_free(). -EBUSY: there are other threads, and the kernel does not permit
- * userfaultfd(2), which holds them (a seccomp profile of a container). Only for processes with
- * CAP_SYS_PTRACE (or vm.unprivileged_userfaultfd) does it also hold system calls: one of another
- * thread that stores to these pages at that moment, such as read(), fails with EFAULT otherwise.
+ * during this call and tca_region_free(). -EBUSY: there are other threads, and the kernel does not
+ * permit userfaultfd(2), which holds them (a seccomp profile of a container). Only for processes
+ * with CAP_SYS_PTRACE (or vm.unprivileged_userfaultfd) does it also hold system calls: one of
+ * another thread that stores to these pages at that moment, such as read(), fails with EFAULT
+ * otherwise.
  *
- * A child of fork() gets a private copy, for which fork() waits: posix_spawn(), system() and popen()
- * cost nothing. Without memory for the copy, the child exits with 127 and says why on standard error;
- * where the calling thread's own stack was attached, it is killed by SIGSEGV. The parent is not
- * affected. A child of _Fork(), vfork() or clone() shares the memory. Nothing may be registered with
- * a device (by MPI, for example) and in use while it becomes shared.
+ * A child of fork() gets a private copy, for which fork() waits: posix_spawn(), system() and
+ * popen() cost nothing. Without memory for the copy, the child exits with 127 and says why on
+ * standard error; where the calling thread's own stack was attached, it is killed by SIGSEGV. The
+ * parent is not affected. A child of _Fork(), vfork() or clone() shares the memory. Nothing may be
+ * registered with a device (by MPI, for example) and in use while it becomes shared.
  *
  * -EFBIG: RLIMIT_FSIZE is not unlimited. -EDQUOT, -ENOMEM, -EMFILE. */
 TCA_API int tca_region_attach(struct tca *session, void *address, uint64_t bytes,
                               struct tca_region **ret_region);
 
-/* Makes a region of a part of a dmabuf: memory of a GPU or another device whose driver exports it, or
- * of udmabuf and dma-heaps. The caller may close the descriptor afterwards; the region keeps the
- * memory. It is used like memory of tca_region_alloc(), in every seat and over every rail that takes
- * it. The rail hca registers the dmabuf itself: adapter and device then exchange data directly. With
- * ROCm:
+/* Makes a region of a part of a dmabuf: memory of a GPU or another device whose driver exports it,
+ * or of udmabuf and dma-heaps. The caller may close the descriptor afterwards; the region keeps the
+ * memory. It is used like memory of tca_region_alloc(), in every seat and over every rail that
+ * takes it. The rail hca registers the dmabuf itself: adapter and device then exchange data
+ * directly. With ROCm:
  *
  *     hsa_amd_portable_export_dmabuf(address, bytes, &fd, &offset);
  *     tca_region_import(session, fd, offset, bytes, &region);
@@ -249,18 +255,17 @@ TCA_API int tca_region_import(struct tca *session, int dmabuf, uint64_t offset_b
                               uint64_t bytes, struct tca_region **ret_region);
 
 /* Frees the region; attached memory remains the caller's, an imported dmabuf its exporter's. Its
- * handles become stale everywhere. -EBUSY, in every seat and on every rail, while this session has a plan
- * with a put from it or into it: free the plan first. NULL is a no-op (0).
+ * handles become stale everywhere. -EBUSY, in every seat and on every rail, while this session has
+ * a plan with a put from it or into it: free the plan first. NULL is a no-op (0).
  *
  * The owner may free a target as soon as it has received the notification of the last put that it
- * expects there from other processes. Their plans that put into it can no longer be started (-ESTALE):
- * those of this node when
- * this call has returned, those of another node a moment later, when its tcad has been told. A
- * running start fails only if it has yet to put into it; otherwise it completes as usual. Data in
- * flight to it is discarded.
+ * expects there from other processes. Their plans that put into it can no longer be started
+ * (-ESTALE): those of this node when this call has returned, those of another node a moment later,
+ * when its tcad has been told. A running start fails only if it has yet to put into it; otherwise
+ * it completes as usual. Data in flight to it is discarded.
  *
- * Memory that was attached is private again when this call has returned 0: nobody else stores to it,
- * or sees what the program stores. */
+ * Memory that was attached is private again when this call has returned 0: nobody else stores to
+ * it, or sees what the program stores. */
 TCA_API int tca_region_free(struct tca_region *region);
 
 TCA_API void *tca_region_address(const struct tca_region *region);
@@ -309,14 +314,15 @@ TCA_API int tca_handle_of(struct tca *session, const void *address, uint64_t byt
 
 /* Returns the address of the handle's memory in this process, for programs that read, or write, a
  * neighbour's memory in place instead of copying it (shmem_ptr). The memory must belong to a
- * process of the same user on this node. The address is the same as in the owner, but another one if
- * this process has something else there, or the owner had the memory before (tca_region_attach()). Asks the daemon and maps the memory: call it once for each handle, before
+ * process of the same user on this node. The address is the same as in the owner, but another one
+ * if this process has something else there, or the owner had the memory before
+ * (tca_region_attach()). Asks the daemon and maps the memory: call it once for each handle, before
  * the work begins.
  *
  * The address remains valid until tca_close() of this session, also if the owner frees the region
- * or ends: then the memory keeps its last contents (or zeros, if it was attached), and stays allocated until no process maps it.
- * An address of this process's own region is valid until tca_region_free(). Do not access more than
- * the handle's bytes.
+ * or ends: then the memory keeps its last contents (or zeros, if it was attached), and stays
+ * allocated until no process maps it. An address of this process's own region is valid until
+ * tca_region_free(). Do not access more than the handle's bytes.
  *
  * As with puts, only notifications order accesses: the owner notifies when its data is ready, and
  * writes it again only after a notification back. tca(7) shows the pattern,
@@ -470,8 +476,8 @@ TCA_API void tca_layout_bounds(const struct tca_layout *layout, int64_t *ret_low
 TCA_API void tca_layout_extent(const struct tca_layout *layout, int64_t *ret_lower_bytes,
                                int64_t *ret_extent_bytes);
 
-/* Number of contiguous blocks in packed order: a block ends where the next byte of data is not the next in
- * memory. */
+/* Number of contiguous blocks in packed order: a block ends where the next byte of data is not the
+ * next in memory. */
 TCA_API uint64_t tca_layout_blocks(const struct tca_layout *layout);
 
 /* Formats a one-line description: "64 x 256 B every 4096 B (16 KiB): 2048 x double". Truncated to
@@ -504,8 +510,8 @@ TCA_API int tca_unpack(const struct tca_layout *layout, void *base, const void *
 /* A node can have several rails of one driver, each with a name such as "ofi:tcp:lo"; tcactl status
  * shows them. Each of these values stands for any rail of a driver. */
 enum tca_rail {
-    /* Selected by predicted cost. To another node, if several rails lead there: found by trial during the
-     * plan's first starts, unless the plan requests a seat; see tca(7). */
+    /* Selected by predicted cost. To another node, if several rails lead there: found by trial
+     * during the plan's first starts, unless the plan requests a seat; see tca(7). */
     TCA_RAIL_ANY = 0,
     TCA_RAIL_SHM = 1,
     TCA_RAIL_OFI = 2,
@@ -578,12 +584,12 @@ struct tca_plan_args {
      * posted in this order up to the first of them: a start that waits delays no other, and its
      * steps after the wait are not ordered with later starts. Starts in the client's seat begin in
      * their own order; the two seats do not wait for one another, and a plan that may use any seat
-     * may move to another rail or seat, so plans that rely on the order of their channel request the
-     * daemon's seat. Posting order is data order only among puts to one node over one rail: where
-     * several rails lead to a node, such plans also request a rail. A start that needs the data of
-     * another start must wait for its completion or its notification. A large put that tcad divides
-     * among several rails (rails.stripe in tcad.conf(5)) may overtake puts of earlier starts that
-     * are still in flight; no put overtakes it. */
+     * may move to another rail or seat, so plans that rely on the order of their channel request
+     * the daemon's seat. Posting order is data order only among puts to one node over one rail:
+     * where several rails lead to a node, such plans also request a rail. A start that needs the
+     * data of another start must wait for its completion or its notification. A large put that tcad
+     * divides among several rails (rails.stripe in tcad.conf(5)) may overtake puts of earlier
+     * starts that are still in flight; no put overtakes it. */
     uint32_t channel;
     uint32_t flags;
     const char *rail_name; /* instead of `rail`: a rail or a driver of this node; NULL: not used */
@@ -605,8 +611,8 @@ TCA_API int tca_plan_new(struct tca *session, const struct tca_plan_args *args,
                          struct tca_plan **ret_plan);
 
 /* Releases the plan, after waiting for a running start (at most the session's time-out). tcad lets
- * the plan's data arrive and releases the rest later; a call that needs what the plan still has, the
- * region of a source or its place in a quota, waits for that. NULL is a no-op. Returns NULL. */
+ * the plan's data arrive and releases the rest later; a call that needs what the plan still has,
+ * the region of a source or its place in a quota, waits for that. NULL is a no-op. Returns NULL. */
 TCA_API struct tca_plan *tca_plan_free(struct tca_plan *plan);
 
 /* Begins another chain, to which the following steps belong. Has no effect before the first step.
@@ -622,14 +628,15 @@ TCA_API struct tca_plan *tca_plan_free(struct tca_plan *plan);
  * that is mapped twice, at different addresses, counts as different memory.
  *
  * Between starts: when a start is complete, the data that it has put into memory of this session,
- * allocated or attached, is there and can be the source of the next start. Data put elsewhere can be
- * overwritten by another start once the notified process has confirmed it. Concurrent starts, of
+ * allocated or attached, is there and can be the source of the next start. Data put elsewhere can
+ * be overwritten by another start once the notified process has confirmed it. Concurrent starts, of
  * one plan or of several, have no order except by channel (struct tca_plan_args). */
 TCA_API int tca_plan_chain(struct tca_plan *plan);
 
 /* How a put combines elements. Integers have all operators; TCA_TYPE_BYTE has the bitwise ones,
  * TCA_TYPE_BOOL the logical ones, complex numbers sum and product, other real numbers sum, product,
- * minimum and maximum; TCA_TYPE_CHAR has none. Results of logical operators are 0 or 1. The values are stable. */
+ * minimum and maximum; TCA_TYPE_CHAR has none. Results of logical operators are 0 or 1. The values
+ * are stable. */
 enum tca_combine {
     TCA_COMBINE_REPLACE = 0, /* an ordinary put */
     TCA_COMBINE_SUM = 1,
@@ -692,10 +699,11 @@ struct tca_put {
 };
 
 /* Appends a put. Keeps references of its own to the layouts. Both sides must have the same size and
- * element types. A put whose layout has 0 bytes moves nothing, and its memory is not looked at: source
- * and target may be 0. It is not counted among the steps that messages and tcactl plan explain number; notifications
- * that follow it are raised in the order of the chain. A start overwrites the target whether or not its reader has read it: see the
- * beginning of this section. */
+ * element types. A put whose layout has 0 bytes moves nothing, and its memory is not looked at:
+ * source and target may be 0. It is not counted among the steps that messages and tcactl plan
+ * explain number; notifications that follow it are raised in the order of the chain. A start
+ * overwrites the target whether or not its reader has read it: see the beginning of this
+ * section. */
 TCA_API int tca_plan_put(struct tca_plan *plan, const struct tca_put *put);
 
 /* Appends a notification: increments the counter (this rank, slot) of the given rank. By then the
@@ -705,8 +713,8 @@ TCA_API int tca_plan_put(struct tca_plan *plan, const struct tca_put *put);
  * such as tca-halo.h, use other slots.) */
 TCA_API int tca_plan_notify(struct tca_plan *plan, uint32_t rank, uint32_t slot);
 
-/* Appends a flush: the chain continues when the data of all its puts so far is visible at the targets.
- * Costs a request to each target node; nothing where no step precedes it.
+/* Appends a flush: the chain continues when the data of all its puts so far is visible at the
+ * targets. Costs a request to each target node; nothing where no step precedes it.
  *
  * In a chain with flushes or ordered puts, receivers do not help to copy (client's seat). */
 TCA_API int tca_plan_flush(struct tca_plan *plan);
@@ -718,33 +726,34 @@ TCA_API int tca_plan_flush(struct tca_plan *plan);
 TCA_API int tca_plan_wait(struct tca_plan *plan, uint32_t rank, uint32_t slot, uint64_t count);
 
 /* Compiles the plan: checks every handle, binds every step to a rail and a seat, and maps the
- * memory. No steps can be added afterwards; after a failure the commit may be repeated, unless a step
- * was refused: then it fails with the error of the first such step, and the plan can only be freed.
- * -ESTALE, -EACCES, -EHOSTDOWN, -ENETDOWN, -EDQUOT, -EINVAL (tca_error_text() names the step).
+ * memory. No steps can be added afterwards; after a failure the commit may be repeated, unless a
+ * step was refused: then it fails with the error of the first such step, and the plan can only be
+ * freed. -ESTALE, -EACCES, -EHOSTDOWN, -ENETDOWN, -EDQUOT, -EINVAL (tca_error_text() names the
+ * step).
  *
  * TCA_DEFAULT: the session's time-out and a millisecond for each step.
  *
- * Asks the daemon of each node that the plan puts to or notifies, unless the session has just freed a
- * plan with the same steps, in the daemon's seat: then the new plan takes over what that one had
- * prepared there. A program that makes a plan for each message commits it soon after it has freed the
- * last one. */
+ * Asks the daemon of each node that the plan puts to or notifies, unless the session has just freed
+ * a plan with the same steps, in the daemon's seat: then the new plan takes over what that one had
+ * prepared there. A program that makes a plan for each message commits it soon after it has freed
+ * the last one. */
 TCA_API int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns);
 
 /* Starts the plan. Chains in the client's seat are copied before the call returns, up to the first
  * wait step whose notifications have not arrived; they then advance in tca_test(), tca_notified(),
- * tca_dispatch() and all calls that wait, for whatever (tca_wait(), tca_barrier(), a commit). A plan
- * that puts more than 4 MiB in this seat is copied piecewise in these calls, so that later starts
- * need not wait for it; tca_wait() right after the start copies it without interruption. To overlap computation within a node, request TCA_SEAT_DAEMON. Allocates
- * nothing; takes no lock and makes no system call, except to wake a sleeping daemon or peer, and to
- * write to a connection to another node. -EBUSY
- * while the last start is running, -EAGAIN when the ring is full; the other errors are permanent
- * for this plan: -ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN.
+ * tca_dispatch() and all calls that wait, for whatever (tca_wait(), tca_barrier(), a commit). A
+ * plan that puts more than 4 MiB in this seat is copied piecewise in these calls, so that later
+ * starts need not wait for it; tca_wait() right after the start copies it without interruption. To
+ * overlap computation within a node, request TCA_SEAT_DAEMON. Allocates nothing; takes no lock and
+ * makes no system call, except to wake a sleeping daemon or peer, and to write to a connection to
+ * another node. -EBUSY while the last start is running, -EAGAIN when the ring is full; the other
+ * errors are permanent for this plan: -ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN.
  *
  * When a rail fails and another leads to the node, the plan moves to that rail, unless it requires
  * the failed one: then, as where no other rail is left, it fails for good, also after the rail is
  * back, and has to be made and committed anew. A start that is running at that moment fails with
- * -ENETDOWN or a similar error, because it is unknown how much of its data has arrived; later starts
- * use the new rail, which their receipts name.
+ * -ENETDOWN or a similar error, because it is unknown how much of its data has arrived; later
+ * starts use the new rail, which their receipts name.
  *
  * When a start is complete, its data may still be in flight (TCA_PLAN_LANDED waits for it). If the
  * rail then fails and it is unknown whether this data has arrived, every plan of the session that
@@ -766,8 +775,8 @@ struct tca_part {
 /* Starts the plan with these parts, one for each put with `parts`, in the order of tca_plan_put().
  * tca_start() repeats the last parts; before the first call, it moves from position 0 on as many
  * bytes as both sides have. Errors as for tca_start(), and -EINVAL: the number of parts is wrong,
- * or a part is outside its put; nothing is started, and tca_test() and tca_wait() return the error, and its text, too, until the next start. A start that
- * fails with -EAGAIN has kept its parts. */
+ * or a part is outside its put; nothing is started, and tca_test() and tca_wait() return the error,
+ * and its text, too, until the next start. A start that fails with -EAGAIN has kept its parts. */
 TCA_API int tca_start_parts(struct tca_plan *plan, const struct tca_part *parts, uint32_t count);
 
 /* Tests whether the last start is complete, that is, its sources may be written again (see also
@@ -777,8 +786,9 @@ TCA_API int tca_test(struct tca_plan *plan);
 
 /* Waits until the last start is complete: 0, -ETIMEDOUT (it is still running), or the error with
  * which it failed or, if the plan can no longer be started, was refused. When a process or node has
- * ended (-EOWNERDEAD, -EHOSTDOWN), chains with a remaining step that needs it end at once; the others
- * run to their ends first, unless the start was still waiting for earlier ones of its channel. */
+ * ended (-EOWNERDEAD, -EHOSTDOWN), chains with a remaining step that needs it end at once; the
+ * others run to their ends first, unless the start was still waiting for earlier ones of its
+ * channel. */
 TCA_API int tca_wait(struct tca_plan *plan, int64_t timeout_ns);
 
 /* Waits until a condition of the program is true: `ready` returns > 0, or < 0 to end the wait with

@@ -42,7 +42,7 @@ struct moving {
     int fd;
     bool alone;      /* nobody else could store there */
     uint8_t *before; /* NULL, or what the parts contained when they became private, one after the
-                        other. PRIVATE: stored there; SHARED: only what has changed since is copied */
+                    other. PRIVATE: stored there; SHARED: only what has changed since is copied */
     int hold;        /* userfaultfd, or -1 */
 };
 
@@ -178,8 +178,8 @@ static long place_new(const struct moving *moving, uintptr_t at, size_t bytes,
     return 0;
 }
 
-/* Allocates the pages, huge ones where a piece is as long: as client/memory/region_memory.c does.
- */
+/* Allocates the pages, huge ones where a piece is as long: as client/memory/region_memory.c
+ * does. */
 static long place_fill(const struct moving *moving, const struct place *place, size_t bytes,
                        uintptr_t at)
 {

@@ -47,7 +47,8 @@ static int free_at_daemon(struct tca *session, uint64_t id)
     return session_request(session, &request, TCA__MESSAGE__BODY_DONE, NULL);
 }
 
-/* fd: of the memory, which begins there at `address` (REGION_IN_PLACE) or at 0 (REGION_DMABUF); or -1. */
+/* fd: of the memory, which begins there at `address` (REGION_IN_PLACE) or at 0 (REGION_DMABUF); or
+ * -1. */
 static int request_alloc(struct tca *session, uint64_t bytes, uint32_t flags, uint64_t address,
                          int fd, struct reply *ret_reply)
 {
@@ -151,8 +152,8 @@ int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_region **re
     return make(session, bytes, -1, ELSEWHERE, ret_region);
 }
 
-/* Mapped from the dmabuf's first byte on: exporters that use Linux's helpers for shared memory ignore
- * the offset of a mapping (drm_gem_shmem_fault()). */
+/* Mapped from the dmabuf's first byte on: exporters that use Linux's helpers for shared memory
+ * ignore the offset of a mapping (drm_gem_shmem_fault()). */
 int tca_region_import(struct tca *session, int dmabuf, uint64_t offset_bytes, uint64_t bytes,
                       struct tca_region **ret_region)
 {

@@ -1,8 +1,9 @@
 /*
- * The slots of released messengers. Releasing is not collective: when this rank releases its messenger, others may
- * still send to it, and what they have sent may be on its way. Making the next messenger is: all ranks then tell which
- * ones they have released, and of those that all have, how many notifications they have sent. When as many have
- * arrived, nobody notifies the slots any more.
+ * The slots of released messengers. Releasing is not collective: when this rank releases its
+ * messenger, others may still send to it, and what they have sent may be on its way. Making the
+ * next messenger is: all ranks then tell which ones they have released, and of those that all have,
+ * how many notifications they have sent. When as many have arrived, nobody notifies the slots any
+ * more.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -86,7 +87,8 @@ static bool has(const struct released *released, uint64_t number)
     return false;
 }
 
-/* The first from `least` on that all ranks have released, the same one at all of them; NULL: there is none. */
+/* The first from `least` on that all ranks have released, the same one at all of them; NULL: there
+ * is none. */
 static struct slots_left *next_of_all(struct tca *session, const struct released *all,
                                       uint64_t least)
 {

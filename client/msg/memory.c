@@ -88,8 +88,8 @@ int msg_place(struct tca_msg_request *request, bool pack, void **ret_memory)
 
 /* ---- notes */
 
-/* Of memory with a layout, which the sender is to know. False: it has to be staged. A message that is
- * shorter is put in parts. */
+/* Of memory with a layout, which the sender is to know. False: it has to be staged. A message that
+ * is shorter is put in parts. */
 static bool describe(const struct tca_msg_request *request, struct msg_note *note, uint8_t *layout,
                      int *ret_layout_bytes, const uint8_t **ret_first, uint64_t *ret_bytes)
 {

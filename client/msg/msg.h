@@ -4,8 +4,8 @@
  * Each rank has a *ring* of 16 packets in the memory of every other. A packet carries a short
  * message, or concerns a long one or a pair (ring.c). Long messages (large.c): the
  * sender offers, the receiver grants its address and a notification slot of its own, the sender
- * puts. Pairs (pair.c) keep address and slot; short ones, run by the processes themselves, have places
- * for messages that were not received yet (pair_short.c).
+ * puts. Pairs (pair.c) keep address and slot; short ones, run by the processes themselves, have
+ * places for messages that were not received yet (pair_short.c).
  */
 #pragma once
 
@@ -43,7 +43,8 @@ struct msg_out {
 enum msg_state {
     MSG_IDLE = 0, /* persistent, not started */
     MSG_DONE,
-    MSG_QUEUED, /* a send waits for room in the ring, or for a place; a pair's receive for an index */
+    MSG_QUEUED,  /* a send waits for room in the ring, or for a place; a pair's receive for an
+                  * index */
     MSG_POSTED,  /* a receive waits for its message, or a pair for its other side */
     MSG_OFFERED, /* a send waits for its grant; a receive for a slot to grant */
     MSG_GRANTED, /* a send waits for a plan */
@@ -152,8 +153,9 @@ struct msg_peer {
     struct msg_list waiting;      /* receives of pairs that wait for an index */
     struct msg_list leaving;      /* sends of pairs that the program has released while they run */
     uint32_t receive_count;       /* receives of pairs that the program has not released */
-    /* by index of the other rank's receives: notifications that the last send has taken of those that say
-     * that its receive was started; and those that it has not, and that may be on their way */
+    /* by index of the other rank's receives: notifications that the last send has taken of those
+     * that say that its receive was started; and those that it has not, and that may be on their
+     * way */
     uint64_t ready_taken[TCA_MSG_PAIRS], ready_left[TCA_MSG_PAIRS];
     struct tca_msg_request *receives[MSG_DATA];   /* by data slot */
     struct tca_msg_request *sends[TCA_MSG_PAIRS]; /* by data slot of the other rank */
@@ -230,8 +232,8 @@ static inline bool msg_has_ended(int error)
 /* Copies the message of a send to `data`, and the data of a message of a receive to its memory. */
 int msg_gather(const struct tca_msg_request *request, void *data);
 int msg_scatter(const struct tca_msg_request *request, const void *data, uint64_t bytes);
-/* The memory in a region from which a send's data goes: its own, or contiguous staging. pack: whether
- * own memory with a layout is staged, too. */
+/* The memory in a region from which a send's data goes: its own, or contiguous staging. pack:
+ * whether own memory with a layout is staged, too. */
 int msg_place(struct tca_msg_request *request, bool pack, void **ret_memory);
 /* Makes the note with the place of `bytes` bytes of a receive: in its own memory, or staging.
  * Returns the size of the payload. */
@@ -263,8 +265,8 @@ int msg_plan_put(struct msg_peer *peer, struct tca_msg *msg, const struct msg_pu
 /* A plan that only notifies. */
 int msg_plan_notify(struct msg_peer *peer, struct tca_msg *msg, uint32_t slot,
                     struct tca_plan **ret_plan);
-/* Starts a plan whose last start is about to complete. If that start failed, msg_peer_check() or a test
- * of the plan reports it. */
+/* Starts a plan whose last start is about to complete. If that start failed, msg_peer_check() or a
+ * test of the plan reports it. */
 int msg_plan_start(struct msg_peer *peer, struct tca_msg *msg, struct tca_plan *plan);
 /* Frees the plan unless it is running; then tca_close() releases it. NULL is a no-op. */
 void msg_plan_free(struct msg_peer *peer, struct tca_plan *plan);
@@ -337,14 +339,16 @@ int msg_pair_receive(struct tca_msg_request *request);
 int msg_pair_test(struct tca_msg_request *request);
 /* Releases it now or, if it is running, when it is complete. */
 void msg_pair_release(struct tca_msg_request *request);
-/* After a request's state has changed: if the program has released it, and it is complete, frees it. */
+/* After a request's state has changed: if the program has released it, and it is complete, frees
+ * it. */
 void msg_pair_reap(struct tca_msg_request *request);
 /* The sends that were released while they ran. */
 int msg_pair_progress(struct msg_peer *peer);
 
 /* ---- pair_short.c */
 
-/* Make the pair of a receive or a send short, if its plans complete in order: is_short says whether. */
+/* Make the pair of a receive or a send short, if its plans complete in order: is_short says
+ * whether. */
 int msg_short_offer(struct tca_msg_request *request);
 int msg_short_join(struct tca_msg_request *request);
 /* Starts a send, at once or when a place is free. */
@@ -353,8 +357,8 @@ int msg_short_start(struct tca_msg_request *request);
 void msg_short_hold(struct tca_msg_request *request);
 /* Starts the sends that need not wait any more. */
 int msg_short_progress(struct msg_peer *peer);
-/* tca_msg_wait() of a quick receive: looks for its message only, for a fraction of a microsecond, and
- * then calls msg_wait(). */
+/* tca_msg_wait() of a quick receive: looks for its message only, for a fraction of a microsecond,
+ * and then calls msg_wait(). */
 int msg_short_wait(struct tca_msg_request *request, int64_t timeout_ns);
 /* Copies the message that has arrived to the receive's memory and, when due, confirms. */
 int msg_short_receive(struct tca_msg_request *request);
@@ -376,7 +380,8 @@ void msg_drain(struct tca_msg *msg);
 
 /* ---- leave.c */
 
-/* Keeps a released messenger's slots until all ranks have released theirs, and what they have sent has come. */
+/* Keeps a released messenger's slots until all ranks have released theirs, and what they have sent
+ * has come. */
 void msg_leave(struct tca_msg *msg);
 /* Finds out which of those that this session has kept are released at all ranks. Collective. */
 int msg_reclaim_slots(struct tca *session);

@@ -3,11 +3,12 @@
  * plan: wait until the receive was started, put, notify. Each receive has a data slot here and, at
  * the sender, a slot that says it was started; both have the same index.
  *
- * An index is used again when both sides are released, and have told each other how many notifications they
- * have sent. A side that is released while it runs goes on, and is released when it is complete. What is left is
- * taken first: by the receiver, before it uses the index, the notifications of messages that were not received
- * from the places of a short pair (pair_short.c); by the sender, before it starts the index's next send, those
- * of starts that no send has answered. Receives for which no index is free wait for one.
+ * An index is used again when both sides are released, and have told each other how many
+ * notifications they have sent. A side that is released while it runs goes on, and is released when
+ * it is complete. What is left is taken first: by the receiver, before it uses the index, the
+ * notifications of messages that were not received from the places of a short pair (pair_short.c);
+ * by the sender, before it starts the index's next send, those of starts that no send has answered.
+ * Receives for which no index is free wait for one.
  */
 #include "client/msg/msg.h"
 

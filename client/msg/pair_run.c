@@ -3,8 +3,8 @@
 
 #include "client/core/error.h"
 
-/* The message does not fit: both sides can be started, also without the other, and each start of the
- * receive fails. */
+/* The message does not fit: both sides can be started, also without the other, and each start of
+ * the receive fails. */
 static bool is_too_long(const struct tca_msg_request *request)
 {
     return request->paired &&

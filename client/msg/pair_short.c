@@ -1,14 +1,14 @@
 /*
- * Short pairs: messages of at most TCA_MSG_SHORT_BYTES within a node, or in the client's seat between
- * nodes. The receiver has MSG_PLACES places for them. The sender puts each message into the next place and notifies, as long as it
- * knows of a free one, and need not wait for the receive to be started. The receiver copies the
- * message to its memory, and after every MSG_CONFIRM messages puts the number that it has received
- * into the sender's memory.
+ * Short pairs: messages of at most TCA_MSG_SHORT_BYTES within a node, or in the client's seat
+ * between nodes. The receiver has MSG_PLACES places for them. The sender puts each message into the
+ * next place and notifies, as long as it knows of a free one, and need not wait for the receive to
+ * be started. The receiver copies the message to its memory, and after every MSG_CONFIRM messages
+ * puts the number that it has received into the sender's memory.
  *
  * Places are filled, and counts replaced, in the order of starts only if both ranks run these plans
- * themselves: within a node a put is complete at its target when its plan is, and a connection between
- * two processes delivers puts, and packets, in the order in which their plans completed. Otherwise the
- * pair is not short.
+ * themselves: within a node a put is complete at its target when its plan is, and a connection
+ * between two processes delivers puts, and packets, in the order in which their plans completed.
+ * Otherwise the pair is not short.
  */
 #include "client/msg/msg.h"
 
@@ -25,7 +25,8 @@ static_assert(MSG_PLACES == 16 && MSG_CONFIRM == 12,
 
 /* ---- plans */
 
-/* Puts within a node; `offset` is that in the other rank's area. notify: a slot of its messenger. */
+/* Puts within a node; `offset` is that in the other rank's area. notify: a slot of its
+ * messenger. */
 static int make_put(struct tca_msg_request *request, const void *source,
                     const struct tca_layout *layout, uint64_t bytes, uint64_t offset, uint32_t slot,
                     struct tca_plan **ret_plan)
@@ -81,8 +82,8 @@ int msg_short_offer(struct tca_msg_request *request)
     return r;
 }
 
-/* All but the first, so that no start has to commit a plan. The pair is short only if all of them are in
- * this process's seat. */
+/* All but the first, so that no start has to commit a plan. The pair is short only if all of them
+ * are in this process's seat. */
 static int make_places(struct tca_msg_request *request)
 {
     int r = 0;
@@ -98,8 +99,8 @@ static int make_places(struct tca_msg_request *request)
     return r;
 }
 
-/* All counts of an earlier pair of this index have arrived: its receiver saw them complete before it
- * used the index again. */
+/* All counts of an earlier pair of this index have arrived: its receiver saw them complete before
+ * it used the index again. */
 int msg_short_join(struct tca_msg_request *request)
 {
     struct msg_peer *peer = request->peer;
@@ -129,7 +130,8 @@ void msg_short_free(struct tca_msg_request *request)
 /* > 0: a place is free, 0: not yet, or -EPROTO. */
 static __attribute__((noinline)) int find_place(struct tca_msg_request *request)
 {
-    /* acquire: pairs with msg_short_confirm()'s fence; the messages in these places have been copied */
+    /* acquire: pairs with msg_short_confirm()'s fence; the messages in these places have been
+     * copied */
     request->confirmed = atomic_load_explicit(&request->peer->here->confirmed[request->index].value,
                                               memory_order_acquire);
     if (request->confirmed > request->starts)

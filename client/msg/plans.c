@@ -68,8 +68,8 @@ int msg_plan_start(struct msg_peer *peer, struct tca_msg *msg, struct tca_plan *
     return r;
 }
 
-/* Each start notifies at its end. One that was cancelled was waiting, and one that has failed within a node has
- * not come to its end; of others nobody knows. */
+/* Each start notifies at its end. One that was cancelled was waiting, and one that has failed
+ * within a node has not come to its end; of others nobody knows. */
 static void count_last(struct msg_peer *peer, struct tca_plan *plan)
 {
     const int error = tca_test(plan) == 0 ? -EBUSY : plan_start_error(plan);

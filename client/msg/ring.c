@@ -200,8 +200,8 @@ static uint32_t visible(const struct msg_peer *peer)
     return count;
 }
 
-/* The other rank has seen the last credit of this turn: without it, it could not have sent what makes this one
- * due. */
+/* The other rank has seen the last credit of this turn: without it, it could not have sent what
+ * makes this one due. */
 static int give_credit(struct msg_peer *peer, struct tca_msg *msg)
 {
     struct tca_plan **plan = &peer->credits[peer->given % (MSG_RING / MSG_CREDIT)];

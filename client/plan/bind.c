@@ -127,8 +127,8 @@ static int make_pair_transfer(struct tca_plan *plan, struct transfer *transfer,
     return 0;
 }
 
-/* Prepares a transfer as tcad has mapped it: a landing and a put of the shm driver, or a put to a process of another node. What
- * it holds is released by plan_unbind(), also after an error. */
+/* Prepares a transfer as tcad has mapped it: a landing and a put of the shm driver, or a put to a
+ * process of another node. What it holds is released by plan_unbind(), also after an error. */
 static int transfer_make(struct tca_plan *plan, struct transfer *transfer,
                          const struct joined *joined, uint32_t rail, const Tca__Mapping *mapping)
 {
@@ -216,8 +216,8 @@ static int add_wait(struct tca_plan *plan, struct step *step, struct chain_steps
                             .rank = rank}});
 }
 
-/* Adds a flush for each peer to which these transfers put, to wait until the receivers have copied their
- * parts. */
+/* Adds a flush for each peer to which these transfers put, to wait until the receivers have copied
+ * their parts. */
 static int add_flushes(struct tca_plan *plan, const struct transfer *first,
                        const struct transfer *end, struct chain_steps *steps)
 {
@@ -258,8 +258,8 @@ static int add_transfer(struct tca_plan *plan, const struct transfer **first,
                                                 .put = {transfer->driver, transfer->put}});
 }
 
-/* tca_plan_flush(), behind the transfers from `begin` on. Puts to this node need none: they are complete
- * only when they have landed. Those of a chain to another node go over one connection. */
+/* tca_plan_flush(), behind the transfers from `begin` on. Puts to this node need none: they are
+ * complete only when they have landed. Those of a chain to another node go over one connection. */
 static int add_flush(struct tca_plan *plan, const struct transfer *begin, struct chain_steps *steps)
 {
     const struct transfer *last = &plan->transfers[plan->transfer_count] - 1;

@@ -233,7 +233,7 @@ static void check_ranks(struct tca_plan *plan)
         if (state == SOURCE_ALIVE)
             continue;
         atomic_store_explicit(&step->gone, true, memory_order_relaxed);
-        snprintf(text, sizeof text, "it waits for rank %u, which has ended", rank);
+        snprintf(text, sizeof(text), "it waits for rank %u, which has ended", rank);
         plan_break(plan, state == SOURCE_NODE_DOWN ? -EHOSTDOWN : -EOWNERDEAD, text);
     }
 }
@@ -316,8 +316,8 @@ static int commit_in(struct tca_plan *plan, enum tca_seat seat, uint64_t end_ns)
     return r;
 }
 
-/* By default, the daemons get time for each step: some 100 times what one takes, because a commit that
- * makes progress on a busy machine is not to fail. */
+/* By default, the daemons get time for each step: some 100 times what one takes, because a commit
+ * that makes progress on a busy machine is not to fail. */
 static int commit_timeout(const struct tca_plan *plan, int64_t given_ns, int64_t *ret_timeout_ns)
 {
     enum { STEP_NS = 1000000 };

@@ -148,7 +148,7 @@ int pairs_expect(struct tca *session)
 {
     if (session->pairs)
         return 0;
-    struct pairs *pairs = calloc(1, sizeof *pairs);
+    struct pairs *pairs = calloc(1, sizeof(*pairs));
     if (!pairs)
         return -ENOMEM;
     session->pairs = pairs;
@@ -207,7 +207,7 @@ int pair_make(struct tca *session, uint64_t id, uint32_t rail, struct pair **ret
     int r = pairs_open(session, rail, &via);
     if (r < 0)
         return r;
-    struct pair *pair = calloc(1, sizeof *pair);
+    struct pair *pair = calloc(1, sizeof(*pair));
     if (!pair)
         return -ENOMEM;
     pair->id = id;
@@ -370,7 +370,7 @@ int pair_region(const struct pair_driver *via, struct mapped_region *region,
         *ret_region = known->region;
         return 0;
     }
-    known = malloc(sizeof *known);
+    known = malloc(sizeof(*known));
     if (!known)
         return -ENOMEM;
     *known = (struct seat_region){.next = region->seat_regions, .via = via};

@@ -20,7 +20,7 @@ static const struct library libraries[] = {
 
 static bool is_known(enum driver_id driver)
 {
-    return driver < sizeof libraries / sizeof libraries[0] && libraries[driver].file;
+    return driver < sizeof(libraries) / sizeof(libraries[0]) && libraries[driver].file;
 }
 
 bool pairs_possible(const struct tca *session)
@@ -88,7 +88,7 @@ int pairs_open_driver(struct tca *session, uint32_t rail, const struct driver_ev
 {
     if (rail == 0 || rail > session->rails.count)
         return -EPROTO;
-    struct pair_driver *via = calloc(1, sizeof *via);
+    struct pair_driver *via = calloc(1, sizeof(*via));
     if (!via)
         return -ENOMEM;
     via->rail = rail;

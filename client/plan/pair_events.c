@@ -43,8 +43,8 @@ static int make_offer(struct pair *pair, bool dials, uint8_t ret_offer[OFFER_MAX
     return r < 0 ? r : 0;
 }
 
-/* The processes connect: this one offers its end or, when it knows the other one, is ready for it.
- */
+/* The processes connect: this one offers its end or, when it knows the other one, is ready for
+ * it. */
 static int exchange_offers(struct pair *pair, const Tca__Pair *event)
 {
     const struct pair_driver *via = pair->via;
@@ -273,7 +273,7 @@ static int land(struct tca *session, const Tca__PairLanding *event)
     int r = driver_of_landing(session, event, &via);
     if (r < 0 || !via)
         return r;
-    struct landing *landing = calloc(1, sizeof *landing);
+    struct landing *landing = calloc(1, sizeof(*landing));
     if (!landing)
         return -ENOMEM;
     *landing = (struct landing){

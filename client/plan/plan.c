@@ -244,8 +244,8 @@ int tca_plan_flush(struct tca_plan *plan)
 
 /* ---- the end ---- */
 
-/* On failure it is released with the session. Waits only for starts that the release ends (running), and for the engine
- * to take no notification any more. */
+/* On failure it is released with the session. Waits only for starts that the release ends
+ * (running), and for the engine to take no notification any more. */
 static void release(struct tca_plan *plan, bool running)
 {
     struct tca *session = plan->session;

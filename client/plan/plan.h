@@ -129,9 +129,11 @@ struct tca_plan {
     bool stopping; /* TCA_PLAN_REPEAT: this round is the last, */
     bool cut;      /* which not all chains have begun */
     int status;    /* 0, or the first error */
-    /* Not 0: the chains are complete, and until then the start waits to learn why it has failed (progress.c) */
+    /* Not 0: the chains are complete, and until then the start waits to learn why it has failed
+     * (progress.c) */
     uint64_t doubt_end_ns;
-    /* Not 0: the chains are complete, and until then the start waits until its data has arrived (trial_route.h) */
+    /* Not 0: the chains are complete, and until then the start waits until its data has arrived
+     * (trial_route.h) */
     uint64_t hold_end_ns;
     uint64_t start_ns;
     uint64_t client_done_ns;
@@ -151,8 +153,8 @@ struct tca_plan {
     struct tca_plan *previous;
     char name[NAME_MAX_BYTES];
     char why[160]; /* text for `broken` */
-    /* BUILDING: the error of the first step that was refused: it is the commit's, too. IDLE: that of the
-     * last start, if its parts were refused: it is that of a wait, too. 0: none */
+    /* BUILDING: the error of the first step that was refused: it is the commit's, too. IDLE: that
+     * of the last start, if its parts were refused: it is that of a wait, too. 0: none */
     int refused;
     char *refusal; /* its text; NULL: no memory was left for it */
     uint32_t channel, together;
@@ -180,8 +182,8 @@ struct tca_plan {
     uint32_t client_descriptors;
 };
 
-/* The plan's name for errors: "plan 5.2 "halo"", where 5.2 is its id in tcactl plans. Returns text.
- */
+/* The plan's name for errors: "plan 5.2 "halo"", where 5.2 is its id in tcactl plans. Returns
+ * text. */
 enum { PLAN_TEXT_BYTES = NAME_MAX_BYTES + 48 };
 const char *plan_text(const struct tca_plan *plan, char text[PLAN_TEXT_BYTES]);
 
@@ -190,8 +192,8 @@ static inline uint32_t plan_chain_end(const struct tca_plan *plan, uint32_t chai
     return chain + 1 < plan->chain_count ? plan->chain_first[chain + 1] : plan->step_count;
 }
 
-/* A step of a plan that is being built is not added: notes this for the commit, if it is the first, and returns `error`, whose
- * text then names plan and step. */
+/* A step of a plan that is being built is not added: notes this for the commit, if it is the first,
+ * and returns `error`, whose text then names plan and step. */
 int plan_refuse(struct tca_plan *plan, int error) __attribute__((cold));
 /* A start of a committed plan is refused: the same for tca_test() and tca_wait(). */
 int plan_refuse_start(struct tca_plan *plan, int error) __attribute__((cold));
@@ -207,11 +209,12 @@ enum plan_pace plan_pace(const struct tca_plan *plan);
 /* Creates the client-seat chains from the reply to a commit. Undone by plan_unbind(). */
 int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed);
 void plan_unbind(struct tca_plan *plan);
-/* The same of a plan that is committed, all of whose chains tcad runs: makes those that it could run itself over pairs.
- * Undone by plan_drop_chains(). */
+/* The same of a plan that is committed, all of whose chains tcad runs: makes those that it could
+ * run itself over pairs. Undone by plan_drop_chains(). */
 int plan_bind_pairs(struct tca_plan *plan, const Tca__PlanCommitted *committed);
 void plan_drop_chains(struct tca_plan *plan);
-/* Frees the process, with its lane and the segment that it uses, if it has ended and no plan uses it. */
+/* Frees the process, with its lane and the segment that it uses, if it has ended and no plan uses
+ * it. */
 void plan_drop_process(struct tca *session, struct process *process);
 
 /* Lets the daemon take notifications for this plan, instead of this process. -ETIMEDOUT, or the
@@ -246,7 +249,8 @@ static inline bool repeats_here(const struct tca_plan *plan)
 /* start.c: 0 if the plan can be started now. */
 int plan_check_startable(struct tca_plan *plan);
 
-/* The chains of a running start are complete in both seats. It stays running while the reason of its failure is open. */
+/* The chains of a running start are complete in both seats. It stays running while the reason of
+ * its failure is open. */
 void plan_finish(struct tca_plan *plan);
 
 /* Of the current start: the first one counts. No error: does nothing. */

@@ -35,8 +35,8 @@ static void finish(struct tca_plan *plan)
 
 /* ---- failures in doubt ---- */
 
-/* A driver tells that memory is gone, and cannot tell whether its process has ended. tcad breaks the plan
- * with the reason (-ESTALE, -EOWNERDEAD, -EHOSTDOWN), which may arrive later. */
+/* A driver tells that memory is gone, and cannot tell whether its process has ended. tcad breaks
+ * the plan with the reason (-ESTALE, -EOWNERDEAD, -EHOSTDOWN), which may arrive later. */
 static bool in_doubt(const struct tca_plan *plan)
 {
     return !plan->broken && !plan->session->control.lost && plan->status == -ESTALE;
@@ -122,7 +122,8 @@ static void take_completion(struct tca *session, const struct complete_entry *en
     plan->daemon_left = false;
     plan->entry = *entry;
     const int status = status_from_wire(entry->status);
-    /* tcad has just lost the rail, and does not know the plan any more: it goes on in the client's seat */
+    /* tcad has just lost the rail, and does not know the plan any more: it goes on in the client's
+     * seat */
     plan_note_error(plan, status == -ENOENT && plan->route_trial ? -ENETDOWN : status);
     if (!plan->client_left)
         plan_finish(plan);
@@ -146,7 +147,8 @@ void plan_run_later(struct tca_plan *plan)
     plan->session->running = plan;
 }
 
-/* All chains in the client's seat are complete: begins the next round. False: none follows, the start is over. */
+/* All chains in the client's seat are complete: begins the next round. False: none follows, the
+ * start is over. */
 static bool repeat_begin(struct tca_plan *plan)
 {
     if (plan->status == 0 && !plan->cut)
@@ -370,7 +372,8 @@ int tca_plan_cancel(struct tca_plan *plan)
     return 0;
 }
 
-/* ---- repeating plans; those of the daemon's seat repeat there (daemon/engine/engine_repeat.c) ---- */
+/* ---- repeating plans; those of the daemon's seat repeat there (daemon/engine/engine_repeat.c)
+ * ---- */
 
 int repeat_check(const struct tca_plan *plan)
 {

@@ -1,7 +1,8 @@
 /*
- * Which of a few routes is the fastest for the starts of a plan (tune.h), where a change of the route takes its time: the
- * starts of a block take one; when the block is over, its data is to arrive before another route is taken, so that a route
- * that only buffers does not seem fast, and starts stay in order. Says what is to be done; the caller does it, and reports.
+ * Which of a few routes is the fastest for the starts of a plan (tune.h), where a change of the
+ * route takes its time: the starts of a block take one; when the block is over, its data is to
+ * arrive before another route is taken, so that a route that only buffers does not seem fast, and
+ * starts stay in order. Says what is to be done; the caller does it, and reports.
  *
  *   MOVES --moved--> RUNS --block over--> DRAINS --arrived--> MOVES, until one route is left: OVER
  *
@@ -35,9 +36,10 @@ struct route_choose {
 /* What the caller is to do. */
 enum route_order {
     ROUTE_GO_ON, /* nothing */
-    ROUTE_DRAIN, /* let the data of earlier starts arrive: then route_choose_arrived(), or route_choose_late() */
-    ROUTE_TAKE, /* `route`: then route_choose_moved() */
-    ROUTE_END,  /* `route`, for good */
+    ROUTE_DRAIN, /* let the data of earlier starts arrive: then route_choose_arrived(), or
+                    route_choose_late() */
+    ROUTE_TAKE,  /* `route`: then route_choose_moved() */
+    ROUTE_END,   /* `route`, for good */
 };
 
 /* At least 2 routes, of which `favourite` stays unless another is clearly faster. */
@@ -46,7 +48,8 @@ enum route_order route_choose_begin(struct route_choose *choose, unsigned routes
 /* Of 2 routes, the favourite, which starts take already, is tried first. */
 enum route_order route_choose_begin_here(struct route_choose *choose, unsigned favourite,
                                          uint64_t seed);
-/* No trial: starts take `from`, and are to take `to` once their data has arrived; found stays false. */
+/* No trial: starts take `from`, and are to take `to` once their data has arrived; found stays
+ * false. */
 void route_choose_only(struct route_choose *choose, unsigned from, unsigned to);
 /* The trial is over, and this route is taken. */
 void route_choose_give_up(struct route_choose *choose, unsigned route);

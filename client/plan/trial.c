@@ -141,7 +141,8 @@ static void kind_init(struct kind *kind, const struct transfer *transfer, uint32
     kind->choice = predicted(kind, target, source);
 }
 
-/* Sorts the puts into kinds, and numbers them in transfer->kind; puts of further kinds have the number KINDS_MAX. */
+/* Sorts the puts into kinds, and numbers them in transfer->kind; puts of further kinds have the
+ * number KINDS_MAX. */
 static void find_kinds(struct tca_plan *plan)
 {
     struct trial *trial = plan->trial;
@@ -187,7 +188,8 @@ static const struct wisdom_entry *look_up(const struct kind *kind, const struct 
     return entry;
 }
 
-/* Whether an earlier trial, which would try the same modes now, has found the mode: then it is the choice. */
+/* Whether an earlier trial, which would try the same modes now, has found the mode: then it is the
+ * choice. */
 static bool kind_is_known(struct kind *kind, const struct wisdom *wisdom)
 {
     const struct wisdom_entry *entry = look_up(kind, wisdom);
@@ -317,8 +319,9 @@ static void begin_kind(struct tca_plan *plan)
     const struct kind *kind = &trial->kinds[trial->at];
     trial->now = kind->choice;
     trial->leader = find_leader(plan, kind, plan->session->trial_effects->now_ns());
-    /* Processes that put alike to each other, as in a halo exchange, start such plans equally often, and try the same
-     * modes in the same iterations. Those that do not are of different seeds. */
+    /* Processes that put alike to each other, as in a halo exchange, start such plans equally
+     * often, and try the same modes in the same iterations. Those that do not are of different
+     * seeds. */
     if (!trial->leader)
         tune_init(&trial->tune, kind->mode_count, kind->choice, 1, kind->key[0]);
 }
@@ -409,7 +412,7 @@ struct wisdom *trial_wisdom(struct tca *session)
 {
     char path[WISDOM_PATH_BYTES];
     const char *why;
-    if (session->wisdom || !(session->wisdom = calloc(1, sizeof *session->wisdom)) ||
+    if (session->wisdom || !(session->wisdom = calloc(1, sizeof(*session->wisdom))) ||
         wisdom_path(path) < 0)
         return session->wisdom;
     wisdom_read(path, session->wisdom, &why);
@@ -436,7 +439,7 @@ void trial_begin(struct tca_plan *plan)
     if (!any || plan->daemon_count > 0 || plan->flags & TCA_PLAN_REPEAT ||
         plan->session->settings.tune == TUNE_OFF || !trial_wisdom(plan->session))
         return;
-    plan->trial = calloc(1, sizeof *plan->trial);
+    plan->trial = calloc(1, sizeof(*plan->trial));
     if (!plan->trial)
         return;
     plan->trial->pause = 1;

@@ -1,11 +1,11 @@
 /*
  * Plans that tune themselves: the first starts of a plan try the copy modes of its puts in the
  * client's seat, and the fastest stay (tune.h). Puts between layouts of the same shape, over the
- * same distance, try together, wherever in memory these begin. The kinds of puts of a plan try one after
- * the other, so that a difference between two starts is due to one kind.
+ * same distance, try together, wherever in memory these begin. The kinds of puts of a plan try one
+ * after the other, so that a difference between two starts is due to one kind.
  *
- * Of the plans of a process that put alike, one tries and the others follow. In several processes, such plans
- * try the same mode in the same start if they are started equally often (tune.h).
+ * Of the plans of a process that put alike, one tries and the others follow. In several processes,
+ * such plans try the same mode in the same start if they are started equally often (tune.h).
  *
  * The next run uses what one has found without trials (client/core/wisdom.h).
  *
@@ -43,12 +43,12 @@ struct trial_effects {
 };
 extern const struct trial_effects trial_effects;
 
-/* Turns PLAN_TRIES on or off: with it, each start calls trial_route_start() or trial_start(). Off, another plan of the session
- * may try. */
+/* Turns PLAN_TRIES on or off: with it, each start calls trial_route_start() or trial_start(). Off,
+ * another plan of the session may try. */
 void trial_set_tries(struct tca_plan *plan, bool on);
 
-/* The user's wisdom, read when the first plan needs it; NULL: no memory. A file that cannot be used counts
- * as empty: tcactl wisdom says why. */
+/* The user's wisdom, read when the first plan needs it; NULL: no memory. A file that cannot be used
+ * counts as empty: tcactl wisdom says why. */
 struct wisdom *trial_wisdom(struct tca *session);
 
 /* Call after a commit. Begins trials if there are modes to try. Without memory, the plan copies as
@@ -71,7 +71,8 @@ void trials_review(struct tca *session);
 
 enum { TRIAL_KINDS_MAX = 8 }; /* of a plan */
 
-/* What a kind has tried, in the session's segment: candidates of its trial, as in struct trial_line (proto/segment.h). */
+/* What a kind has tried, in the session's segment: candidates of its trial, as in struct trial_line
+ * (proto/segment.h). */
 struct trial_shown {
     const struct tune *tune;
     uint32_t first; /* the first put or chain of the kind */

@@ -101,8 +101,8 @@ static void mix_step(const struct tca *session, const struct step *step, uint64_
     mix(key, target, layout_bytes(target));
 }
 
-/* Node numbers are part of it: the same rail may lead to one node better than to another. Made when it is needed: layouts can
- * be long, and most plans have nothing to try. */
+/* Node numbers are part of it: the same rail may lead to one node better than to another. Made when
+ * it is needed: layouts can be long, and most plans have nothing to try. */
 static const uint64_t *key_of(const struct tca_plan *plan, uint32_t chain)
 {
     struct route_trial *trial = plan->route_trial;
@@ -252,7 +252,8 @@ static void tell(struct tca_plan *plan, struct route_kind *kind)
     kind->unsent = !plan->session->trial_effects->tell(plan, &kind->request);
 }
 
-/* To move to a route, or to let the data on it arrive. The next start tries again to send what could not be sent. */
+/* To move to a route, or to let the data on it arrive. The next start tries again to send what
+ * could not be sent. */
 static void ask(struct tca_plan *plan, struct route_kind *kind, unsigned candidate, bool found)
 {
     struct route_trial *trial = plan->route_trial;
@@ -286,8 +287,8 @@ static bool send_again(struct tca_plan *plan)
 
 /* ---- trying ---- */
 
-/* One plan of a session after the other tries: the moves of one hold up its starts, for which others would be blamed. One that
- * has not been started for a while loses its turn. */
+/* One plan of a session after the other tries: the moves of one hold up its starts, for which
+ * others would be blamed. One that has not been started for a while loses its turn. */
 static bool take_turn(struct tca_plan *plan, uint64_t now_ns)
 {
     struct tca *session = plan->session;
@@ -366,7 +367,8 @@ static void take_seat(struct tca_plan *plan, enum seat seat)
     plan->first_rail = plan->route_trial->kinds[0].routes[plan->paired ? HERE : TCAD].rail;
 }
 
-/* In tcad's seat, without having found that to be the fastest: the last start was the last one that could use a pair. */
+/* In tcad's seat, without having found that to be the fastest: the last start was the last one that
+ * could use a pair. */
 static void tell_end(struct tca_plan *plan)
 {
     struct route_trial *trial = plan->route_trial;

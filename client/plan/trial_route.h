@@ -1,26 +1,30 @@
 /*
- * Plans that find their routes by trial: where there is a choice, the first starts of a plan try it, and the fastest stays
- * (route_choose.h). tcad names the routes that are worth it. The data of a block of starts arrives before the next block
- * begins, so that a route that only buffers does not seem fast. Starts that wait for a change of the route are not counted.
+ * Plans that find their routes by trial: where there is a choice, the first starts of a plan try
+ * it, and the fastest stays (route_choose.h). tcad names the routes that are worth it. The data of
+ * a block of starts arrives before the next block begins, so that a route that only buffers does
+ * not seem fast. Starts that wait for a change of the route are not counted.
  *
- * Rails of chains in tcad's seat: tcad moves the chains between two starts (daemon/plans/plan_move.h). Chains that put between
- * the same layouts, to the same nodes, over the same rails are one kind, and try together. The kinds of a plan, and the
- * plans of a session, try one after the other. They try again when a rail that they may use comes or goes.
+ * Rails of chains in tcad's seat: tcad moves the chains between two starts
+ * (daemon/plans/plan_move.h). Chains that put between the same layouts, to the same nodes, over the
+ * same rails are one kind, and try together. The kinds of a plan, and the plans of a session, try
+ * one after the other. They try again when a rail that they may use comes or goes.
  *
- * Seats, where this process puts to processes of other nodes itself (pair.h), without having been asked to: tcad may be
- * faster, for example because the receiver computes for long without calling the library. All chains are one kind. tcad
- * binds them in its own seat, too, and then each start takes one seat or the other. So that the starts of the plan stay in
- * order, the start that ends a block is held until all data has arrived. If this takes long, it completes anyway, and the
- * next one makes another attempt; after a few, the trial is given up, and the plan stays where it is: in tcad's seat without
- * its pair, until there is one again. Only if the data of a start is predicted to take as long as its way to tcad and back
- * at least.
+ * Seats, where this process puts to processes of other nodes itself (pair.h), without having been
+ * asked to: tcad may be faster, for example because the receiver computes for long without calling
+ * the library. All chains are one kind. tcad binds them in its own seat, too, and then each start
+ * takes one seat or the other. So that the starts of the plan stay in order, the start that ends a
+ * block is held until all data has arrived. If this takes long, it completes anyway, and the next
+ * one makes another attempt; after a few, the trial is given up, and the plan stays where it is: in
+ * tcad's seat without its pair, until there is one again. Only if the data of a start is predicted
+ * to take as long as its way to tcad and back at least.
  *
- * Plans of which tcad runs all chains because there could be no pair, or because the pair has ended meanwhile, get one when
- * there can be one (PLAN_PAIRED): the chains are bound in both seats, and the plan moves up as in a trial. tcad then
- * releases them, and the trial of seats may begin. Plans that a trial has settled in tcad's seat stay there.
+ * Plans of which tcad runs all chains because there could be no pair, or because the pair has ended
+ * meanwhile, get one when there can be one (PLAN_PAIRED): the chains are bound in both seats, and
+ * the plan moves up as in a trial. tcad then releases them, and the trial of seats may begin. Plans
+ * that a trial has settled in tcad's seat stay there.
  *
- * Only plans for which any seat will do, so that no order with other plans can break. The next run uses what one has found
- * without trials (client/core/wisdom.h).
+ * Only plans for which any seat will do, so that no order with other plans can break. The next run
+ * uses what one has found without trials (client/core/wisdom.h).
  */
 #pragma once
 
@@ -59,8 +63,8 @@ void trial_route_late(struct tca_plan *plan);
 void trial_route_changed(struct tca_plan *plan, const Tca__RouteChanged *changed);
 /* The event PLAN_PAIRED. */
 void trial_route_paired(struct tca_plan *plan, const Tca__PlanCommitted *committed);
-/* A connection that the plan can put over has ended with this error: whether it goes on in tcad's seat, where all its starts
- * run from now on. */
+/* A connection that the plan can put over has ended with this error: whether it goes on in tcad's
+ * seat, where all its starts run from now on. */
 bool trial_route_goes_on(struct tca_plan *plan, int error);
 /* The plan is to stay in its seat. */
 void trial_route_stay(struct tca_plan *plan);

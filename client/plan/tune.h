@@ -1,17 +1,20 @@
 /*
- * Finds the fastest of a few candidates while the application works. Each start uses one candidate; the measure is the time
- * from one start to the next, as the application sees it. The remaining candidates alternate in blocks of several starts, in
- * random order and of random length, so that other plans that tune themselves at the same time, here or at the other
- * end, disturb all candidates alike. A candidate is judged by the lower quartile of its blocks, which outliers do not
- * affect. The slower half is dropped after each stage.
+ * Finds the fastest of a few candidates while the application works. Each start uses one candidate;
+ * the measure is the time from one start to the next, as the application sees it. The remaining
+ * candidates alternate in blocks of several starts, in random order and of random length, so that
+ * other plans that tune themselves at the same time, here or at the other end, disturb all
+ * candidates alike. A candidate is judged by the lower quartile of its blocks, which outliers do
+ * not affect. The slower half is dropped after each stage.
  *
- * With the same seed, order and lengths are the same, whatever is measured. So two processes that start plans of one seed in
- * each iteration try the same candidates in the same iterations, and do not blame each other's slow ones. Each
- * candidate has a slot of the stage, by its number; where the two have dropped different ones, most slots still agree.
+ * With the same seed, order and lengths are the same, whatever is measured. So two processes that
+ * start plans of one seed in each iteration try the same candidates in the same iterations, and do
+ * not blame each other's slow ones. Each candidate has a slot of the stage, by its number; where
+ * the two have dropped different ones, most slots still agree.
  *
- * Where a change of the candidate takes long, blocks are stretched, and the slowest quarter of their starts does not
- * count: other plans that change at the same time hold these up. The caller ends such a block itself, when all its data
- * has arrived: tune_over(), tune_end(). Starts between this end and the next tune_start() do not count, either.
+ * Where a change of the candidate takes long, blocks are stretched, and the slowest quarter of
+ * their starts does not count: other plans that change at the same time hold these up. The caller
+ * ends such a block itself, when all its data has arrived: tune_over(), tune_end(). Starts between
+ * this end and the next tune_start() do not count, either.
  *
  * Pure: no clock, no allocation, no system call.
  */
@@ -47,15 +50,14 @@ struct tune {
     uint8_t length;                     /* of this block; 0: the first one has not begun */
     uint8_t stretch;                    /* of blocks */
     uint8_t favourite;
-    uint64_t
-        last_ns; /* the last start of this block; its first one does not count, as it finds the caches as
-                         another candidate has left them */
+    uint64_t last_ns; /* the last start of this block; its first one does not count, as it finds the
+                         caches as another candidate has left them */
     float times_ns[TUNE_STRETCH_MAX * TUNE_COUNTED_MAX]; /* from its starts to the next */
     struct tune_record records[TUNE_CANDIDATES_MAX];
 };
 
-/* At least 1 candidate. `favourite` stays the choice unless another one is clearly faster. Blocks are
- * `stretch` times as long as usual. */
+/* At least 1 candidate. `favourite` stays the choice unless another one is clearly faster. Blocks
+ * are `stretch` times as long as usual. */
 void tune_init(struct tune *tune, unsigned candidates, unsigned favourite, unsigned stretch,
                uint64_t seed);
 
@@ -67,15 +69,16 @@ static inline bool tune_settled(const struct tune *tune)
     return tune->left == 1;
 }
 
-/* The candidate of the next start: once settled, and in the slot of one that was dropped, the best. */
+/* The candidate of the next start: once settled, and in the slot of one that was dropped, the
+ * best. */
 static inline unsigned tune_candidate(const struct tune *tune)
 {
     const unsigned candidate = tune->slots[tune->order[tune->turn]];
     return tune_settled(tune) || candidate == TUNE_DROPPED ? tune->best : candidate;
 }
 
-/* The block has had all its starts. The next tune_start() ends it, or earlier tune_end(): at a start at now_ns; the
- * data of the block's starts has arrived late_ns later. */
+/* The block has had all its starts. The next tune_start() ends it, or earlier tune_end(): at a
+ * start at now_ns; the data of the block's starts has arrived late_ns later. */
 static inline bool tune_over(const struct tune *tune)
 {
     return !tune_settled(tune) && tune->starts == tune->length;

@@ -82,7 +82,8 @@ static void describe_remaining(const struct tca_plan *plan, char text[TEXT_BYTES
                  "the receiver has not copied its part: it does so in calls of the library");
 }
 
-/* The first three return -ETIMEDOUT. timeout_ns is that of the public call; 0, a poll, sets a static text. */
+/* The first three return -ETIMEDOUT. timeout_ns is that of the public call; 0, a poll, sets a
+ * static text. */
 static __attribute__((cold)) int overdue_plan(const struct tca_plan *plan, int64_t timeout_ns)
 {
     char name[PLAN_TEXT_BYTES], left[TEXT_BYTES], waited[TIMEOUT_TEXT_BYTES];
@@ -481,8 +482,8 @@ static int take_notification(struct tca *session, void *subject)
 static int rank_failed(struct tca *session, void *subject)
 {
     const struct session_slot *awaited = subject;
-    /* acquire: the check that follows sees all notifications from before its daemon wrote the state
-     */
+    /* acquire: the check that follows sees all notifications from before its daemon wrote the
+     * state */
     switch (
         atomic_load_explicit(&session->notify->source_state[awaited->rank], memory_order_acquire)) {
     case SOURCE_ALIVE:

@@ -34,7 +34,7 @@ static bool is_here(const struct address *address)
 /* The address that packets to this one come from. */
 static bool find_source(const struct address *to, struct address *ret_address)
 {
-    struct address from = {.bytes = sizeof from.at};
+    struct address from = {.bytes = sizeof(from.at)};
     int fd = socket(to->at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     const bool found = fd >= 0 && connect(fd, (const struct sockaddr *)&to->at, to->bytes) == 0 &&
                        getsockname(fd, (struct sockaddr *)&from.at, &from.bytes) == 0;
@@ -68,13 +68,14 @@ static void ask(struct search *search, const char *other)
     free(addresses);
 }
 
-/* Nobody else can reach this machine at these addresses: finds another one, if others are outside. */
+/* Nobody else can reach this machine at these addresses: finds another one, if others are
+ * outside. */
 static int leave_loopback(const char *what, const char *host, struct search *search,
                           const char *const *others, size_t count, struct addresses *addresses,
                           char *ret_text, size_t text_bytes)
 {
     char loopback[HOST_BYTES], instead[HOST_BYTES];
-    address_text(&addresses->list[0], loopback, sizeof loopback);
+    address_text(&addresses->list[0], loopback, sizeof(loopback));
     for (size_t i = 0; i < count && i < ASK_MAX && !search->reaches; i++)
         ask(search, others[i]);
     if (!search->outside)
@@ -89,7 +90,7 @@ static int leave_loopback(const char *what, const char *host, struct search *sea
     address_set_port(&search->found, search->port);
     addresses->list[0] = search->found;
     addresses->count = 1;
-    address_text(&addresses->list[0], instead, sizeof instead);
+    address_text(&addresses->list[0], instead, sizeof(instead));
     snprintf(
         ret_text, text_bytes,
         "%s: %s is %s on this machine, which no other node can reach (Debian has such a line "

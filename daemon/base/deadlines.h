@@ -1,5 +1,5 @@
-/* Deadlines of many objects, with one timer. A deadline is a member of its object, so that setting one cannot fail. All
- * calls are for the loop's thread. */
+/* Deadlines of many objects, with one timer. A deadline is a member of its object, so that setting
+ * one cannot fail. All calls are for the loop's thread. */
 #pragma once
 
 #include <stdint.h>
@@ -25,8 +25,8 @@ int deadlines_init(struct deadlines *deadlines, struct loop *loop); /* -ENOMEM *
 /* Those that are left do not expire. Zeroed: a no-op. */
 void deadlines_deinit(struct deadlines *deadlines);
 
-/* Calls expired(context) once, at that time of clock_now_ns() or soon after; UINT64_MAX: never. Replaces an earlier
- * setting. expired() may set and clear any deadline, and free the object. */
+/* Calls expired(context) once, at that time of clock_now_ns() or soon after; UINT64_MAX: never.
+ * Replaces an earlier setting. expired() may set and clear any deadline, and free the object. */
 void deadline_set(struct deadlines *deadlines, struct deadline *deadline, uint64_t at_ns,
                   void (*expired)(void *context), void *context);
 /* The same, unless it is set to an earlier time. */

@@ -13,7 +13,7 @@ enum { PATH_BYTES = 4096 };
 static int make_path(const char *path, mode_t mode)
 {
     char part[PATH_BYTES];
-    snprintf(part, sizeof part, "%s", path);
+    snprintf(part, sizeof(part), "%s", path);
     for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         if (mkdir(part, 0755) < 0 && errno != EEXIST)
@@ -71,7 +71,7 @@ int directory_make(const char *path, mode_t mode, const char *key, char *text, s
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/')
         length--;
-    int r = snprintf(plain, sizeof plain, "%.*s", (int)length, path) < (int)sizeof plain
+    int r = snprintf(plain, sizeof(plain), "%.*s", (int)length, path) < (int)sizeof(plain)
                 ? make_path(plain, mode)
                 : -ENAMETOOLONG;
     int fd = r < 0 ? r : open_directory(plain);

@@ -58,8 +58,8 @@ static void write_stderr(enum log_level level, const char *text)
 
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &parts);
-    size_t at = strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%S", &parts);
-    int n = snprintf(line + at, sizeof line - at, ".%06ldZ %s: %s\n", now.tv_nsec / 1000,
+    size_t at = strftime(line, sizeof(line), "%Y-%m-%dT%H:%M:%S", &parts);
+    int n = snprintf(line + at, sizeof(line) - at, ".%06ldZ %s: %s\n", now.tv_nsec / 1000,
                      level_name(level), text);
     /* A single write keeps the lines of different threads apart. An error cannot be reported. */
     (void)!write(STDERR_FILENO, line, at + (size_t)n);
@@ -85,7 +85,7 @@ void log_message(enum log_level level, const char *fields, const char *format, .
     if (!is_wanted(level))
         return;
     va_start(arguments, format);
-    int wanted = vsnprintf(text, sizeof text, format, arguments);
+    int wanted = vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     write_line(level, fields, text, wanted);
 }
@@ -115,10 +115,10 @@ void log_limited(struct log_limit *limit, enum log_level level, const char *fiel
     if (!is_wanted(level) || !log_limit_pass(limit, clock_now_ns(), &suppressed))
         return;
     va_start(arguments, format);
-    int wanted = vsnprintf(text, sizeof text, format, arguments);
+    int wanted = vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     if (suppressed > 0 && wanted >= 0 && wanted < TEXT_MAX)
-        wanted += snprintf(text + wanted, sizeof text - (size_t)wanted,
+        wanted += snprintf(text + wanted, sizeof(text) - (size_t)wanted,
                            " (%" PRIu32 " more like this were suppressed)", suppressed);
     write_line(level, fields, text, wanted);
 }

@@ -55,7 +55,7 @@ int lookup_new(struct worker *names, const char *host, uint16_t port, bool doubt
                void (*done)(void *context, int error, struct addresses *addresses), void *context,
                struct lookup **ret_lookup)
 {
-    struct lookup *lookup = calloc(1, sizeof *lookup);
+    struct lookup *lookup = calloc(1, sizeof(*lookup));
     if (!lookup || !(lookup->host = strdup(host))) {
         free(lookup);
         return -ENOMEM;

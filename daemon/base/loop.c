@@ -9,7 +9,8 @@
 
 #include "daemon/base/loop_internal.h"
 
-/* How long the loop looks for an expected post before it sleeps: about as long as a wake-up takes. */
+/* How long the loop looks for an expected post before it sleeps: about as long as a wake-up
+ * takes. */
 enum { EXPECT_SPIN_NS = 5000, EXPECT_YIELD_NS = 20000 };
 
 struct event_base *loop_base(struct loop *loop)
@@ -51,7 +52,7 @@ static struct event_base *base_new(void)
 
 int loop_new(struct loop **ret_loop)
 {
-    struct loop *loop = calloc(1, sizeof *loop);
+    struct loop *loop = calloc(1, sizeof(*loop));
     if (!loop)
         return -ENOMEM;
     loop->last = &loop->first;
@@ -153,7 +154,7 @@ int loop_io_new(struct loop *loop, int fd, unsigned events,
                 void (*ready)(void *context, unsigned events), void *context,
                 struct loop_io **ret_io)
 {
-    struct loop_io *io = malloc(sizeof *io);
+    struct loop_io *io = malloc(sizeof(*io));
     if (!io)
         return -ENOMEM;
     *io = (struct loop_io){.loop = loop, .fd = fd, .ready = ready, .context = context};
@@ -201,7 +202,7 @@ static void timer_expired(int fd, short what, void *context)
 int loop_timer_new(struct loop *loop, void (*expired)(void *context), void *context,
                    struct loop_timer **ret_timer)
 {
-    struct loop_timer *timer = malloc(sizeof *timer);
+    struct loop_timer *timer = malloc(sizeof(*timer));
     if (!timer)
         return -ENOMEM;
     *timer = (struct loop_timer){.loop = loop, .expired = expired, .context = context};
@@ -255,7 +256,7 @@ static void signal_raised(int number, short what, void *context)
 int loop_signal_new(struct loop *loop, int number, void (*raised)(void *context), void *context,
                     struct loop_signal **ret_signal)
 {
-    struct loop_signal *signal = malloc(sizeof *signal);
+    struct loop_signal *signal = malloc(sizeof(*signal));
     if (!signal)
         return -ENOMEM;
     *signal = (struct loop_signal){.loop = loop, .raised = raised, .context = context};

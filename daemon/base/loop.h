@@ -54,7 +54,8 @@ struct loop_post {
 };
 void loop_post_own(struct loop *loop, struct loop_post *post, void (*call)(void *context),
                    void *context);
-/* Any thread: a post will come within microseconds. The loop looks for it a while before it sleeps. */
+/* Any thread: a post will come within microseconds. The loop looks for it a while before it
+ * sleeps. */
 void loop_expect(struct loop *loop);
 /* After loop_run(), when no other thread posts any more: runs all posted calls, and those that they
  * post. */
@@ -101,8 +102,8 @@ struct stream_events {
 /* Limit of the bytes not yet accepted by the kernel: one frame of any length, and some more. */
 enum { STREAM_QUEUE_MAX_BYTES = FRAME_PAYLOAD_MAX + (32 << 20) };
 
-/* tls NULL: unencrypted. fd: connected, or connecting; ready() or closed() is called later. These two
- * take ownership of fd, also if they fail. */
+/* tls NULL: unencrypted. fd: connected, or connecting; ready() or closed() is called later. These
+ * two take ownership of fd, also if they fail. */
 int stream_connect(struct loop *loop, struct tls *tls, int fd, const struct stream_events *events,
                    struct stream **ret_stream);
 int stream_accept(struct loop *loop, struct tls *tls, int fd, const struct stream_events *events,
@@ -135,12 +136,13 @@ int listener_fd(struct loop *loop, int fd,
                 void (*accepted)(void *context, int fd, const char *from), void *context,
                 struct listener **ret);
 /* Without descriptors, connections wait until there are some. With these callbacks, they are passed
- * to refused() instead, with the error; as it owns fd, in the place of a single spare descriptor, the
- * next one waits until fd has been closed. more() is called first, and returns whether it has freed some
- * descriptors. */
+ * to refused() instead, with the error; as it owns fd, in the place of a single spare descriptor,
+ * the next one waits until fd has been closed. more() is called first, and returns whether it has
+ * freed some descriptors. */
 void listener_when_full(struct listener *listener, bool (*more)(void *context),
                         void (*refused)(void *context, int fd, int error));
-/* Holds: accepts no more connections, which wait, until it is called with false. From within accepted(), too. */
+/* Holds: accepts no more connections, which wait, until it is called with false. From within
+ * accepted(), too. */
 void listener_hold(struct listener *listener, bool held);
 struct listener *listener_free(struct listener *listener); /* closes its descriptor */
 int listener_port(const struct listener *listener);        /* the TCP port in use */

@@ -71,7 +71,7 @@ static void respond(struct connection *connection, const char *status, const cha
 static void respond_error(struct connection *connection, const char *status)
 {
     char body[64];
-    snprintf(body, sizeof body, "%s\n", status);
+    snprintf(body, sizeof(body), "%s\n", status);
     respond(connection, status, "text/plain; charset=utf-8", body);
 }
 
@@ -150,7 +150,7 @@ static void on_accepted(void *context, int fd, const char *from)
     struct http *http = context;
     if (http->count == CONNECTIONS_MAX)
         drop_oldest(http);
-    struct connection *connection = malloc(sizeof *connection);
+    struct connection *connection = malloc(sizeof(*connection));
     if (!connection) {
         close(fd);
         return;
@@ -182,12 +182,12 @@ int http_new(struct loop *loop, const char *address, uint16_t port,
     if (!is_v4 && inet_pton(AF_INET6, address, &v6.sin6_addr) != 1)
         return -EINVAL;
 
-    struct http *http = calloc(1, sizeof *http);
+    struct http *http = calloc(1, sizeof(*http));
     if (!http)
         return -ENOMEM;
     *http = (struct http){.loop = loop, .answer = answer, .context = context};
     int r = listener_tcp(loop, is_v4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6,
-                         is_v4 ? sizeof v4 : sizeof v6, on_accepted, http, &http->listener);
+                         is_v4 ? sizeof(v4) : sizeof(v6), on_accepted, http, &http->listener);
     if (r < 0) {
         free(http);
         return r;

@@ -44,7 +44,8 @@ struct event_base *loop_base(struct loop *loop);
 void loop_awake(struct loop *loop);
 /* Ends the turn: all ready events were processed. */
 void loop_turn_over(struct loop *loop);
-/* At the end of a turn: runs posted calls, then jobs, for one slice each; what is left continues in the next turn. */
+/* At the end of a turn: runs posted calls, then jobs, for one slice each; what is left continues in
+ * the next turn. */
 void loop_run_posts(struct loop *loop);
 void loop_run_jobs(struct loop *loop);
 
@@ -59,6 +60,6 @@ void loop_last(struct loop *loop, struct loop_last *last, void (*call)(void *con
 void loop_last_cancel(struct loop_last *last);
 void loop_run_lasts(struct loop *loop);
 
-/* Between two turns: whether the loop may wait for events, because nothing is left to do and no post is expected at
- * once. Then the next post wakes it. */
+/* Between two turns: whether the loop may wait for events, because nothing is left to do and no
+ * post is expected at once. Then the next post wakes it. */
 bool loop_may_sleep(struct loop *loop);

@@ -42,7 +42,7 @@ static void where_text(const struct sockaddr *address, socklen_t bytes, char *re
     ret_text[0] = '\0';
     if (address->sa_family != AF_INET && address->sa_family != AF_INET6)
         return;
-    if (getnameinfo(address, bytes, host, sizeof host, port, sizeof port,
+    if (getnameinfo(address, bytes, host, sizeof(host), port, sizeof(port),
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         return;
     snprintf(ret_text, text_bytes, address->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
@@ -57,7 +57,7 @@ static void on_accept(struct evconnlistener *connections, int fd, struct sockadd
 
     loop_awake(listener->loop);
     listener->complained = false;
-    where_text(address, (socklen_t)bytes, from, sizeof from);
+    where_text(address, (socklen_t)bytes, from, sizeof(from));
     listener->accepted(listener->context, fd, from);
 }
 
@@ -83,8 +83,8 @@ static int take_spare(void)
     return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Refuses all pending connections as long as there is no descriptor except the spare one. Returns false if refused() has
- * not closed the last one yet, which has the spare one's place. */
+/* Refuses all pending connections as long as there is no descriptor except the spare one. Returns
+ * false if refused() has not closed the last one yet, which has the spare one's place. */
 static bool refuse_all(struct listener *listener)
 {
     const int fd = evconnlistener_get_fd(listener->connections);
@@ -145,7 +145,7 @@ int listener_fd(struct loop *loop, int fd,
                 void (*accepted)(void *context, int fd, const char *from), void *context,
                 struct listener **ret)
 {
-    struct listener *listener = calloc(1, sizeof *listener);
+    struct listener *listener = calloc(1, sizeof(*listener));
     if (!listener)
         return -ENOMEM;
     listener->loop = loop;
@@ -179,7 +179,7 @@ int listener_tcp(struct loop *loop, const struct sockaddr *address, socklen_t ad
     if (fd < 0)
         return -errno;
     int one = 1, r = 0;
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 ||
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
         bind(fd, address, address_bytes) < 0 || listen(fd, BACKLOG) < 0)
         r = -errno;
     if (r == 0)
@@ -205,7 +205,7 @@ struct listener *listener_free(struct listener *listener)
 int listener_port(const struct listener *listener)
 {
     struct sockaddr_storage address;
-    socklen_t bytes = sizeof address;
+    socklen_t bytes = sizeof(address);
 
     if (getsockname(evconnlistener_get_fd(listener->connections), (struct sockaddr *)&address,
                     &bytes) < 0)

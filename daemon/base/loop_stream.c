@@ -73,15 +73,15 @@ static int refuse_header(struct stream *stream, const struct frame_header *heade
 
     if (error == -EPROTONOSUPPORT)
         snprintf(
-            text, sizeof text,
+            text, sizeof(text),
             "it speaks protocol version %u, this daemon version %d: %s is older, both nodes must "
             "run the same release of tcad",
             header->version, PROTO_VERSION, header->version < PROTO_VERSION ? "it" : "this one");
     else if (!stream->tls && bytes[0] == 0x16 && bytes[1] == 0x03) /* a TLS record */
-        snprintf(text, sizeof text,
+        snprintf(text, sizeof(text),
                  "it uses TLS, this daemon does not: compare control.security of both nodes");
     else
-        snprintf(text, sizeof text, "%s", why);
+        snprintf(text, sizeof(text), "%s", why);
     stream_end(stream, error, text);
     return error;
 }
@@ -90,7 +90,7 @@ int stream_take_frame(struct stream *stream)
 {
     struct evbuffer *input = stream->input;
     struct frame_header header;
-    if (evbuffer_copyout(input, &header, sizeof header) < (ev_ssize_t)sizeof header)
+    if (evbuffer_copyout(input, &header, sizeof(header)) < (ev_ssize_t)sizeof(header))
         return 0;
 
     const char *why;
@@ -105,7 +105,7 @@ int stream_take_frame(struct stream *stream)
     if (r < 0)
         return refuse_header(stream, &header, r, why);
 
-    size_t bytes = sizeof header + header.length_bytes;
+    size_t bytes = sizeof(header) + header.length_bytes;
     if (evbuffer_get_length(input) < bytes)
         return 0;
     const uint8_t *frame = evbuffer_pullup(input, (ev_ssize_t)bytes);
@@ -114,7 +114,7 @@ int stream_take_frame(struct stream *stream)
         return -ENOMEM;
     }
     stream->taken_bytes += bytes;
-    stream->events.frame(stream->events.context, header.tag, frame + sizeof header,
+    stream->events.frame(stream->events.context, header.tag, frame + sizeof(header),
                          header.length_bytes);
     evbuffer_drain(input, bytes); /* even if freed, the stream exists until stream_leave() */
     return 1;
@@ -137,7 +137,7 @@ void stream_set_send_timeout(struct stream *stream, uint64_t timeout_ns)
     const unsigned milliseconds = (unsigned)(timeout_ns / 1000000);
     /* Without it, silence counts alone. */
     (void)!setsockopt(stream->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds,
-                      sizeof milliseconds);
+                      sizeof(milliseconds));
 }
 
 size_t stream_queued_bytes(const struct stream *stream)
@@ -148,7 +148,7 @@ size_t stream_queued_bytes(const struct stream *stream)
 int stream_peer_address(const struct stream *stream, struct sockaddr_storage *ret_address,
                         socklen_t *ret_bytes)
 {
-    *ret_bytes = sizeof *ret_address;
+    *ret_bytes = sizeof(*ret_address);
     return getpeername(stream->fd, (struct sockaddr *)ret_address, ret_bytes) < 0 ? -errno : 0;
 }
 
@@ -160,13 +160,13 @@ int stream_send(struct stream *stream, uint32_t tag, const void *payload, size_t
         return -EMSGSIZE;
     struct evbuffer *output = stream->output;
     struct frame_header header;
-    if (evbuffer_get_length(output) + sizeof header + bytes > STREAM_QUEUE_MAX_BYTES)
+    if (evbuffer_get_length(output) + sizeof(header) + bytes > STREAM_QUEUE_MAX_BYTES)
         return -ENOBUFS;
 
     frame_header_fill(&header, tag, (uint32_t)bytes);
     /* Reserves room for both, as a partial frame would corrupt the stream. */
-    if (evbuffer_expand(output, sizeof header + bytes) < 0 ||
-        evbuffer_add(output, &header, sizeof header) < 0 ||
+    if (evbuffer_expand(output, sizeof(header) + bytes) < 0 ||
+        evbuffer_add(output, &header, sizeof(header)) < 0 ||
         evbuffer_add(output, payload, bytes) < 0)
         return -ENOMEM;
     loop_last(stream->loop, &stream->flush, stream_flush, stream);
@@ -197,14 +197,14 @@ static void shake_hands(struct stream *stream)
 static void start(struct stream *stream)
 {
     int error = 0, one = 1;
-    socklen_t bytes = sizeof error;
+    socklen_t bytes = sizeof(error);
     if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0)
         error = errno;
     if (error) {
         stream_end(stream, -error, strerrordesc_np(error));
         return;
     }
-    setsockopt(stream->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* best effort */
+    setsockopt(stream->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* best effort */
     if (!stream->tls) {
         become_ready(stream);
         return;
@@ -234,7 +234,7 @@ static void on_io(void *context, unsigned events)
 static int stream_new(struct loop *loop, struct tls *tls, bool accepting, int fd,
                       const struct stream_events *events, struct stream **ret_stream)
 {
-    struct stream *stream = malloc(sizeof *stream);
+    struct stream *stream = malloc(sizeof(*stream));
     if (!stream)
         return -ENOMEM;
     *stream = (struct stream){

@@ -68,7 +68,7 @@ void stream_take(struct stream *stream)
     size_t count = 0;
     stream->read_waits_to_write = false;
     while (stream_is_active(stream) && count < TURN_BYTES) {
-        const struct tls_result result = receive(stream, bytes, sizeof bytes);
+        const struct tls_result result = receive(stream, bytes, sizeof(bytes));
         stream->read_waits_to_write = result.what == TLS_WAITS_TO_WRITE;
         if (result.what == TLS_ENDED)
             end_of_file(stream);
@@ -78,7 +78,7 @@ void stream_take(struct stream *stream)
             stream_end(stream, -ENOMEM, "out of memory for a frame");
         while (stream_is_active(stream) && stream_take_frame(stream) > 0)
             ;
-        if (result.what != TLS_DONE || (result.bytes < sizeof bytes && !has_data(stream)))
+        if (result.what != TLS_DONE || (result.bytes < sizeof(bytes) && !has_data(stream)))
             return;
         count += result.bytes;
     }

@@ -78,11 +78,11 @@ int notify_journal(int level, const char *fields, const char *text)
     struct iovec parts[FIELDS_MAX + 3];
     int count = 0;
 
-    snprintf(message, sizeof message, "MESSAGE=%s", text);
-    snprintf(priority, sizeof priority, "PRIORITY=%d", level);
+    snprintf(message, sizeof(message), "MESSAGE=%s", text);
+    snprintf(priority, sizeof(priority), "PRIORITY=%d", level);
     parts[count++] = (struct iovec){.iov_base = message, .iov_len = strlen(message)};
     parts[count++] = (struct iovec){.iov_base = priority, .iov_len = strlen(priority)};
-    parts[count++] = (struct iovec){.iov_base = identifier, .iov_len = sizeof identifier - 1};
+    parts[count++] = (struct iovec){.iov_base = identifier, .iov_len = sizeof(identifier) - 1};
     for (const char *at = fields ? fields : ""; *at && count < FIELDS_MAX + 3;) {
         size_t bytes = strcspn(at, " ");
         if (bytes > 0)

@@ -69,9 +69,9 @@ static void receive(struct pulses *pulses)
     for (int i = 0; i < BURST_MAX; i++) {
         uint8_t bytes[HEARTBEAT_BYTES + 1]; /* + 1: detects longer datagrams */
         struct sockaddr_storage from;
-        socklen_t from_bytes = sizeof from;
+        socklen_t from_bytes = sizeof(from);
         ssize_t count =
-            recvfrom(pulses->fd, bytes, sizeof bytes, 0, (struct sockaddr *)&from, &from_bytes);
+            recvfrom(pulses->fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&from, &from_bytes);
         if (count < 0)
             return; /* no datagram, or an earlier one from here reached a closed port */
         take(pulses, bytes, (size_t)count, &from, from_bytes);
@@ -84,7 +84,7 @@ static void send_one(const struct pulses *pulses, struct pulse *pulse, uint64_t 
     heartbeat_sign(&(struct heartbeat){pulses->node, pulse->node, now_ns}, pulse->key_out, bytes);
     pulse->due_ns = now_ns + pulse->interval_ns;
     /* errors are ignored: the next heartbeat follows */
-    (void)!sendto(pulses->fd, bytes, sizeof bytes, 0, (struct sockaddr *)&pulse->address,
+    (void)!sendto(pulses->fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&pulse->address,
                   pulse->address_bytes);
 }
 
@@ -126,7 +126,7 @@ static void *run(void *argument)
         uint64_t next_ns = send_due(pulses);
         pthread_mutex_unlock(&pulses->mutex);
         poll(fds, 2, timeout_ms(next_ns));
-        (void)!read(pulses->wake_fd, &count, sizeof count);
+        (void)!read(pulses->wake_fd, &count, sizeof(count));
     }
     return NULL;
 }
@@ -142,7 +142,7 @@ static int open_socket(struct pulses *pulses, const struct sockaddr *address,
                        socklen_t address_bytes)
 {
     struct sockaddr_storage own;
-    socklen_t own_bytes = sizeof own;
+    socklen_t own_bytes = sizeof(own);
     memcpy(&own, address, address_bytes);
     in_port_t *port = own.ss_family == AF_INET6 ? &((struct sockaddr_in6 *)&own)->sin6_port
                                                 : &((struct sockaddr_in *)&own)->sin_port;
@@ -163,7 +163,7 @@ static int open_socket(struct pulses *pulses, const struct sockaddr *address,
 int pulses_new(const struct loop *loop, uint32_t node, const struct sockaddr *address,
                socklen_t address_bytes, struct pulses **ret_pulses)
 {
-    struct pulses *pulses = calloc(1, sizeof *pulses);
+    struct pulses *pulses = calloc(1, sizeof(*pulses));
     if (!pulses)
         return -ENOMEM;
     pulses->loop = loop;
@@ -208,13 +208,13 @@ uint16_t pulses_port(const struct pulses *pulses)
 
 int pulse_new(struct pulses *pulses, const struct pulse_args *args, struct pulse **ret_pulse)
 {
-    struct pulse *pulse = calloc(1, sizeof *pulse);
+    struct pulse *pulse = calloc(1, sizeof(*pulse));
     if (!pulse)
         return -ENOMEM;
     pulse->pulses = pulses;
     pulse->node = args->node;
-    memcpy(pulse->key_in, args->key_in, sizeof pulse->key_in);
-    memcpy(pulse->key_out, args->key_out, sizeof pulse->key_out);
+    memcpy(pulse->key_in, args->key_in, sizeof(pulse->key_in));
+    memcpy(pulse->key_out, args->key_out, sizeof(pulse->key_out));
     pulse->interval_ns = args->interval_ns;
     if (args->address)
         memcpy(&pulse->address, args->address, args->address_bytes);
@@ -239,7 +239,7 @@ struct pulse *pulse_free(struct pulse *pulse)
         at = &(*at)->next;
     *at = pulse->next;
     pthread_mutex_unlock(&pulses->mutex);
-    explicit_bzero(pulse, sizeof *pulse);
+    explicit_bzero(pulse, sizeof(*pulse));
     free(pulse);
     return NULL;
 }

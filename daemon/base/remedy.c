@@ -24,7 +24,7 @@ const char *remedy_text(int error)
 {
     static _Thread_local char text[192];
     const char *remedy = remedy_of(error);
-    snprintf(text, sizeof text, "%s%s%s", strerrordesc_np(-error), remedy ? "; " : "",
+    snprintf(text, sizeof(text), "%s%s%s", strerrordesc_np(-error), remedy ? "; " : "",
              remedy ? remedy : "");
     return text;
 }

@@ -10,5 +10,5 @@ static int compare(const void *a, const void *b)
 
 void sort_ns(int64_t *ns, size_t count)
 {
-    qsort(ns, count, sizeof *ns, compare);
+    qsort(ns, count, sizeof(*ns), compare);
 }

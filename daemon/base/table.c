@@ -28,7 +28,7 @@ uint64_t table_text(const char *text)
 {
     static uint64_t key[2];
     uint64_t hash[2];
-    if (!key[0] && getrandom(key, sizeof key, 0) != sizeof key)
+    if (!key[0] && getrandom(key, sizeof(key), 0) != sizeof(key))
         key[0] = 1; /* not reached: getrandom() only fails during early boot */
     siphash_128(key, text, strlen(text), hash);
     return hash[0];
@@ -51,7 +51,7 @@ static void grow(struct table *table)
 {
     const unsigned bits = table->buckets ? table->bits + 2 : BITS_MIN;
     struct table_entry **buckets =
-        bits <= BITS_MAX ? calloc((size_t)1 << bits, sizeof *buckets) : NULL;
+        bits <= BITS_MAX ? calloc((size_t)1 << bits, sizeof(*buckets)) : NULL;
     if (!buckets)
         return;
     struct table before = *table;

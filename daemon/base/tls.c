@@ -30,7 +30,7 @@ static int derive(const unsigned char *key, size_t bytes, unsigned char ret_psk[
                   char *text, size_t text_bytes)
 {
     unsigned ret_bytes = PSK_BYTES;
-    if (!HMAC(EVP_sha256(), label, sizeof label - 1, key, bytes, ret_psk, &ret_bytes)) {
+    if (!HMAC(EVP_sha256(), label, sizeof(label) - 1, key, bytes, ret_psk, &ret_bytes)) {
         snprintf(text, text_bytes, "OpenSSL does not offer HMAC with SHA-256");
         return -EIO;
     }
@@ -44,7 +44,7 @@ static int read_key(const char *path, unsigned char ret_psk[static PSK_BYTES], c
     char why[160];
     size_t bytes = 0;
 
-    int r = config_secret_read(path, key, &bytes, why, sizeof why);
+    int r = config_secret_read(path, key, &bytes, why, sizeof(why));
     if (r < 0)
         snprintf(text, text_bytes, "the key file %s %s%s", path, why,
                  r == -ENOENT
@@ -53,7 +53,7 @@ static int read_key(const char *path, unsigned char ret_psk[static PSK_BYTES], c
                      : "");
     else
         r = derive(key, bytes, ret_psk, text, text_bytes);
-    OPENSSL_cleanse(key, sizeof key);
+    OPENSSL_cleanse(key, sizeof(key));
     return r;
 }
 
@@ -65,10 +65,10 @@ static SSL_SESSION *psk_session(SSL *ssl)
     const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, cipher_id);
     SSL_SESSION *session = SSL_SESSION_new();
 
-    if (session && cipher && SSL_SESSION_set1_master_key(session, tls->psk, sizeof tls->psk) &&
+    if (session && cipher && SSL_SESSION_set1_master_key(session, tls->psk, sizeof(tls->psk)) &&
         SSL_SESSION_set_cipher(session, cipher) &&
         SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) &&
-        SSL_SESSION_set1_id_context(session, (const unsigned char *)identity, sizeof identity - 1))
+        SSL_SESSION_set1_id_context(session, (const unsigned char *)identity, sizeof(identity) - 1))
         return session;
     SSL_SESSION_free(session);
     return NULL;
@@ -80,7 +80,7 @@ static int use_psk(SSL *ssl, const EVP_MD *digest, const unsigned char **ret_id,
 {
     *ret_session = psk_session(ssl);
     *ret_id = (const unsigned char *)identity;
-    *ret_id_bytes = sizeof identity - 1;
+    *ret_id_bytes = sizeof(identity) - 1;
     return *ret_session != NULL; /* there is one cipher suite, so its digest always matches */
 }
 
@@ -88,7 +88,7 @@ static int use_psk(SSL *ssl, const EVP_MD *digest, const unsigned char **ret_id,
 static int find_psk(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_SESSION **ret_session)
 {
     *ret_session = NULL;
-    if (id_bytes != sizeof identity - 1 || memcmp(id, identity, id_bytes) != 0)
+    if (id_bytes != sizeof(identity) - 1 || memcmp(id, identity, id_bytes) != 0)
         return 1; /* continues without a key and fails with an alert, as there is no certificate */
     *ret_session = psk_session(ssl);
     return *ret_session != NULL;
@@ -100,7 +100,7 @@ static int configure(SSL_CTX *context)
         !SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") ||
         !SSL_CTX_set_num_tickets(context, 0) ||
         !SSL_CTX_set_session_id_context(context, (const unsigned char *)identity,
-                                        sizeof identity - 1))
+                                        sizeof(identity) - 1))
         return -EIO;
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_options(context,
@@ -118,17 +118,17 @@ static int configure(SSL_CTX *context)
 int tls_secret(const struct tls *tls, const char *purpose, uint64_t ret_secret[2])
 {
     unsigned char hash[PSK_BYTES];
-    unsigned bytes = sizeof hash;
-    if (!HMAC(EVP_sha256(), tls->psk, sizeof tls->psk, (const unsigned char *)purpose,
+    unsigned bytes = sizeof(hash);
+    if (!HMAC(EVP_sha256(), tls->psk, sizeof(tls->psk), (const unsigned char *)purpose,
               strlen(purpose), hash, &bytes))
         return -EIO;
-    memcpy(ret_secret, hash, 2 * sizeof ret_secret[0]);
+    memcpy(ret_secret, hash, 2 * sizeof(ret_secret[0]));
     return 0;
 }
 
 int tls_new(const char *key_file, char *text, size_t text_bytes, struct tls **ret_tls)
 {
-    struct tls *tls = calloc(1, sizeof *tls);
+    struct tls *tls = calloc(1, sizeof(*tls));
     if (!tls) {
         snprintf(text, text_bytes, "out of memory");
         return -ENOMEM;
@@ -155,7 +155,7 @@ struct tls *tls_free(struct tls *tls)
     if (!tls)
         return NULL;
     SSL_CTX_free(tls->context);
-    OPENSSL_cleanse(tls->psk, sizeof tls->psk);
+    OPENSSL_cleanse(tls->psk, sizeof(tls->psk));
     free(tls);
     return NULL;
 }
@@ -223,7 +223,8 @@ static struct tls_result failed(int error, const char *text)
         .what = TLS_FAILED, .error = error, .text = text ? text : "connection lost"};
 }
 
-/* r: of an operation before which the thread's queue of errors was empty. ready: the handshake is complete. */
+/* r: of an operation before which the thread's queue of errors was empty. ready: the handshake is
+ * complete. */
 static struct tls_result result_of(const SSL *session, int r, size_t bytes, bool ready)
 {
     const int socket_error = errno;

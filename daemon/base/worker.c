@@ -106,7 +106,7 @@ static struct lane *lane_get(struct worker *worker, uint64_t key)
     struct lane *lane = table_find(&worker->lanes, key);
     if (lane)
         return lane;
-    lane = calloc(1, sizeof *lane);
+    lane = calloc(1, sizeof(*lane));
     if (!lane)
         return NULL;
     lane->last = &lane->first;
@@ -209,11 +209,11 @@ static int add_thread(struct worker *worker)
 
 int worker_new(struct loop *loop, const char *name, unsigned threads, struct worker **ret_worker)
 {
-    struct worker *worker = calloc(1, sizeof *worker);
+    struct worker *worker = calloc(1, sizeof(*worker));
     if (!worker)
         return -ENOMEM;
     worker->loop = loop;
-    snprintf(worker->name, sizeof worker->name, "%s", name);
+    snprintf(worker->name, sizeof(worker->name), "%s", name);
     worker->threads_max = threads;
     worker->last = &worker->first;
     pthread_mutex_init(&worker->mutex, NULL);
@@ -278,7 +278,7 @@ struct worker *worker_leave(struct worker *worker)
 int worker_submit(struct worker *worker, uint64_t key, void (*work)(void *context),
                   void (*done)(void *context), void (*dropped)(void *context), void *context)
 {
-    struct job *job = malloc(sizeof *job);
+    struct job *job = malloc(sizeof(*job));
     if (!job)
         return -ENOMEM;
     *job = (struct job){

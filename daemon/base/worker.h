@@ -1,9 +1,11 @@
 /*
- * Threads for slow work (pinning memory, compiling, closing, look-ups), so that the loop remains responsive.
+ * Threads for slow work (pinning memory, compiling, closing, look-ups), so that the loop remains
+ * responsive.
  *
- * Each job is in a lane, for example that of the user for whom it is done. The jobs of a lane run one at
- * a time, in the order of submission. Lanes take turns, and run at the same time on as many threads as
- * the worker may have: the long work of one user delays no other. Threads begin when lanes wait for one.
+ * Each job is in a lane, for example that of the user for whom it is done. The jobs of a lane run
+ * one at a time, in the order of submission. Lanes take turns, and run at the same time on as many
+ * threads as the worker may have: the long work of one user delays no other. Threads begin when
+ * lanes wait for one.
  *
  * What keeps a processor busy, what waits for other machines, and what may never end are different
  * workers, so that none of them waits for another.
@@ -33,8 +35,9 @@ bool worker_idle(const struct worker *worker);
  * done() of completed jobs. Jobs that have not begun get dropped(). NULL is a no-op. Returns
  * NULL. */
 struct worker *worker_free(struct worker *worker);
-/* The same, without waiting for the running jobs: those may go on until the process ends. They, and those of
- * their lanes, get dropped() on a thread of the worker, which must only free the context. Loop's thread. */
+/* The same, without waiting for the running jobs: those may go on until the process ends. They, and
+ * those of their lanes, get dropped() on a thread of the worker, which must only free the context.
+ * Loop's thread. */
 struct worker *worker_leave(struct worker *worker);
 
 /* Loop's thread. Runs work(context) on a thread of the worker, then done(context) on the loop's

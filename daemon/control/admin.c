@@ -52,7 +52,7 @@ static struct admin_reply *reply_later(struct client *client, uint32_t tag)
                      client->later);
         return NULL;
     }
-    struct admin_reply *reply = malloc(sizeof *reply);
+    struct admin_reply *reply = malloc(sizeof(*reply));
     if (!reply) {
         client_failf(client, tag, -ENOMEM, "out of memory for the reply");
         return NULL;
@@ -144,7 +144,7 @@ static void not_packed(void *context)
 void admin_reply_packed(struct tcad *tcad, struct admin_reply *reply, json_t *document)
 {
     const struct client *client = server_client(reply->server, reply->client);
-    struct packing *packing = malloc(sizeof *packing);
+    struct packing *packing = malloc(sizeof(*packing));
     if (packing)
         *packing = (struct packing){.reply = reply, .document = document};
     if (packing && worker_submit(tcad->worker, client ? client->uid : 0, pack, packed, not_packed,
@@ -232,7 +232,7 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
     struct tcad *tcad = client->tcad;
     const char *verb = admin->verb;
 
-    for (size_t i = 0; i < sizeof documents / sizeof documents[0]; i++) {
+    for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
         if (strcmp(verb, documents[i].verb) == 0) {
             send_document(client, tag, documents[i].make(tcad), false);
             return;

@@ -69,7 +69,7 @@ static void ask(struct round *round, size_t at)
     const Tca__Message message = MESSAGE_OF(PEER_PING, peer_ping, &request);
     if (node == round->tcad->node)
         return;
-    struct question *question = malloc(sizeof *question);
+    struct question *question = malloc(sizeof(*question));
     if (!question) {
         round->silent[at] = true;
         return;
@@ -92,13 +92,13 @@ static void go_on(struct round *round)
 void admin_ask_all(struct tcad *tcad, struct admin_reply *reply)
 {
     const struct cluster *cluster = tcad->cluster;
-    struct round *round = calloc(1, sizeof *round);
+    struct round *round = calloc(1, sizeof(*round));
     if (round) {
         *round = (struct round){.tcad = tcad,
                                 .reply = reply,
                                 .count = cluster->count,
-                                .nodes = calloc(cluster->count + 1, sizeof *round->nodes),
-                                .silent = calloc(cluster->count + 1, sizeof *round->silent)};
+                                .nodes = calloc(cluster->count + 1, sizeof(*round->nodes)),
+                                .silent = calloc(cluster->count + 1, sizeof(*round->silent))};
     }
     if (!round || !round->nodes || !round->silent) {
         if (round)

@@ -201,7 +201,7 @@ static void dropped(void *context)
 static void name_rails(const struct tcad *tcad, struct cost_table *table)
 {
     for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
-        snprintf(table->rails[rail].name, sizeof table->rails[rail].name, "%s",
+        snprintf(table->rails[rail].name, sizeof(table->rails[rail].name), "%s",
                  rail_name(tcad, rail));
 }
 
@@ -253,14 +253,14 @@ static void connect_rest(struct run *run)
 
 static void begin(struct tcad *tcad, struct admin_reply *reply)
 {
-    struct run *run = calloc(1, sizeof *run);
+    struct run *run = calloc(1, sizeof(*run));
     if (run) {
         run->tcad = tcad;
         run->reply = reply;
         run->wait = (struct link_wait){.done = link_done, .context = run};
         name_rails(tcad, &run->table);
         run->table.load = load_per_processor();
-        snprintf(run->path, sizeof run->path, "%s", tcad->conf->rails.calibration_file);
+        snprintf(run->path, sizeof(run->path), "%s", tcad->conf->rails.calibration_file);
         for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
             const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
             run->beside[rail] = *rail_at(tcad, rail);

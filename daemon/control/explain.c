@@ -69,7 +69,7 @@ static bool describe_some(void *context)
 
 void explain_reply(struct tcad *tcad, struct admin_reply *reply, const struct plan *plan)
 {
-    struct explanation *explanation = malloc(sizeof *explanation);
+    struct explanation *explanation = malloc(sizeof(*explanation));
     json_t *document = explanation ? inspect_plan(plan) : NULL;
     if (!document) {
         free(explanation);

@@ -197,7 +197,7 @@ json_t *inspect_nodes(struct tcad *tcad)
         struct peer_info info;
         if (peers_info(tcad->peers, node->id, &info) < 0)
             continue;
-        snprintf(address.host, sizeof address.host, "%s", node->address);
+        snprintf(address.host, sizeof(address.host), "%s", node->address);
         config_address_format(&address, text);
         json_t *rail_list = json_array();
         for (unsigned rail = 1; rail <= tcad->rails->last; rail++)

@@ -119,8 +119,9 @@ static json_t *tried(const struct plan *plan, const struct plan_transfer *transf
     return list;
 }
 
-/* How the client copies it: the mode that was requested or is the only one, or those that its trials
- * begin with, the last when the receiver is farther than first_up_to_ns; and what it has tried. */
+/* How the client copies it: the mode that was requested or is the only one, or those that its
+ * trials begin with, the last when the receiver is farther than first_up_to_ns; and what it has
+ * tried. */
 static json_t *explain_copy(const struct plan *plan, const struct plan_transfer *transfer,
                             enum seat seat)
 {
@@ -178,8 +179,8 @@ static json_t *describe_step(const struct plan *plan, uint32_t chain, uint32_t i
                          (json_int_t)transfer->node, "rank", (json_int_t)transfer->rank, "slot",
                          (json_int_t)transfer->slot, "fence", plan->pending == 0 && transfer->fence,
                          "link", link_state(plan, transfer));
-    layout_describe(transfer->source_layout, source, sizeof source);
-    layout_describe(transfer->target_layout, target, sizeof target);
+    layout_describe(transfer->source_layout, source, sizeof(source));
+    layout_describe(transfer->target_layout, target, sizeof(target));
     const struct layout *a = transfer->source_layout, *b = transfer->target_layout;
     /* The engine writes these while it prepares the plan. Until it has reported that it is done,
      * the loop must not read them. */

@@ -37,7 +37,7 @@ static void family_name(const json_t *family, char ret_name[static METRIC_NAME_M
     char end[METRIC_NAME_MAX / 2];
 
     snprintf(ret_name, METRIC_NAME_MAX, "%.*s", (int)bytes, name);
-    snprintf(end, sizeof end, "_%s", unit);
+    snprintf(end, sizeof(end), "_%s", unit);
     if (*unit && !ends_with(ret_name, end))
         snprintf(ret_name + strlen(ret_name), METRIC_NAME_MAX - strlen(ret_name), "%s", end);
     for (char *c = ret_name; *c; c++)
@@ -62,9 +62,9 @@ static void write_real(FILE *to, double number)
 {
     char text[40];
 
-    snprintf(text, sizeof text, "%.15g", number);
+    snprintf(text, sizeof(text), "%.15g", number);
     if (strtod(text, NULL) != number)
-        snprintf(text, sizeof text, "%.17g", number);
+        snprintf(text, sizeof(text), "%.17g", number);
     fputs(text, to);
 }
 
@@ -188,7 +188,7 @@ int metrics_new(struct tcad *tcad, char *text, size_t text_bytes, struct metrics
         *ret_metrics = NULL;
         return 0;
     }
-    struct metrics *metrics = calloc(1, sizeof *metrics);
+    struct metrics *metrics = calloc(1, sizeof(*metrics));
     if (!metrics) {
         snprintf(text, text_bytes, "out of memory");
         return -ENOMEM;

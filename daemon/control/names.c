@@ -29,7 +29,7 @@ static struct named *named_region(struct names *names, uint64_t region)
     struct named *named = table_find(&names->by_region, region);
     if (named)
         return named;
-    named = calloc(1, sizeof *named);
+    named = calloc(1, sizeof(*named));
     if (!named)
         return NULL;
     named->last = &named->first;
@@ -47,7 +47,7 @@ static void add_name(void *context, uid_t uid, const char *group, const char *te
         return;
     const size_t group_bytes = strlen(group), text_bytes = strlen(text) + 1;
     struct named *named = named_region(to->names, handle.region);
-    struct name *name = named ? malloc(sizeof *name + group_bytes + 1 + text_bytes) : NULL;
+    struct name *name = named ? malloc(sizeof(*name) + group_bytes + 1 + text_bytes) : NULL;
     if (!name)
         return;
     name->next = NULL;

@@ -51,7 +51,7 @@ static void replied(void *context, int status, const Tca__Message *reply, const 
     if (status < 0) {
         ping->lost++;
         ping->error = status;
-        snprintf(ping->why, sizeof ping->why, "%s", text);
+        snprintf(ping->why, sizeof(ping->why), "%s", text);
     } else {
         ping->rtt_ns[ping->count++] = (int64_t)(clock_now_ns() - ping->asked_ns);
     }
@@ -86,7 +86,7 @@ void admin_ping(struct tcad *tcad, struct admin_reply *reply, const char *argume
     unsigned long id = strtoul(name, &end, 10);
     if (!node && *end == '\0')
         node = cluster_by_id(tcad->cluster, (uint32_t)id);
-    struct ping *ping = node ? calloc(1, sizeof *ping) : NULL;
+    struct ping *ping = node ? calloc(1, sizeof(*ping)) : NULL;
     if (!ping) {
         admin_reply_fail(reply, node ? -ENOMEM : -EINVAL, "node \"%s\": %s", name,
                          node ? "out of memory" : "the cluster file has no such node");
@@ -96,6 +96,6 @@ void admin_ping(struct tcad *tcad, struct admin_reply *reply, const char *argume
     ping->reply = reply;
     ping->node = node->id;
     ping->wanted = count;
-    snprintf(ping->name, sizeof ping->name, "%s", node->name);
+    snprintf(ping->name, sizeof(ping->name), "%s", node->name);
     ask(ping);
 }

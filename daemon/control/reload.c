@@ -129,9 +129,9 @@ static const char **with_override(const char *const *overrides, const char *more
     size_t count = 0;
     while (overrides && overrides[count])
         count++;
-    const char **list = calloc(count + 2, sizeof *list);
+    const char **list = calloc(count + 2, sizeof(*list));
     if (list && count)
-        memcpy(list, overrides, count * sizeof *list);
+        memcpy(list, overrides, count * sizeof(*list));
     if (list)
         list[count] = more;
     return list;

@@ -1,5 +1,5 @@
-/* Lists can have a hundred thousand rows. They are collected in slices, by number, because an object
- * may be gone by the next slice. */
+/* Lists can have a hundred thousand rows. They are collected in slices, by number, because an
+ * object may be gone by the next slice. */
 #include "daemon/control/rows.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static void add(struct rows *rows, struct row row)
 {
     if (rows->count == rows->room) {
         const size_t room = rows->room ? 2 * rows->room : 256;
-        struct row *list = reallocarray(rows->list, room, sizeof *list);
+        struct row *list = reallocarray(rows->list, room, sizeof(*list));
         if (!list) {
             rows->failed = true;
             return;
@@ -150,7 +150,7 @@ static const struct kind *kind_of(const char *verb)
         {"regions", "regions", collect_regions, describe_region},
         {"offload", "processors", collect_sessions, describe_offload},
     };
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (strcmp(verb, kinds[i].verb) == 0)
             return &kinds[i];
     return NULL;
@@ -189,7 +189,7 @@ static bool describe_some(void *context)
 
 void rows_reply(struct tcad *tcad, struct admin_reply *reply, const char *verb, uid_t viewer)
 {
-    struct rows *rows = calloc(1, sizeof *rows);
+    struct rows *rows = calloc(1, sizeof(*rows));
     if (!rows) {
         admin_reply_fail(reply, -ENOMEM, "out of memory for the list");
         return;

@@ -71,8 +71,8 @@ static void refuse_version(const struct client *client, const struct frame_heade
     static struct log_limit refused;
     char text[512], which[160];
     frame_compare("this program's libtca", header->version, "tcad " TCAD_VERSION, which,
-                  sizeof which);
-    snprintf(text, sizeof text, "%s of node %s: %s", which, client->tcad->conf->node.name,
+                  sizeof(which));
+    snprintf(text, sizeof(text), "%s of node %s: %s", which, client->tcad->conf->node.name,
              header->version < PROTO_VERSION
                  ? "start the program with the libtca of tcad's release (is an old one in "
                    "LD_LIBRARY_PATH, in its rpath, or linked into it?)"
@@ -131,7 +131,7 @@ static void requested(struct client *client, struct client_request *request)
 static void receive(struct client *client)
 {
     char text[256];
-    if (closer_is_stuck(client->tcad, client->uid, text, sizeof text))
+    if (closer_is_stuck(client->tcad, client->uid, text, sizeof(text)))
         client_drop_later(client, text);
     else
         client_request_new(client, requested);
@@ -187,8 +187,8 @@ static void turn_away(struct server *server, int fd, const struct ucred *who, in
     closer_end(server->tcad, who->uid, fd);
 }
 
-/* A connection that has not said hello counts, too: it is not dropped for a younger one, as in a moment it may be a
- * session. */
+/* A connection that has not said hello counts, too: it is not dropped for a younger one, as in a
+ * moment it may be a session. */
 static bool may_connect(const struct server *server, uid_t uid, char *text, size_t text_bytes)
 {
     const struct tcad_conf *conf = server->tcad->conf;
@@ -209,7 +209,7 @@ static bool may_connect(const struct server *server, uid_t uid, char *text, size
 static int begin(struct server *server, int fd, const struct ucred *who)
 {
     char text[512];
-    struct client *client = calloc(1, sizeof *client);
+    struct client *client = calloc(1, sizeof(*client));
     if (!client)
         return -ENOMEM;
     *client = (struct client){.server = server,
@@ -220,7 +220,7 @@ static int begin(struct server *server, int fd, const struct ucred *who)
                               .uid = who->uid,
                               .gid = who->gid,
                               .since_ns = clock_now_ns()};
-    int r = client_begin(client, ready, text, sizeof text);
+    int r = client_begin(client, ready, text, sizeof(text));
     if (r < 0) {
         free(client);
         return r;
@@ -236,10 +236,10 @@ static void accepted(void *context, int fd, const char *from)
     static struct log_limit refused;
     struct server *server = context;
     struct ucred who;
-    socklen_t length = sizeof who;
+    socklen_t length = sizeof(who);
     char text[512];
     int r = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) < 0 ? -errno : 0;
-    if (r == 0 && !may_connect(server, who.uid, text, sizeof text)) {
+    if (r == 0 && !may_connect(server, who.uid, text, sizeof(text))) {
         turn_away(server, fd, &who, -EDQUOT, text);
         return;
     }
@@ -263,10 +263,10 @@ static void refuse(void *context, int fd, int error)
 {
     struct server *server = context;
     struct ucred who = {.uid = (uid_t)-1};
-    socklen_t length = sizeof who;
+    socklen_t length = sizeof(who);
     char text[256];
     getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length);
-    snprintf(text, sizeof text, "node %s cannot accept the connection: %s",
+    snprintf(text, sizeof(text), "node %s cannot accept the connection: %s",
              server->tcad->conf->node.name, remedy_text(error));
     turn_away(server, fd, &who, error, text);
 }
@@ -275,7 +275,7 @@ static void refuse(void *context, int fd, int error)
 
 int server_new(struct tcad *tcad, int fd, char *text, size_t text_bytes, struct server **ret_server)
 {
-    struct server *server = calloc(1, sizeof *server);
+    struct server *server = calloc(1, sizeof(*server));
     if (!server)
         return -ENOMEM;
     server->tcad = tcad;

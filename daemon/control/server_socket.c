@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LOCK_PATH_BYTES = sizeof(((struct server_socket *)0)->path) + sizeof ".lock" };
+enum { LOCK_PATH_BYTES = sizeof(((struct server_socket *)0)->path) + sizeof(".lock") };
 
 static void lock_path(const char *socket_path, char ret_path[static LOCK_PATH_BYTES])
 {
@@ -34,7 +34,8 @@ static bool is_removed(int fd, const char *path)
            ours.st_dev != theirs.st_dev;
 }
 
-/* Returns the descriptor that holds the lock until it is closed; the kernel closes it for a tcad that is killed. */
+/* Returns the descriptor that holds the lock until it is closed; the kernel closes it for a tcad
+ * that is killed. */
 static int take_lock(const char *socket_path, char *text, size_t text_bytes)
 {
     char path[LOCK_PATH_BYTES];
@@ -87,7 +88,7 @@ static int clear_remnant(const struct sockaddr_un *address, char *text, size_t t
                  address->sun_path);
         return -EEXIST;
     }
-    int r = connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 || errno == EAGAIN
+    int r = connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno == EAGAIN
                 ? -EADDRINUSE
                 : -errno;
     close(fd);
@@ -102,7 +103,7 @@ static int clear_remnant(const struct sockaddr_un *address, char *text, size_t t
 static int listen_at(const struct sockaddr_un *address, mode_t mode, char *text, size_t text_bytes)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && bind(fd, (const struct sockaddr *)address, sizeof *address) == 0 &&
+    if (fd >= 0 && bind(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 &&
         chmod(address->sun_path, mode) == 0 && listen(fd, SOMAXCONN) == 0)
         return fd;
     int r = -errno;
@@ -119,7 +120,7 @@ int server_socket_make(const struct tcad_conf *conf, struct server_socket *ret_s
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct stat status;
 
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", conf->control.socket);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", conf->control.socket);
     const int lock_fd = take_lock(address.sun_path, text, text_bytes);
     if (lock_fd < 0)
         return lock_fd;
@@ -131,7 +132,7 @@ int server_socket_make(const struct tcad_conf *conf, struct server_socket *ret_s
         return r;
     }
     *ret_socket = (struct server_socket){.lock_fd = lock_fd};
-    memcpy(ret_socket->path, address.sun_path, sizeof ret_socket->path);
+    memcpy(ret_socket->path, address.sun_path, sizeof(ret_socket->path));
     if (lstat(address.sun_path, &status) == 0) {
         ret_socket->device = status.st_dev;
         ret_socket->inode = status.st_ino;

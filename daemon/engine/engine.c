@@ -154,7 +154,7 @@ static void *engine_main(void *argument)
 {
     struct engine *engine = argument;
     if (engine->config.pin)
-        pthread_setaffinity_np(pthread_self(), sizeof engine->config.cpus, &engine->config.cpus);
+        pthread_setaffinity_np(pthread_self(), sizeof(engine->config.cpus), &engine->config.cpus);
     pthread_mutex_lock(&engine->turn);
     while (!atomic_load_explicit(&engine->stop, memory_order_relaxed)) {
         bool called = engine_run_calls(engine);
@@ -187,7 +187,7 @@ static int watch(struct engine *engine, int fd, void *pointer)
 int engine_new(struct loop *loop, const struct engine_config *config,
                const struct engine_events *events, struct engine **ret_engine)
 {
-    struct engine *engine = calloc(1, sizeof *engine);
+    struct engine *engine = calloc(1, sizeof(*engine));
     if (!engine)
         return -ENOMEM;
     engine->loop = loop;
@@ -260,7 +260,7 @@ static void tune_work(struct engine *engine, void *context)
 
 int engine_tune(struct engine *engine, uint64_t spin_ns, uint64_t yield_ns)
 {
-    struct tuning *tuning = malloc(sizeof *tuning);
+    struct tuning *tuning = malloc(sizeof(*tuning));
     if (!tuning)
         return -ENOMEM;
     *tuning = (struct tuning){.spin_ns = spin_ns, .yield_ns = yield_ns};

@@ -35,8 +35,8 @@ struct engine_config {
 struct engine_events {
     /* A client has violated the protocol of its rings; why is static. */
     void (*session_broken)(void *context, uint64_t session, const char *why);
-    /* As in drivers/driver.h; precedes peer_down(), and no start is taken in between. FLOW_ANY: memory ran out for the
-     * details, any flow to the peer may have lost puts. */
+    /* As in drivers/driver.h; precedes peer_down(), and no start is taken in between. FLOW_ANY:
+     * memory ran out for the details, any flow to the peer may have lost puts. */
     void (*puts_lost)(void *context, struct driver_peer *peer, uint64_t flow, uint32_t count);
     /* A driver has lost a peer. */
     void (*peer_down)(void *context, struct driver_peer *peer, int error);
@@ -64,8 +64,8 @@ const struct driver_caps *engine_driver_caps(const struct engine *engine, unsign
 /* 0, or the error with which the driver failed. */
 int engine_driver_error(const struct engine *engine, unsigned rail);
 
-/* A member of the object that the call is about, so that a call cannot fail. The engine's until done() begins or,
- * where done is NULL, work(); these may free it or use it again. */
+/* A member of the object that the call is about, so that a call cannot fail. The engine's until
+ * done() begins or, where done is NULL, work(); these may free it or use it again. */
 struct engine_call {
     struct engine_call *next;
     void (*work)(struct engine *engine, void *context);
@@ -74,19 +74,19 @@ struct engine_call {
     void *context;
     struct loop_post post;
 };
-/* Any thread but the engine's: runs work(context) on the engine's thread, then, unless NULL, done(context) on the
- * loop's thread, in the order of the calls. */
+/* Any thread but the engine's: runs work(context) on the engine's thread, then, unless NULL,
+ * done(context) on the loop's thread, in the order of the calls. */
 void engine_call(struct engine *engine, struct engine_call *call,
                  void (*work)(struct engine *engine, void *context), void (*done)(void *context),
                  void *context);
-/* The same for long work in slices: step(context) works until engine_slice_over() and returns whether there is more; it
- * is then called again in the next round, after starts, drivers and other calls. It always makes progress, and done() is
- * not NULL. */
+/* The same for long work in slices: step(context) works until engine_slice_over() and returns
+ * whether there is more; it is then called again in the next round, after starts, drivers and other
+ * calls. It always makes progress, and done() is not NULL. */
 void engine_job(struct engine *engine, struct engine_call *call,
                 bool (*step)(struct engine *engine, void *context), void (*done)(void *context),
                 void *context);
-/* The same for work that gives the engine nothing to do, and frees nothing that it knows: while the engine yields or
- * sleeps, the calling thread does it at once, without waking the engine. */
+/* The same for work that gives the engine nothing to do, and frees nothing that it knows: while the
+ * engine yields or sleeps, the calling thread does it at once, without waking the engine. */
 void engine_job_quiet(struct engine *engine, struct engine_call *call,
                       bool (*step)(struct engine *engine, void *context),
                       void (*done)(void *context), void *context);
@@ -94,8 +94,8 @@ void engine_job_quiet(struct engine *engine, struct engine_call *call,
 void engine_wake(struct engine *engine);
 bool engine_slice_over(const struct engine *engine);
 
-/* Loop's and worker's thread: before a driver connects a peer, reserves the memory to report its loss. -ENOMEM. After
- * the disconnect, or when the connection failed, returns it. */
+/* Loop's and worker's thread: before a driver connects a peer, reserves the memory to report its
+ * loss. -ENOMEM. After the disconnect, or when the connection failed, returns it. */
 int engine_loss_reserve(struct engine *engine);
 void engine_loss_return(struct engine *engine);
 
@@ -223,8 +223,8 @@ struct engine_plan {
         void *context); /* done() of a rest, also posted when another order ends that one */
     void *rested_context;
     struct loop_post rested_post;
-    /* The loop's until the order is given: of a break, detach or pause, none of which is given before done() of the
-     * last; of a rest; of a loss. */
+    /* The loop's until the order is given: of a break, detach or pause, none of which is given
+     * before done() of the last; of a rest; of a loss. */
     struct engine_order order, rest_order, lose_order;
     _Atomic bool losing; /* lose_order is given and not carried out yet */
 };
@@ -261,8 +261,8 @@ void engine_plan_rest(struct engine_session *session, struct engine_plan *plan,
 /* Engine's thread: ends a pause. */
 void engine_plan_resume(struct engine_plan *plan);
 
-/* Engine's thread, while nothing of the plan runs: its puts move the parts of the last start that was
- * taken; nothing before that. */
+/* Engine's thread, while nothing of the plan runs: its puts move the parts of the last start that
+ * was taken; nothing before that. */
 void engine_parts_apply(struct engine_plan *plan);
 
 /* ---- displays ---- */

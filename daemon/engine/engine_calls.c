@@ -1,5 +1,5 @@
-/* Calls from the loop. Those that are ready run in order for one slice in each round, so that starts and drivers wait for
- * about a millisecond, however many there are. */
+/* Calls from the loop. Those that are ready run in order for one slice in each round, so that
+ * starts and drivers wait for about a millisecond, however many there are. */
 #include <sys/eventfd.h>
 
 #include "daemon/base/loop.h"
@@ -82,8 +82,8 @@ bool engine_run_calls(struct engine *engine)
     return true;
 }
 
-/* Runs a slice of the call in this thread, unless the engine works or has other calls to run first. Returns whether the
- * call is over. */
+/* Runs a slice of the call in this thread, unless the engine works or has other calls to run first.
+ * Returns whether the call is over. */
 static bool run_here(struct engine *engine, struct engine_call *call)
 {
     if (!engine->running || pthread_mutex_trylock(&engine->turn) != 0)

@@ -11,7 +11,7 @@
 
 int engine_loss_reserve(struct engine *engine)
 {
-    struct engine_loss *loss = calloc(1, sizeof *loss);
+    struct engine_loss *loss = calloc(1, sizeof(*loss));
     if (!loss)
         return -ENOMEM;
     loss->engine = engine;
@@ -135,7 +135,7 @@ static void any_puts_lost_on_loop(void *context)
 static void driver_puts_lost(void *context, struct driver_peer *peer, uint64_t flow, uint32_t count)
 {
     struct engine *engine = context;
-    struct puts_lost *lost = malloc(sizeof *lost);
+    struct puts_lost *lost = malloc(sizeof(*lost));
     if (lost) {
         *lost = (struct puts_lost){.engine = engine, .peer = peer, .flow = flow, .count = count};
         loop_post_own(engine->loop, &lost->post, puts_lost_on_loop, lost);
@@ -178,7 +178,7 @@ static void paired_on_loop(void *context)
 static void driver_paired(void *context, uint64_t pair, int fd, bool encrypts)
 {
     struct engine *engine = context;
-    struct paired *paired = malloc(sizeof *paired);
+    struct paired *paired = malloc(sizeof(*paired));
     if (!paired) {
         close(fd);
         return;

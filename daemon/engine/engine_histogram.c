@@ -7,8 +7,8 @@ void engine_histogram_add(struct engine_histogram *histogram, uint64_t value)
     unsigned log = value ? 63 - (unsigned)__builtin_clzll(value) : 0;
     unsigned fine = log >= 2 ? (unsigned)(value >> (log - 2)) & 3 : 0;
     unsigned at = log * 4 + fine;
-    if (at >= sizeof histogram->at / sizeof histogram->at[0])
-        at = sizeof histogram->at / sizeof histogram->at[0] - 1;
+    if (at >= sizeof(histogram->at) / sizeof(histogram->at[0]))
+        at = sizeof(histogram->at) / sizeof(histogram->at[0]) - 1;
     atomic_store_explicit(&histogram->at[at],
                           atomic_load_explicit(&histogram->at[at], memory_order_relaxed) + 1,
                           memory_order_relaxed);
@@ -16,7 +16,7 @@ void engine_histogram_add(struct engine_histogram *histogram, uint64_t value)
 
 uint64_t engine_histogram_quantile(const struct engine_histogram *histogram, double share)
 {
-    enum { BUCKETS = sizeof histogram->at / sizeof histogram->at[0] };
+    enum { BUCKETS = sizeof(histogram->at) / sizeof(histogram->at[0]) };
     uint64_t total = 0, below = 0;
     for (unsigned i = 0; i < BUCKETS; i++)
         total += atomic_load_explicit(&histogram->at[i], memory_order_relaxed);

@@ -75,8 +75,8 @@ struct engine {
     int epoll_fd;
     int call_fd; /* eventfd: wakes the engine for calls */
 
-    /* Held by whoever runs the engine: the thread, except while it yields or sleeps; then, for a moment, the caller of
-     * engine_job_quiet(). Protects drivers, plans and sessions. */
+    /* Held by whoever runs the engine: the thread, except while it yields or sleeps; then, for a
+     * moment, the caller of engine_job_quiet(). Protects drivers, plans and sessions. */
     pthread_mutex_t turn;
     pthread_mutex_t mutex; /* protects the calls and reserved losses */
     struct engine_call *calls, **calls_last;
@@ -117,7 +117,8 @@ void engine_session_break(struct engine_session *session, const char *why);
 
 /* engine_calls.c: runs calls of the loop for a slice. Returns whether there were any. */
 bool engine_run_calls(struct engine *engine);
-/* Before the engine sleeps: false if there are calls. Otherwise the next call wakes it, until engine_awake(). */
+/* Before the engine sleeps: false if there are calls. Otherwise the next call wakes it, until
+ * engine_awake(). */
 bool engine_may_sleep(struct engine *engine);
 void engine_awake(struct engine *engine);
 

@@ -211,7 +211,7 @@ static void attach_work(struct engine *engine, void *context)
 int engine_session_new(struct engine *engine, const struct engine_session_args *args,
                        struct engine_session **ret_session)
 {
-    struct engine_session *session = calloc(1, sizeof *session);
+    struct engine_session *session = calloc(1, sizeof(*session));
     if (!session)
         return -ENOMEM;
     session->engine = engine;
@@ -219,7 +219,7 @@ int engine_session_new(struct engine *engine, const struct engine_session_args *
     session->segment = args->segment;
     session->notify = args->notify;
     session->wake_fd = args->wake_fd;
-    session->plans = calloc(PLANS_PER_SESSION_MAX, sizeof *session->plans);
+    session->plans = calloc(PLANS_PER_SESSION_MAX, sizeof(*session->plans));
     if (!session->plans) {
         free(session);
         return -ENOMEM;

@@ -397,7 +397,8 @@ static bool take_missing(struct gather *gather, struct gather_branch *branch,
 static bool take_from_child(struct gather *gather, struct gather_branch *branch,
                             const struct gather_message *message)
 {
-    /* A final fault counts whenever it comes; of the others, those that have crossed the end of the round do not. */
+    /* A final fault counts whenever it comes; of the others, those that have crossed the end of the
+     * round do not. */
     if (message->kind == GATHER_FAULT && message->final && message->round <= gather->round)
         ;
     else if (message->round != gather->round)

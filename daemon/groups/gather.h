@@ -1,15 +1,17 @@
 /*
- * A collective call of a group: each rank contributes equally many bytes, and each gets those of all. This is one
- * node's part. It collects the contributions of its own ranks and of the subtrees of its children, and sends
- * them to its parent (UP). The root of the tree sends all of them back down (DOWN), one message per node.
+ * A collective call of a group: each rank contributes equally many bytes, and each gets those of
+ * all. This is one node's part. It collects the contributions of its own ranks and of the subtrees
+ * of its children, and sends them to its parent (UP). The root of the tree sends all of them back
+ * down (DOWN), one message per node.
  *
- * A call fails at all ranks alike. What has failed goes up to the root (FAULT), which ends the call by sending it
- * down (FAILED). After a time-out it first asks which ranks are missing (WHO down, MISSING up), to name them.
- * Ranks may repeat a call that has failed, with the same number. So that what is left of one *round* is not taken for a
- * part of the next, messages carry its number: how many calls have ended, in either way.
+ * A call fails at all ranks alike. What has failed goes up to the root (FAULT), which ends the call
+ * by sending it down (FAILED). After a time-out it first asks which ranks are missing (WHO down,
+ * MISSING up), to name them. Ranks may repeat a call that has failed, with the same number. So that
+ * what is left of one *round* is not taken for a part of the next, messages carry its number: how
+ * many calls have ended, in either way.
  *
- * The machine sends through functions, and knows neither peers nor time: the daemon connects it to other nodes, and
- * a test to a simulated network.
+ * The machine sends through functions, and knows neither peers nor time: the daemon connects it to
+ * other nodes, and a test to a simulated network.
  */
 #pragma once
 
@@ -115,12 +117,14 @@ int gather_init(struct gather *gather, const struct gather_ops *ops, void *conte
                 const struct roster *roster, uint32_t position);
 void gather_deinit(struct gather *gather);
 
-/* A rank of this node makes call `sequence`. It must not be in one, and the machine not be broken. */
+/* A rank of this node makes call `sequence`. It must not be in one, and the machine not be
+ * broken. */
 void gather_call(struct gather *gather, uint32_t rank, uint64_t sequence, const uint8_t *data,
                  uint64_t bytes);
-/* A call must fail: one that a rank of this node makes, after -ETIMEDOUT, for which the root finds the text, or another
- * error; or all from now on, because this rank, of this node or of a neighbour that is down, has ended. Behind what is on its
- * way: a call that the root has completed succeeds. */
+/* A call must fail: one that a rank of this node makes, after -ETIMEDOUT, for which the root finds
+ * the text, or another error; or all from now on, because this rank, of this node or of a neighbour
+ * that is down, has ended. Behind what is on its way: a call that the root has completed
+ * succeeds. */
 void gather_fail(struct gather *gather, uint32_t rank, int error, bool final, const char *text);
 /* The parent is down: the calls of this subtree fail from now on. */
 void gather_orphan(struct gather *gather, int error, const char *text);

@@ -27,8 +27,8 @@ struct place *place_new(struct session *session, const char *group, uint32_t roo
                         uint32_t size)
 {
     struct groups *groups = session->tcad->groups;
-    struct place *place = calloc(1, sizeof *place);
-    struct gone *gone = calloc(size, sizeof *gone);
+    struct place *place = calloc(1, sizeof(*place));
+    struct gone *gone = calloc(size, sizeof(*gone));
     if (!place || !gone) {
         free(place);
         free(gone);
@@ -40,7 +40,7 @@ struct place *place_new(struct session *session, const char *group, uint32_t roo
     place->root = root;
     place->rank = rank;
     place->size = size;
-    snprintf(place->group, sizeof place->group, "%s", group);
+    snprintf(place->group, sizeof(place->group), "%s", group);
     place->gone = gone;
     LIST_ADD(&groups->places, place, next, link);
     table_add(&groups->by_session, &place->entry, place->session, place);
@@ -304,7 +304,7 @@ void groups_published(const struct groups *groups,
 
 int groups_new(struct tcad *tcad, struct groups **ret_groups)
 {
-    struct groups *groups = calloc(1, sizeof *groups);
+    struct groups *groups = calloc(1, sizeof(*groups));
     if (!groups)
         return -ENOMEM;
     groups->tcad = tcad;

@@ -1,17 +1,18 @@
 /*
  * Groups: how the processes of a job find each other. Each group has a *root*, the daemon that
- * coordinates it: the node in "name@node", or one chosen from the cluster file by rendezvous hashing
- * of (user, name). That puts the nodes in an order, the same everywhere, and the first that answers is the
- * root: a member passes over nodes that do not, and a root sends members on to a node before it that
- * does. A root also sends them on to the next node if that does not know the root, because its
- * cluster file is another one, but never to nodes that a member says it cannot go to. The root collects
- * joins, sends the list of members to the nodes (daemon/groups/team.h), and keeps the group's published handles.
- * The member's side forwards a session's request to the root (peers_request(), also if the root is this
- * daemon) and the root's reply to the session.
+ * coordinates it: the node in "name@node", or one chosen from the cluster file by rendezvous
+ * hashing of (user, name). That puts the nodes in an order, the same everywhere, and the first that
+ * answers is the root: a member passes over nodes that do not, and a root sends members on to a
+ * node before it that does. A root also sends them on to the next node if that does not know the
+ * root, because its cluster file is another one, but never to nodes that a member says it cannot go
+ * to. The root collects joins, sends the list of members to the nodes (daemon/groups/team.h), and
+ * keeps the group's published handles. The member's side forwards a session's request to the root
+ * (peers_request(), also if the root is this daemon) and the root's reply to the session.
  *
- * A group is identified by (user id, name). Collective calls go along a tree of its nodes (daemon/groups/gather.h), not
- * through the root. They have sequence numbers. If members disagree on the number or on the size of their
- * data, all get -EPROTO with a text that names the callers and their calls.
+ * A group is identified by (user id, name). Collective calls go along a tree of its nodes
+ * (daemon/groups/gather.h), not through the root. They have sequence numbers. If members disagree
+ * on the number or on the size of their data, all get -EPROTO with a text that names the callers
+ * and their calls.
  */
 #pragma once
 
@@ -42,15 +43,16 @@ void group_lookup(struct session *session, uint32_t tag, const Tca__Lookup *look
  * session has published. Members that wait for it in a collective call or join get -EOWNERDEAD. */
 void group_session_gone(struct session *session);
 
-/* Messages of peers: PeerGroupJoin, PeerPublish and PeerLookup to the root, and those of teams. Returns
- * whether the message was one of these. */
+/* Messages of peers: PeerGroupJoin, PeerPublish and PeerLookup to the root, and those of teams.
+ * Returns whether the message was one of these. */
 bool groups_requested(struct groups *groups, uint32_t node, uint32_t tag,
                       const Tca__Message *request);
 /* PeerSessionGone from another node: marks the rank in this node's sessions of that group
  * (session_source_gone()). Returns false if the node may not say so: a node may report the end of
  * its own sessions and, as the root of a group, of the group's members. */
 bool groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSessionGone *gone);
-/* A node is up: it takes over the groups that it coordinates by their names, unless they are complete. */
+/* A node is up: it takes over the groups that it coordinates by their names, unless they are
+ * complete. */
 void groups_node_up(struct groups *groups, uint32_t node);
 /* A node went down: removes its members from all groups; callers that wait for them get
  * -EHOSTDOWN. */

@@ -1,15 +1,16 @@
 /*
  * Whether this node is to be the root of a group that was given to it because of the group's name.
  *
- * It is not if a node before it answers: members that did not reach that one have been too early, or too
- * late. That the node counts as up says nothing: it may have just ended, or be stopped, which this node
- * notices later than the member. Nor if one of the next nodes does not know this one: members there have
- * asked that node, because their cluster file does not have this one. Both may show when a member waits
- * already, and as long as the group is not complete, its members are then sent on.
+ * It is not if a node before it answers: members that did not reach that one have been too early,
+ * or too late. That the node counts as up says nothing: it may have just ended, or be stopped,
+ * which this node notices later than the member. Nor if one of the next nodes does not know this
+ * one: members there have asked that node, because their cluster file does not have this one. Both
+ * may show when a member waits already, and as long as the group is not complete, its members are
+ * then sent on.
  *
- * A member may not know the node to which it is sent (its cluster file does not have it), or have been
- * sent on from there. It says so, and is not sent there: where cluster files differ, members meet at a
- * node that all of them know.
+ * A member may not know the node to which it is sent (its cluster file does not have it), or have
+ * been sent on from there. It says so, and is not sent there: where cluster files differ, members
+ * meet at a node that all of them know.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -134,11 +135,11 @@ static void ask(struct root *root, const struct group *group, uint32_t node)
 {
     struct tcad *tcad = root->tcad;
     struct question *question =
-        node == tcad->node || choices_have(&group->barred, node) ? NULL : malloc(sizeof *question);
+        node == tcad->node || choices_have(&group->barred, node) ? NULL : malloc(sizeof(*question));
     if (!question)
         return;
     *question = (struct question){.root = root, .user = group->user, .node = node};
-    snprintf(question->name, sizeof question->name, "%s", group->name);
+    snprintf(question->name, sizeof(question->name), "%s", group->name);
     peers_probe(tcad->peers, node, tcad->conf->control.request_timeout_ns, answered, question);
 }
 

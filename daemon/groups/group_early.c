@@ -57,18 +57,18 @@ bool early_keep(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerG
     unsigned count = 0;
     for (; *at; at = &(*at)->next)
         count++;
-    struct early *early = count < EARLY_MAX ? calloc(1, sizeof *early) : NULL;
+    struct early *early = count < EARLY_MAX ? calloc(1, sizeof(*early)) : NULL;
     struct charge charge = {0};
     char text[512];
-    if (!early || charge_take(root->tcad, &charge, join->user, USER_GROUPS, sizeof *early,
-                              "a join that waits", text, sizeof text) < 0) {
+    if (!early || charge_take(root->tcad, &charge, join->user, USER_GROUPS, sizeof(*early),
+                              "a join that waits", text, sizeof(text)) < 0) {
         free(early);
         return false;
     }
     uint64_t now = clock_now_ns(), asked = group_deadline(now, join->timeout_ns);
     *early =
         (struct early){.node = node, .tag = tag, .root = root, .join = *join, .charge = charge};
-    strncpy(early->name, join->name, sizeof early->name - 1);
+    strncpy(early->name, join->name, sizeof(early->name) - 1);
     early->join.name = early->name;
     keep_costs(early, join);
     *at = early;

@@ -18,9 +18,8 @@
 
 enum {
     GROUP_TEXT_MAX = 320,
-    GROUP_REQUESTS_MAX =
-        64, /* open requests of a session. A thread waits for one at a time, and the
-                                root keeps each. */
+    GROUP_REQUESTS_MAX = 64, /* open requests of a session. A thread waits for one at a time, and
+                                the root keeps each. */
     CHOICES_MAX = 16,
 };
 
@@ -137,13 +136,14 @@ struct root {
 
 /* ---- group_choice.c: whether this node is to be the root ---- */
 
-/* A join creates a group whose root was chosen. Returns true if the join was sent to another node; else
- * group->before is to be this. */
+/* A join creates a group whose root was chosen. Returns true if the join was sent to another node;
+ * else group->before is to be this. */
 bool choice_moves(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGroupJoin *join,
                   struct choices *ret_before);
 /* A member cannot go to some nodes. */
 void choice_bar(struct group *group, const Tca__PeerGroupJoin *join);
-/* A group was created: asks the nodes on which it depends whether they answer, and know this node. */
+/* A group was created: asks the nodes on which it depends whether they answer, and know this
+ * node. */
 void choice_ask(struct root *root, const struct group *group);
 void choice_node_up(struct root *root, uint32_t node);
 
@@ -164,7 +164,8 @@ struct group *root_find(const struct root *root, uint32_t user, const char *name
 struct group *group_new(struct root *root, const Tca__PeerGroupJoin *join);
 /* Ends a group that has no members and no pending joins. */
 void group_end(struct root *root, struct group *group);
-/* Takes back the join of the next rank from *rank on that is joining, and counts *rank on. NULL: there is none. */
+/* Takes back the join of the next rank from *rank on that is joining, and counts *rank on. NULL:
+ * there is none. */
 struct member *group_take_joining(struct group *group, uint32_t *rank);
 /* Fails all pending joins. */
 void group_fail_joins(struct root *root, struct group *group, int error, const char *text);
@@ -184,13 +185,13 @@ void group_drop_all(struct group *group);
 
 /* Whether a name is valid: not empty, shorter than NAME_MAX_BYTES, no control characters. */
 bool group_name_valid(const char *name);
-/* Splits "name@node". Without a node, *ret_root is the first of group_choose(), and *ret_chosen true.
- * text: the error. */
+/* Splits "name@node". Without a node, *ret_root is the first of group_choose(), and *ret_chosen
+ * true. text: the error. */
 int group_place(const struct tcad *tcad, uint32_t user, const char *full,
                 char ret_name[static NAME_MAX_BYTES], uint32_t *ret_root, bool *ret_chosen,
                 char *text, size_t text_bytes);
-/* The node that is to coordinate the group if none of the others does. All nodes with the same cluster
- * file choose the same. False: there are no more nodes, or `others` is full. */
+/* The node that is to coordinate the group if none of the others does. All nodes with the same
+ * cluster file choose the same. False: there are no more nodes, or `others` is full. */
 bool group_choose(const struct cluster *cluster, uint32_t user, const char *name,
                   const struct choices *others, uint32_t *ret_node);
 const char *group_node_name(const struct tcad *tcad, uint32_t node);
@@ -216,8 +217,9 @@ struct gone {
 enum place_state {
     PLACE_ASKS,  /* its request to join has no reply */
     PLACE_WAITS, /* the group is complete: the list of members comes along the tree */
-    PLACE_MEETS, /* it has come; at its first call all ranks meet, so that all of their nodes know the group */
-    PLACE_IN, /* the session may make collective calls */
+    PLACE_MEETS, /* it has come; at its first call all ranks meet, so that all of their nodes know
+                    the group */
+    PLACE_IN,    /* the session may make collective calls */
 };
 
 /* A session's place in its group, from its request to join. */
@@ -263,8 +265,8 @@ struct place *place_new(struct session *session, const char *group, uint32_t roo
 void place_leave(struct groups *groups, struct place *place);
 /* Whether the session is in a group of one. */
 bool group_alone(const struct session *session);
-/* The place of a session that may make group calls: one that has joined. Otherwise fails the request
- * and returns NULL. A session without a group gets its place with its first call. */
+/* The place of a session that may make group calls: one that has joined. Otherwise fails the
+ * request and returns NULL. A session without a group gets its place with its first call. */
 struct place *place_of_caller(struct session *session, uint32_t tag);
 
 /* ---- group_request.c: requests to the root ---- */
@@ -313,8 +315,8 @@ void join_members(struct place *place, struct team *team, int error, const char 
 /* All members' daemons know the group. */
 void join_done(struct session *session, struct place *place);
 void join_failed(struct session *session, struct place *place);
-/* Sends the join to another node, if there is one that can coordinate the group. Returns false if not;
- * ret_text: why. */
+/* Sends the join to another node, if there is one that can coordinate the group. Returns false if
+ * not; ret_text: why. */
 bool join_elsewhere(struct request *request, struct session *session, struct place *place,
                     const char *why, char *ret_text, size_t text_bytes);
 /* The root names another one. */

@@ -26,7 +26,7 @@ enum {
 static int take_members(struct session *session, const struct team *team)
 {
     const struct roster *roster = &team->roster;
-    struct session_member *members = calloc(session->sources, sizeof *members);
+    struct session_member *members = calloc(session->sources, sizeof(*members));
     if (!members)
         return -ENOMEM;
     for (uint32_t rank = 0; rank < roster->size; rank++) {
@@ -117,7 +117,7 @@ void join_members(struct place *place, struct team *team, int error, const char 
         return;
     }
     session->costs = team->costs;
-    memcpy(session->group, place->group, sizeof session->group);
+    memcpy(session->group, place->group, sizeof(session->group));
     session->rank = place->rank;
     session->size = place->size;
     session->root = place->root;
@@ -213,7 +213,7 @@ static void probed(void *context, int status, const Tca__Message *reply, const c
     } else if (status == 0) {
         send_join(request, place);
     } else if (status == -ECANCELED ||
-               !join_elsewhere(request, session, place, text, why, sizeof why)) {
+               !join_elsewhere(request, session, place, text, why, sizeof(why))) {
         session_fail(session, request->tag, status, "%s", status == -ECANCELED ? text : why);
         join_failed(session, place);
         request_free(request);
@@ -286,14 +286,14 @@ void group_join(struct session *session, uint32_t tag, const Tca__GroupJoin *joi
     uint32_t root;
     bool chosen;
 
-    int r = check_join(session, join, text, sizeof text);
+    int r = check_join(session, join, text, sizeof(text));
     if (r == 0 && join->name[0] == '\0' && group_alone(session)) {
         join_alone(session, tag);
         return;
     }
     if (r == 0)
         r = group_place(session->tcad, (uint32_t)session->uid, join->name, name, &root, &chosen,
-                        text, sizeof text);
+                        text, sizeof(text));
     if (r < 0) {
         session_fail(session, tag, r, "%s", text);
         return;

@@ -56,7 +56,7 @@ bool group_choose(const struct cluster *cluster, uint32_t user, const char *name
 {
     uint8_t user_bytes[4] = {(uint8_t)user, (uint8_t)(user >> 8), (uint8_t)(user >> 16),
                              (uint8_t)(user >> 24)};
-    uint64_t group = hash(hash(UINT64_C(0xcbf29ce484222325), user_bytes, sizeof user_bytes), name,
+    uint64_t group = hash(hash(UINT64_C(0xcbf29ce484222325), user_bytes, sizeof(user_bytes)), name,
                           strlen(name) + 1);
     uint64_t best = 0;
     bool found = false;
@@ -130,12 +130,12 @@ void group_ranks(const struct group *group, bool (*is)(const struct member *memb
         while (rank + 1 < group->size && is(&group->members[rank + 1]))
             rank++;
         count += rank - first + 1;
-        if (at >= sizeof list - 32)
+        if (at >= sizeof(list) - 32)
             continue; /* the list is long enough */
-        at += (size_t)snprintf(list + at, sizeof list - at, rank > first ? "%s%u-%u" : "%s%u",
+        at += (size_t)snprintf(list + at, sizeof(list) - at, rank > first ? "%s%u-%u" : "%s%u",
                                at ? "," : "", first, rank);
-        if (at >= sizeof list - 32)
-            at += (size_t)snprintf(list + at, sizeof list - at, ",...");
+        if (at >= sizeof(list) - 32)
+            at += (size_t)snprintf(list + at, sizeof(list) - at, ",...");
     }
     snprintf(ret_text, text_bytes, "%s %s", count == 1 ? "rank" : "ranks", list);
 }

@@ -25,7 +25,7 @@ static void drop(struct group *group, struct published *published)
 {
     LIST_REMOVE(published, next, link);
     table_remove(&group->names, &published->entry);
-    charge_lower(&group->charge, sizeof *published);
+    charge_lower(&group->charge, sizeof(*published));
     free(published);
 }
 
@@ -34,7 +34,7 @@ static void drop_lookup(struct group *group, struct lookup *lookup)
     deadline_clear(&group->root->deadlines, &lookup->deadline);
     LIST_REMOVE(lookup, next, link);
     table_remove(&group->sought, &lookup->entry);
-    charge_lower(&group->charge, sizeof *lookup);
+    charge_lower(&group->charge, sizeof(*lookup));
     free(lookup);
 }
 
@@ -86,7 +86,7 @@ static int withdraw(struct root *root, struct group *group, const Tca__PeerPubli
         return -ENOENT;
     }
     if (published->rank != publish->rank) {
-        group_who(root, group, published->rank, who, sizeof who);
+        group_who(root, group, published->rank, who, sizeof(who));
         snprintf(text, text_bytes, "\"%s\" was published by %s: only it can withdraw it",
                  publish->name, who);
         return -EPERM;
@@ -107,7 +107,7 @@ static int add(struct root *root, struct group *group, const Tca__PeerPublish *p
         return 0;
     }
     if (published) {
-        group_who(root, group, published->rank, who, sizeof who);
+        group_who(root, group, published->rank, who, sizeof(who));
         snprintf(text, text_bytes,
                  "group %s has \"%s\" published by %s already: withdraw it, or choose another name",
                  group->name, publish->name, who);
@@ -121,12 +121,12 @@ static int add(struct root *root, struct group *group, const Tca__PeerPublish *p
                  group->name, limit);
         return -EDQUOT;
     }
-    int r = group_charge(root, group, sizeof *published, "a published name", text, text_bytes);
+    int r = group_charge(root, group, sizeof(*published), "a published name", text, text_bytes);
     if (r < 0)
         return r;
-    published = calloc(1, sizeof *published);
+    published = calloc(1, sizeof(*published));
     if (!published) {
-        charge_lower(&group->charge, sizeof *published);
+        charge_lower(&group->charge, sizeof(*published));
         snprintf(text, text_bytes, "out of memory for a published handle");
         return -ENOMEM;
     }
@@ -170,11 +170,11 @@ void root_publish(struct root *root, uint32_t node, uint32_t tag, const Tca__Pee
 
     int r;
     if (publish->handle.len == 0) {
-        r = withdraw(root, group, publish, text, sizeof text);
+        r = withdraw(root, group, publish, text, sizeof(text));
     } else if (publish->handle.len == HANDLE_BYTES) {
-        r = add(root, group, publish, text, sizeof text);
+        r = add(root, group, publish, text, sizeof(text));
     } else {
-        snprintf(text, sizeof text, "a handle has %d bytes, not %zu", HANDLE_BYTES,
+        snprintf(text, sizeof(text), "a handle has %d bytes, not %zu", HANDLE_BYTES,
                  publish->handle.len);
         r = -EINVAL;
     }
@@ -216,14 +216,14 @@ void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__Peer
         return;
     }
     char text[512];
-    int r = group_charge(root, group, sizeof(struct lookup), "a lookup", text, sizeof text);
+    int r = group_charge(root, group, sizeof(struct lookup), "a lookup", text, sizeof(text));
     if (r < 0) {
         peers_fail(peers, node, tag, r, "%s", text);
         return;
     }
-    struct lookup *lookup = group->sought.count < LOOKUPS_MAX ? calloc(1, sizeof *lookup) : NULL;
+    struct lookup *lookup = group->sought.count < LOOKUPS_MAX ? calloc(1, sizeof(*lookup)) : NULL;
     if (!lookup) {
-        charge_lower(&group->charge, sizeof *lookup);
+        charge_lower(&group->charge, sizeof(*lookup));
         peers_fail(peers, node, tag, -ENOMEM,
                    "group %s: no room for another lookup; %zu are waiting", group->name,
                    group->sought.count);

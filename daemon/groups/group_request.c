@@ -22,7 +22,7 @@ struct request *request_new(struct session *session, const struct place *place,
                      session->id, session->group_requests, place->group);
         return NULL;
     }
-    struct request *request = calloc(1, sizeof *request);
+    struct request *request = calloc(1, sizeof(*request));
     if (!request) {
         session_fail(session, tag, -ENOMEM, "out of memory for a request to the group");
         return NULL;
@@ -33,7 +33,7 @@ struct request *request_new(struct session *session, const struct place *place,
     request->tag = tag;
     request->user = place->user;
     request->root = place->root;
-    memcpy(request->group, place->group, sizeof request->group);
+    memcpy(request->group, place->group, sizeof(request->group));
     request->deadline_ns = group_deadline(clock_now_ns(), timeout_ns);
     LIST_ADD(&groups->requests, request, next, link);
     session->group_requests++;
@@ -129,14 +129,15 @@ static void on_reply(void *context, int status, const Tca__Message *reply, const
     struct place *place = place_find(request->groups, request->session);
     char why[GROUP_TEXT_MAX * 2];
 
-    if (goes_elsewhere(request, session, place, &status, reply, &text, why, sizeof why))
+    if (goes_elsewhere(request, session, place, &status, reply, &text, why, sizeof(why)))
         return;
     if (status == 0 && !fits(request, reply)) {
         status = -EPROTO;
         text = "the group's root has sent an unexpected reply";
     }
     if (!session || !place || (request->kind == REQUEST_JOIN && place->state != PLACE_ASKS)) {
-        ; /* its process has ended: the others are informed through its place; or the list has come */
+        ; /* its process has ended: the others are informed through its place; or the list has
+           * come */
     } else if (status < 0) {
         fail(request, session, place, status, text);
     } else if (request->kind == REQUEST_JOIN) {

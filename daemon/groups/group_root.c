@@ -34,8 +34,8 @@ uint32_t root_count(const struct root *root)
 
 struct group *group_new(struct root *root, const Tca__PeerGroupJoin *join)
 {
-    struct group *group = calloc(1, sizeof *group);
-    struct member *members = calloc(join->size, sizeof *members);
+    struct group *group = calloc(1, sizeof(*group));
+    struct member *members = calloc(join->size, sizeof(*members));
     if (!group || !members) {
         free(group);
         free(members);
@@ -43,7 +43,7 @@ struct group *group_new(struct root *root, const Tca__PeerGroupJoin *join)
     }
     group->root = root;
     group->user = join->user;
-    snprintf(group->name, sizeof group->name, "%s", join->name);
+    snprintf(group->name, sizeof(group->name), "%s", join->name);
     group->size = join->size;
     group->members = members;
     LIST_ADD(&root->groups, group, next, link);
@@ -143,9 +143,9 @@ static void joins_broken(struct root *root, struct group *group, uint32_t rank, 
 {
     char who[160], text[GROUP_TEXT_MAX];
 
-    group_who(root, group, rank, who, sizeof who);
-    snprintf(text, sizeof text, "group %s: %s has ended before the group was complete", group->name,
-             who);
+    group_who(root, group, rank, who, sizeof(who));
+    snprintf(text, sizeof(text), "group %s: %s has ended before the group was complete",
+             group->name, who);
     group_fail_joins(root, group, error,
                      text); /* including its own: its daemon waits for a reply */
 }
@@ -204,7 +204,7 @@ void root_node_down(struct root *root, uint32_t node)
 
 int root_new(struct tcad *tcad, struct root **ret_root)
 {
-    struct root *root = calloc(1, sizeof *root);
+    struct root *root = calloc(1, sizeof(*root));
     if (!root)
         return -ENOMEM;
     root->tcad = tcad;

@@ -136,7 +136,7 @@ static int check_join(struct root *root, const struct group *group, uint32_t nod
         return -EDQUOT;
     }
     if (group->complete) {
-        group_ranks(group, is_in, who, sizeof who);
+        group_ranks(group, is_in, who, sizeof(who));
         snprintf(text, text_bytes,
                  "group %s has been complete before, and %s of %u have not ended: choose another "
                  "name, or end "
@@ -148,7 +148,7 @@ static int check_join(struct root *root, const struct group *group, uint32_t nod
         uint32_t rank = 0;
         while (group->members[rank].state != MEMBER_JOINING)
             rank++;
-        group_who(root, group, rank, who, sizeof who);
+        group_who(root, group, rank, who, sizeof(who));
         snprintf(text, text_bytes,
                  "group %s: %s gives size %u, rank %u (session %" PRIu64
                  " of node %s) gives size %u: all must give the same",
@@ -157,7 +157,7 @@ static int check_join(struct root *root, const struct group *group, uint32_t nod
         return -EINVAL;
     }
     if (group->members[join->rank].state != MEMBER_ABSENT) {
-        group_who(root, group, join->rank, who, sizeof who);
+        group_who(root, group, join->rank, who, sizeof(who));
         snprintf(text, text_bytes,
                  "group %s: %s has joined already; session %" PRIu64
                  " of node %s must use another rank",
@@ -191,7 +191,7 @@ static void joins_expire(void *context)
     const uint64_t now_ns = clock_now_ns();
     char missing[GROUP_TEXT_MAX];
 
-    group_ranks(group, is_absent, missing, sizeof missing);
+    group_ranks(group, is_absent, missing, sizeof(missing));
     for (uint32_t rank = 0; rank < group->size; rank++) {
         struct member *member = &group->members[rank];
         if (member->state != MEMBER_JOINING)
@@ -216,7 +216,7 @@ void root_try_join(struct root *root, uint32_t node, uint32_t tag, const Tca__Pe
     struct peers *peers = root->tcad->peers;
     char text[GROUP_TEXT_MAX * 2];
     struct group *group = root_find(root, join->user, join->name);
-    int r = check_join(root, group, node, join, text, sizeof text);
+    int r = check_join(root, group, node, join, text, sizeof(text));
     if (r < 0) {
         peers_fail(peers, node, tag, r, "%s", text);
         return;
@@ -232,8 +232,8 @@ void root_try_join(struct root *root, uint32_t node, uint32_t tag, const Tca__Pe
         return;
     }
     if (!group->charge.user &&
-        (r = group_charge(root, group, sizeof *group + group->size * sizeof *group->members,
-                          "a group", text, sizeof text)) < 0) {
+        (r = group_charge(root, group, sizeof(*group) + group->size * sizeof(*group->members),
+                          "a group", text, sizeof(text))) < 0) {
         group_end(root, group);
         peers_fail(peers, node, tag, r, "%s", text);
         return;

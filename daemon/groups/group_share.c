@@ -50,17 +50,17 @@ static int own_set(struct tcad *tcad, struct place *place, const char *name,
 {
     struct own *own = own_find(place, name);
     if (!own) {
-        int r = charge_take(tcad, &place->charge, place->user, USER_GROUPS, sizeof *own,
+        int r = charge_take(tcad, &place->charge, place->user, USER_GROUPS, sizeof(*own),
                             "a published name", text, text_bytes);
         if (r < 0)
             return r;
-        own = calloc(1, sizeof *own);
+        own = calloc(1, sizeof(*own));
         if (!own) {
-            charge_lower(&place->charge, sizeof *own);
+            charge_lower(&place->charge, sizeof(*own));
             snprintf(text, text_bytes, "out of memory for a published handle");
             return -ENOMEM;
         }
-        snprintf(own->name, sizeof own->name, "%s", name);
+        snprintf(own->name, sizeof(own->name), "%s", name);
         LIST_ADD(&place->published, own, next, link);
         table_add(&place->names, &own->entry, table_text(own->name), own);
     }
@@ -72,7 +72,7 @@ static void own_drop(struct place *place, struct own *own)
 {
     LIST_REMOVE(own, next, link);
     table_remove(&place->names, &own->entry);
-    charge_lower(&place->charge, sizeof *own);
+    charge_lower(&place->charge, sizeof(*own));
     free(own);
 }
 
@@ -148,7 +148,7 @@ void share_published(struct request *request, struct session *session, struct pl
     if (request->kind == REQUEST_WITHDRAW)
         own_remove(place, request->name);
     else
-        r = own_set(session->tcad, place, request->name, request->handle, text, sizeof text);
+        r = own_set(session->tcad, place, request->name, request->handle, text, sizeof(text));
     if (r < 0) {
         withdraw(request->groups, place, request->name);
         session_fail(session, request->tag, r, "%s", text);
@@ -163,10 +163,10 @@ void group_publish(struct session *session, uint32_t tag, const Tca__Publish *pu
     struct place *place = place_of_caller(session, tag);
     if (!place)
         return;
-    int r = check_publish(place, publish, text, sizeof text);
+    int r = check_publish(place, publish, text, sizeof(text));
     bool local = place->group[0] == '\0';
     if (r == 0 && local)
-        r = publish_alone(session, place, publish, text, sizeof text);
+        r = publish_alone(session, place, publish, text, sizeof(text));
     if (r < 0) {
         session_fail(session, tag, r, "%s", text);
         return;
@@ -181,7 +181,7 @@ void group_publish(struct session *session, uint32_t tag, const Tca__Publish *pu
                     session->tcad->conf->control.request_timeout_ns);
     if (!request)
         return;
-    snprintf(request->name, sizeof request->name, "%s", publish->name);
+    snprintf(request->name, sizeof(request->name), "%s", publish->name);
     if (!gives_up)
         memcpy(request->handle, publish->handle.data, HANDLE_BYTES);
 

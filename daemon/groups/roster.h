@@ -10,7 +10,8 @@ struct roster_node {
 struct roster {
     uint32_t size;  /* ranks */
     uint32_t nodes; /* different ones */
-    /* The nodes in the order of their lowest ranks: *positions* (daemon/groups/tree.h). The first one is rank 0's. */
+    /* The nodes in the order of their lowest ranks: *positions* (daemon/groups/tree.h). The first
+     * one is rank 0's. */
     uint32_t *node_at;           /* [nodes]: node id */
     struct roster_node *by_node; /* [nodes]: the same, sorted by node */
     uint32_t *positions;         /* [size]: of each rank's node */

@@ -61,7 +61,8 @@ static void send_message(void *context, uint32_t position, const struct gather_m
     peers_tell(tcad_of(team)->peers, team->roster.node_at[position], &out);
 }
 
-/* The root's message is of a node in the tree, whose ranks are of the group: what it says of ranks is checked here. */
+/* The root's message is of a node in the tree, whose ranks are of the group: what it says of ranks
+ * is checked here. */
 static bool read_runs(const struct team *team, const Tca__PeerTeam *told,
                       struct gather_run *ret_runs)
 {
@@ -249,7 +250,8 @@ static void set_patience(void *context, bool on)
 
 static const struct gather_ops ops = {send_message, call_done, call_failed, set_patience};
 
-/* A rank waits no longer: then all ranks' call fails. The root may be cut off: it ends at the second time-out. */
+/* A rank waits no longer: then all ranks' call fails. The root may be cut off: it ends at the
+ * second time-out. */
 static void call_expires(void *context)
 {
     struct place *place = context;

@@ -1,7 +1,8 @@
 /*
- * A *team* is what a node has of a complete group: one for all of its ranks there. It knows where all ranks are, and
- * takes part in the collective calls of the group (daemon/groups/gather.h): messages go to neighbours in the tree of its
- * nodes only. The coordinator names a team by a random number.
+ * A *team* is what a node has of a complete group: one for all of its ranks there. It knows where
+ * all ranks are, and takes part in the collective calls of the group (daemon/groups/gather.h):
+ * messages go to neighbours in the tree of its nodes only. The coordinator names a team by a random
+ * number.
  */
 #pragma once
 
@@ -48,11 +49,13 @@ void team_told(struct groups *groups, uint32_t node, const Tca__PeerTeam *told);
 void team_leave(struct place *place);
 /* The same when the daemon has ended: tells nobody. */
 void team_forget(struct place *place);
-/* Its session makes a collective call, and gets the reply later, under this tag. `bytes` is at most BLOB_MAX_BYTES. */
+/* Its session makes a collective call, and gets the reply later, under this tag. `bytes` is at most
+ * BLOB_MAX_BYTES. */
 void team_gather(struct place *place, uint32_t tag, uint64_t sequence, const uint8_t *data,
                  uint64_t bytes, uint64_t timeout_ns);
 void teams_node_down(struct groups *groups, uint32_t node);
-/* The lowest node of its sub-cluster. A node that a reload has removed from the cluster is alone. */
+/* The lowest node of its sub-cluster. A node that a reload has removed from the cluster is
+ * alone. */
 uint32_t team_subcluster(const struct tcad *tcad, uint32_t id);
 /* The list of members, for clients. */
 void team_answer_members(struct team *team, struct session *session, uint32_t tag);

@@ -1,6 +1,7 @@
 #include "daemon/groups/tree.h"
 
-/* Divides what follows the range's own root among its children, in parts that differ by one at most. */
+/* Divides what follows the range's own root among its children, in parts that differ by one at
+ * most. */
 static void add_children(struct tree_place *place)
 {
     const uint32_t count = place->range.end - place->range.begin - 1;

@@ -1,7 +1,7 @@
 /*
- * The tree that connects the nodes of a group. Nodes have *positions*, from 0 (the root of the tree) on. A subtree
- * is a range of positions that begins with its own root, so that neighbours in the order of positions are near each
- * other in the tree, too.
+ * The tree that connects the nodes of a group. Nodes have *positions*, from 0 (the root of the
+ * tree) on. A subtree is a range of positions that begins with its own root, so that neighbours in
+ * the order of positions are near each other in the tree, too.
  */
 #pragma once
 

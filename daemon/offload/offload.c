@@ -15,7 +15,7 @@ enum { SEGMENT_FDS = 3 }; /* the memory, its eventfd, and a device */
 
 int offload_new(struct tcad *tcad, struct offload **ret_offload)
 {
-    struct offload *offload = calloc(1, sizeof *offload);
+    struct offload *offload = calloc(1, sizeof(*offload));
     if (!offload)
         return -ENOMEM;
     offload->tcad = tcad;
@@ -33,7 +33,7 @@ void offload_free(struct offload *offload)
 
 static struct command *command_new(struct session *session, uint32_t tag, int what)
 {
-    struct command *command = calloc(1, sizeof *command);
+    struct command *command = calloc(1, sizeof(*command));
     if (!command) {
         session_fail(session, tag, -ENOMEM, "out of memory for a command of an offload processor");
         return NULL;
@@ -52,7 +52,7 @@ static int charge_segment(struct session *session, struct processor *processor, 
                           size_t text_bytes)
 {
     int r = charge_take(session->tcad, &processor->charge, session->uid, USER_OFFLOAD,
-                        sizeof *processor + sizeof(struct port), "an offload processor", text,
+                        sizeof(*processor) + sizeof(struct port), "an offload processor", text,
                         text_bytes);
     if (r < 0)
         return r;
@@ -90,7 +90,7 @@ static void open_processor(struct session *session, uint32_t tag, uint64_t bytes
                      bytes, tcad->conf->memory.region_bytes);
         return;
     }
-    struct processor *processor = calloc(1, sizeof *processor);
+    struct processor *processor = calloc(1, sizeof(*processor));
     struct command *command = processor ? command_new(session, tag, COMMAND_OPEN) : NULL;
     if (!command) {
         free(processor);
@@ -102,9 +102,9 @@ static void open_processor(struct session *session, uint32_t tag, uint64_t bytes
     processor->segment_bytes = PORT_QUEUE_BYTES + rounded;
     int r = peers_secret(tcad->peers, "addresses of offload processors", processor->owner.secret);
     if (r < 0)
-        snprintf(text, sizeof text, "OpenSSL does not offer HMAC with SHA-256");
+        snprintf(text, sizeof(text), "OpenSSL does not offer HMAC with SHA-256");
     else
-        r = charge_segment(session, processor, text, sizeof text);
+        r = charge_segment(session, processor, text, sizeof(text));
     if (r < 0) {
         session_fail(session, tag, r, "%s", text);
         free(command);
@@ -141,7 +141,7 @@ static void create(struct session *session, uint32_t tag, struct processor *proc
     };
     int r = charge_take(session->tcad, &processor->charge, session->uid, USER_OFFLOAD,
                         port_request_bytes(&command->request), "an object of an offload processor",
-                        text, sizeof text);
+                        text, sizeof(text));
     if (r < 0) {
         session_fail(session, tag, r, "%s", text);
         free(command);
@@ -159,7 +159,7 @@ static void connect_qp(struct session *session, uint32_t tag, struct processor *
     command->processor = processor;
     command->id = connect->qp;
     command->address_bytes = connect->address.len;
-    if (connect->address.len <= sizeof command->address)
+    if (connect->address.len <= sizeof(command->address))
         memcpy(command->address, connect->address.data, connect->address.len);
     command_submit(command);
 }

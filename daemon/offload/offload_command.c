@@ -60,8 +60,8 @@ static void close_own_device(struct processor *processor)
     processor->device = NULL;
 }
 
-/* The port's device: a context of its own, if it is to drive its queues itself and the device can do
- * that, else the common one. */
+/* The port's device: a context of its own, if it is to drive its queues itself and the device can
+ * do that, else the common one. */
 static int choose_device(struct processor *processor, struct verbs_device **ret_device, char *text,
                          size_t text_bytes)
 {
@@ -85,14 +85,14 @@ static int open_port(struct command *command)
     struct processor *processor = command->processor;
     struct offload *offload = processor->offload;
     struct verbs_device *device;
-    int r = open_device(offload, command->text, sizeof command->text);
+    int r = open_device(offload, command->text, sizeof(command->text));
     if (r == 0)
-        r = choose_device(processor, &device, command->text, sizeof command->text);
+        r = choose_device(processor, &device, command->text, sizeof(command->text));
     if (r == 0) {
         r = port_new(offload->server, device, processor->owner, command->memory_bytes,
                      &offload->totals, broken, processor, &processor->port);
         if (r < 0)
-            snprintf(command->text, sizeof command->text,
+            snprintf(command->text, sizeof(command->text),
                      "memory of %llu bytes for an offload processor: %s",
                      (unsigned long long)command->memory_bytes, strerrordesc_np(-r));
     }
@@ -119,7 +119,7 @@ static void work(void *context)
     struct command *command = context;
     struct port *port = command->processor->port;
     char *text = command->text;
-    const size_t text_bytes = sizeof command->text;
+    const size_t text_bytes = sizeof(command->text);
     int64_t released;
     switch (command->what) {
     case COMMAND_OPEN:

@@ -37,7 +37,7 @@ int outbox_add(struct outbox *outbox, uint32_t tag, size_t count, struct kept **
 {
     if (cost(count) > OUTBOX_MAX_BYTES - outbox->bytes)
         return -ENOBUFS;
-    struct kept *kept = malloc(sizeof *kept + count);
+    struct kept *kept = malloc(sizeof(*kept) + count);
     if (!kept)
         return -ENOMEM;
     kept->next = NULL;

@@ -1,6 +1,6 @@
 /*
- * The messages of a link that the other daemon has not acknowledged yet, in order. Both sides number
- * them from 1. The numbers need not be sent, because a connection neither loses nor reorders
+ * The messages of a link that the other daemon has not acknowledged yet, in order. Both sides
+ * number them from 1. The numbers need not be sent, because a connection neither loses nor reorders
  * messages, and the next connection continues after the last message that has arrived.
  */
 #pragma once

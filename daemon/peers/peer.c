@@ -73,7 +73,7 @@ int peer_get(struct peers *peers, uint32_t node, struct peer **ret_peer)
     const struct cluster_node *place = cluster_by_id(peers->tcad->cluster, node);
     if (!place || node >= PEER_NODES_MAX || node == peers->tcad->node)
         return -EINVAL;
-    peer = calloc(1, sizeof *peer);
+    peer = calloc(1, sizeof(*peer));
     if (!peer)
         return -ENOMEM;
     peer->peers = peers;
@@ -102,7 +102,7 @@ static void begin_pulses(struct peers *peers, const struct addresses *own)
     int r = -EAFNOSUPPORT;
     if (own->count > 1) /* both families */
         r = pulses_new(peers->tcad->loop, peers->tcad->node, (const struct sockaddr *)&all,
-                       sizeof all, &peers->pulses);
+                       sizeof(all), &peers->pulses);
     if (r < 0)
         r = pulses_new(peers->tcad->loop, peers->tcad->node, (const struct sockaddr *)&first->at,
                        first->bytes, &peers->pulses);
@@ -118,7 +118,7 @@ static void listen_failed(const struct peers *peers, const struct address *addre
                           char *text, size_t text_bytes)
 {
     char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
-    address_text(address, host, sizeof host);
+    address_text(address, host, sizeof(host));
     snprintf(text, text_bytes, "cannot listen on %s port %u (control.listen is %s): %s", host,
              peers->tcad->conf->control.listen.port, peers->tcad->conf->control.listen.host,
              strerrordesc_np(-error));
@@ -173,7 +173,7 @@ static int open_up(struct peers *peers, char *text, size_t text_bytes)
 void peers_open(struct peers *peers)
 {
     char text[PEER_TEXT_MAX];
-    if (!peers->leaving && open_up(peers, text, sizeof text) < 0)
+    if (!peers->leaving && open_up(peers, text, sizeof(text)) < 0)
         log_error(NULL, "other nodes cannot connect: %s", text);
 }
 
@@ -202,7 +202,7 @@ static Tca__Message *copy_hello(const Tca__PeerHello *hello)
 int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers_events *events,
               char *text, size_t text_bytes, struct peers **ret_peers)
 {
-    struct peers *peers = calloc(1, sizeof *peers);
+    struct peers *peers = calloc(1, sizeof(*peers));
     if (!peers) {
         snprintf(text, text_bytes, "out of memory");
         return -ENOMEM;
@@ -212,13 +212,13 @@ int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers
     peers->ungreeted_last = &peers->ungreeted;
     peer_request_list_init(&peers->local);
     /* A late reply to a request of this daemon's predecessor must not match one of ours. */
-    if (getrandom(&peers->last_tag, sizeof peers->last_tag, GRND_NONBLOCK) < 0)
+    if (getrandom(&peers->last_tag, sizeof(peers->last_tag), GRND_NONBLOCK) < 0)
         peers->last_tag = (uint32_t)clock_now_ns();
 
     *text = '\0';
     int r = -ENOMEM;
     peers->by_node =
-        calloc(PEER_NODES_MAX, sizeof *peers->by_node); /* only pages with peers are touched */
+        calloc(PEER_NODES_MAX, sizeof(*peers->by_node)); /* only pages with peers are touched */
     peers->hello = copy_hello(hello);
     if (peers->by_node && peers->hello)
         r = loop_timer_new(tcad->loop, peers_watch, peers, &peers->tick);

@@ -46,8 +46,8 @@ struct peers_events {
     void *context;
 };
 
-/* Looks up where this node listens (tcad->own), if there are other nodes: before peers_new(). Can take long. text: the
- * error. */
+/* Looks up where this node listens (tcad->own), if there are other nodes: before peers_new(). Can
+ * take long. text: the error. */
 int peers_find_own(struct tcad *tcad, char *text, size_t text_bytes);
 /* hello: this node's own, copied. Listens on the configured address, unless there is no cluster.
  * text: the error. */
@@ -57,8 +57,8 @@ int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers
 struct peers *peers_free(struct peers *peers);
 /* A secret for this purpose, the same on all nodes of the cluster; zeros if it has no key. -EIO. */
 int peers_secret(const struct peers *peers, const char *purpose, uint64_t ret_secret[2]);
-/* The daemon ends: all pending requests, including replies of this node that were not delivered yet, fail
- * with -ECANCELED, from within this call. NULL is a no-op. */
+/* The daemon ends: all pending requests, including replies of this node that were not delivered
+ * yet, fail with -ECANCELED, from within this call. NULL is a no-op. */
 void peers_cancel(struct peers *peers);
 /* The daemon ends: informs the others, and accepts no more connections. */
 void peers_leave(struct peers *peers);
@@ -84,14 +84,14 @@ static inline void peers_done(struct peers *peers, uint32_t node, uint32_t tag)
 void peers_fail(struct peers *peers, uint32_t node, uint32_t tag, int error, const char *format,
                 ...) __attribute__((format(printf, 5, 6)));
 
-/* Asks a node whether it is there: a request without effect, which does not wait long for a node that is
- * not connected, least if it was down the last time. replied(): as of peers_request(). */
+/* Asks a node whether it is there: a request without effect, which does not wait long for a node
+ * that is not connected, least if it was down the last time. replied(): as of peers_request(). */
 void peers_probe(struct peers *peers, uint32_t node, uint64_t timeout_ns, peer_replied *replied,
                  void *context);
 
 bool peers_is_up(const struct peers *peers, uint32_t node);
-/* Whether the node has refused this one because its cluster file does not have it, or has another one in
- * its place. */
+/* Whether the node has refused this one because its cluster file does not have it, or has another
+ * one in its place. */
 bool peers_is_stranger(const struct peers *peers, uint32_t node);
 
 /* The cluster file has changed and tcad->cluster is the new one: drops removed and moved nodes. */

@@ -2,7 +2,8 @@
  * Connections. Both sides send a hello, check the other's, and reply with PeerWelcome, or with
  * Failure and the reason. A side that has received hello and welcome is up. From then on the
  * connection carries the messages of the link, and heartbeats. A connecting side that names a link
- * in its hello sends its welcome after the other's, which shows whether the other side has the link.
+ * in its hello sends its welcome after the other's, which shows whether the other side has the
+ * link.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -34,7 +35,8 @@ static unsigned most_of_address(const struct peers *peers)
     return UNGREETED_MIN + (unsigned)peers->tcad->cluster->count;
 }
 
-/* Silent ones of a few addresses leave places for others; those of many addresses keep them until their deadline. */
+/* Silent ones of a few addresses leave places for others; those of many addresses keep them until
+ * their deadline. */
 static bool is_full(const struct peers *peers)
 {
     const uint64_t of_descriptors = peers->tcad->descriptors_limit / 8; /* 0: not known yet */
@@ -141,7 +143,7 @@ void connection_fail(struct connection *connection, int error, const char *text)
         connection_free(connection);
         return;
     }
-    snprintf(where, sizeof where, "%s: %s", connection->from, text);
+    snprintf(where, sizeof(where), "%s: %s", connection->from, text);
     if (!peer)
         connection_complain(peers, connection->from, text);
     if (error == -EPROTONOSUPPORT)
@@ -174,7 +176,7 @@ int connection_send(struct connection *connection, uint32_t tag, const Tca__Mess
     size_t count = tca__message__get_packed_size(message);
     if (count > FRAME_PAYLOAD_MAX)
         return -EMSGSIZE;
-    uint8_t *bytes = count <= sizeof small ? small : malloc(count);
+    uint8_t *bytes = count <= sizeof(small) ? small : malloc(count);
     if (!bytes) {
         connection->broken = true; /* the other side waits for the message */
         peers_tick_soon(connection->peers);
@@ -249,13 +251,13 @@ static void on_closed(void *context, int error, const char *text)
 
 static struct connection *connection_new(struct peers *peers, struct peer *peer, const char *from)
 {
-    struct connection *connection = calloc(1, sizeof *connection);
+    struct connection *connection = calloc(1, sizeof(*connection));
     if (!connection)
         return NULL;
     connection->peers = peers;
     connection->peer = peer;
     connection->ours = peer != NULL;
-    snprintf(connection->from, sizeof connection->from, "%s", from);
+    snprintf(connection->from, sizeof(connection->from), "%s", from);
     return connection;
 }
 
@@ -270,7 +272,7 @@ int connection_connect(struct peer *peer, int fd, unsigned which)
     struct peers *peers = peer->peers;
     char to[96];
 
-    snprintf(to, sizeof to, "%.80s:%u", peer->address, peer->port);
+    snprintf(to, sizeof(to), "%.80s:%u", peer->address, peer->port);
     struct connection *connection = connection_new(peers, peer, to);
     if (!connection) {
         close(fd);

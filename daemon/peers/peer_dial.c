@@ -15,7 +15,7 @@ enum { NAME_WAIT_MIN_MS = 1000, NAME_WAIT_MAX_MS = 30 * 1000 };
 static void fail(struct peer *peer, int error, const char *text, const char *after)
 {
     char why[PEER_TEXT_MAX];
-    snprintf(why, sizeof why, "%.64s:%u: %.120s%.60s", peer->address, peer->port, text, after);
+    snprintf(why, sizeof(why), "%.64s:%u: %.120s%.60s", peer->address, peer->port, text, after);
     peer_disconnected(peer, error, why);
 }
 
@@ -25,7 +25,7 @@ static void dialled(void *context, int fd, unsigned which, const char *text)
 {
     struct peer *peer = context;
     char why[PEER_TEXT_MAX];
-    snprintf(why, sizeof why, "%s", text);
+    snprintf(why, sizeof(why), "%s", text);
     peer->tried |= loop_dial_failed(peer->dial);
     peer->dial = loop_dial_free(peer->dial);
     if (fd < 0) {
@@ -109,7 +109,7 @@ static void found(void *context, int error, struct addresses *addresses)
         connect_to(peer, peer->addresses);
         return;
     }
-    snprintf(after, sizeof after, " (looked up again in %.0f s at the earliest)",
+    snprintf(after, sizeof(after), " (looked up again in %.0f s at the earliest)",
              (double)peer->name_wait_ns / 1e9);
     fail(peer, -EHOSTUNREACH, gai_strerror(error), after);
 }

@@ -178,9 +178,9 @@ static void choose_ours(struct connection *connection, struct peer *peer)
  * it, because only the first attempt can have crossed it.
  *
  * Of two that cross before either is up, the lower node's stays, provided it has reached the
- * greeting. If they are cut, each side may have begun, or expect, the link of another one, over which
- * nothing has arrived. Then the higher node takes that of the lower one, and who has not begun any that
- * of the other side; until it learns which, its attempts are refused with -EBUSY.
+ * greeting. If they are cut, each side may have begun, or expect, the link of another one, over
+ * which nothing has arrived. Then the higher node takes that of the lower one, and who has not
+ * begun any that of the other side; until it learns which, its attempts are refused with -EBUSY.
  */
 int greeting_choose(struct connection *connection, struct peer *peer, const Tca__PeerHello *hello,
                     char *text, size_t text_bytes)

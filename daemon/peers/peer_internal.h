@@ -22,8 +22,8 @@
 #include "proto/wait.h"
 
 enum {
-    UNGREETED_MIN =
-        64, /* inbound connections of an address that have not sent their hello, beyond one per node */
+    UNGREETED_MIN = 64, /* inbound connections of an address that have not sent their hello, beyond
+                           one per node */
     UNGREETED_ADDRESSES = 4, /* so many times as many in all: then no more are accepted */
     PEER_TEXT_MAX = 256,
     LINK_KEY_BYTES = 16,
@@ -103,7 +103,8 @@ struct peer {
     uint64_t since_ns;
     uint64_t attempt_ns;  /* when connecting last began; 0: never */
     uint64_t deadline_ns; /* of connecting and greeting */
-    /* While it is down, it is looked for at longer and longer intervals (peer_seek()), without a log entry. */
+    /* While it is down, it is looked for at longer and longer intervals (peer_seek()), without a
+     * log entry. */
     uint64_t seek_ns;      /* when next; 0: not */
     uint64_t seek_wait_ns; /* 0: it was up since */
     uint64_t down_ns;      /* since when it is down */
@@ -205,7 +206,8 @@ const char *peer_state_name(enum peer_state state);
 void peer_move(struct peer *peer, enum peer_state to, int error, const char *text);
 /* In state idle or down: connects, unless the last attempt is too recent (-EAGAIN). */
 int peer_connect(struct peer *peer);
-/* In state down, when peer->seek_ns has come: connects, so that a node that is back is known to be up without a request. */
+/* In state down, when peer->seek_ns has come: connects, so that a node that is back is known to be
+ * up without a request. */
 void peer_seek(struct peer *peer);
 
 /* ---- peer_link.c ---- */
@@ -235,8 +237,8 @@ int link_acknowledged(struct connection *connection, uint64_t received);
 void link_explain(const struct outbox *outbox, uint64_t received, char *text, size_t text_bytes);
 
 /* ---- peer_lost.c ---- */
-/* Its connection or a connection attempt has ended: connects again if the error can pass and there is a link, or requests
- * wait for the first; otherwise the peer goes down. */
+/* Its connection or a connection attempt has ended: connects again if the error can pass and there
+ * is a link, or requests wait for the first; otherwise the peer goes down. */
 void peer_disconnected(struct peer *peer, int error, const char *text);
 /* In any state with a link: the connection has ended, the link continues. */
 void peer_lose(struct peer *peer, int error, const char *text);
@@ -324,7 +326,8 @@ void peer_dial(struct peer *peer);
 bool peer_is_dialling(const struct peer *peer);
 /* Looks nothing up any more, and connects no more. */
 void peer_dial_end(struct peer *peer);
-/* Whether this first attempt to connect has not tried all addresses; tries them instead of the connection that there is. */
+/* Whether this first attempt to connect has not tried all addresses; tries them instead of the
+ * connection that there is. */
 bool peer_dial_has_others(const struct peer *peer);
 void peer_dial_others(struct peer *peer);
 /* It is up: its address is the one to be tried first from now on. */

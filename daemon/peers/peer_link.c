@@ -1,5 +1,5 @@
-/* Links: messages are kept until the other side has acknowledged them, so that they can be sent again
- * on the next connection. */
+/* Links: messages are kept until the other side has acknowledged them, so that they can be sent
+ * again on the next connection. */
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ void link_begin(struct peer *peer)
     memcpy(link->own_key, peer->halves[0].own_key, LINK_KEY_BYTES);
     memcpy(link->other_key, peer->halves[0].other_key, LINK_KEY_BYTES);
     peer->halves[0] = peer->halves[1];
-    explicit_bzero(&peer->halves[1], sizeof peer->halves[1]);
+    explicit_bzero(&peer->halves[1], sizeof(peer->halves[1]));
 }
 
 void link_note_given(struct peer *peer, const uint8_t key[static LINK_KEY_BYTES])
@@ -53,13 +53,13 @@ void link_exchange(struct peer *peer)
     memcpy(peer->halves[0].other_key, link->other_key, LINK_KEY_BYTES);
     memcpy(link->own_key, other.own_key, LINK_KEY_BYTES);
     memcpy(link->other_key, other.other_key, LINK_KEY_BYTES);
-    explicit_bzero(&other, sizeof other);
+    explicit_bzero(&other, sizeof(other));
 }
 
 void link_end(struct peer *peer)
 {
     outbox_deinit(&peer->link.outbox);
-    explicit_bzero(&peer->link, sizeof peer->link);
+    explicit_bzero(&peer->link, sizeof(peer->link));
 }
 
 /* ---- sending ---- */
@@ -109,7 +109,7 @@ void link_resume(struct peer *peer)
     char fields[48];
 
     peer->reconnects++;
-    snprintf(fields, sizeof fields, "TCAD_NODE=%u", peer->node);
+    snprintf(fields, sizeof(fields), "TCAD_NODE=%u", peer->node);
     log_info(fields, "node %s (id %u) is connected again; messages sent again: %llu", peer->name,
              peer->node, (unsigned long long)(outbox->sent - outbox->acknowledged));
     for (const struct kept *kept = outbox->first; kept; kept = kept->next)
@@ -151,7 +151,7 @@ int link_acknowledged(struct connection *connection, uint64_t received)
 
     int r = outbox_acknowledge(outbox, received);
     if (r < 0) {
-        link_explain(outbox, received, text, sizeof text);
+        link_explain(outbox, received, text, sizeof(text));
         connection_fail(connection, r, text);
     }
     return r;

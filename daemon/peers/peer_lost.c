@@ -50,7 +50,7 @@ void peer_lose(struct peer *peer, int error, const char *text)
     uint64_t now = clock_now_ns();
 
     if (peer->state != PEER_UP)
-        snprintf(peer->last_error, sizeof peer->last_error, "%s", text);
+        snprintf(peer->last_error, sizeof(peer->last_error), "%s", text);
     peer_move(peer, PEER_LOST, error, text);
     peers_tick_soon(peer->peers);
     if (now - peer->redial_ns >= REDIAL_MS * MS)
@@ -59,8 +59,8 @@ void peer_lose(struct peer *peer, int error, const char *text)
 
 /* ---- before there is a link ---- */
 
-/* A first connection was cut in its greeting, or the other side still tests an earlier one (-EBUSY), and
- * requests wait for it. */
+/* A first connection was cut in its greeting, or the other side still tests an earlier one
+ * (-EBUSY), and requests wait for it. */
 static bool may_try_again(const struct peer *peer, int error)
 {
     return (error == -ECONNRESET || error == -EPIPE || error == -EBUSY) && peer->cuts < CUTS_MAX &&
@@ -82,7 +82,7 @@ static void try_again(struct peer *peer, const char *text)
     const uint64_t now = clock_now_ns();
 
     peer->cuts++;
-    snprintf(peer->last_error, sizeof peer->last_error, "%s", text);
+    snprintf(peer->last_error, sizeof(peer->last_error), "%s", text);
     peer->connection = connection_free(peer->connection);
     peer_move(peer, PEER_CONNECTING, 0, NULL);
     if (now - peer->redial_ns >= REDIAL_MS * MS)
@@ -97,7 +97,7 @@ void peer_watch_attempt(struct peer *peer, uint64_t now_ns)
         peer_dial_has_others(peer)) {
         peer_dial_others(peer);
     } else if (now_ns >= peer->deadline_ns + peers_allowance_ns(peer->peers)) {
-        snprintf(text, sizeof text,
+        snprintf(text, sizeof(text),
                  "%s:%u has not answered within %.1f s (control.request_timeout)", peer->address,
                  peer->port, (double)peer->peers->tcad->conf->control.request_timeout_ns / 1e9);
         peer_move(peer, PEER_DOWN, -ETIMEDOUT, text);
@@ -114,7 +114,7 @@ void peer_disconnected(struct peer *peer, int error, const char *text)
     char both[2 * PEER_TEXT_MAX];
 
     if (peer_dial_has_others(peer)) {
-        snprintf(peer->last_error, sizeof peer->last_error, "%s", text);
+        snprintf(peer->last_error, sizeof(peer->last_error), "%s", text);
         peer_dial_others(peer);
         return;
     }
@@ -127,7 +127,7 @@ void peer_disconnected(struct peer *peer, int error, const char *text)
         return;
     }
     if (peer->state == PEER_RECONNECTING || peer->state == PEER_RESUMING) {
-        snprintf(both, sizeof both, "%.100s; reconnecting failed: %s", peer->last_loss, text);
+        snprintf(both, sizeof(both), "%.100s; reconnecting failed: %s", peer->last_loss, text);
         text = both;
     }
     peer_move(peer, PEER_DOWN, error, text);
@@ -140,7 +140,7 @@ void peer_watch_lost(struct peer *peer, uint64_t now_ns)
 
     if (peer_is_silent(peer, now_ns, &silent_ns)) {
         snprintf(
-            text, sizeof text,
+            text, sizeof(text),
             "%.100s; not reached again within %.1f s (control.heartbeat_timeout is %.1f s)%s%s",
             peer->last_loss, (double)silent_ns / 1e9,
             (double)peer->peers->tcad->conf->control.heartbeat_timeout_ns / 1e9,
@@ -148,7 +148,7 @@ void peer_watch_lost(struct peer *peer, uint64_t now_ns)
         peer_move(peer, PEER_DOWN, -EHOSTDOWN, text);
     } else if (peer->state != PEER_LOST &&
                now_ns >= peer->deadline_ns + peers_allowance_ns(peer->peers)) {
-        snprintf(text, sizeof text, "%s:%u has not answered", peer->address, peer->port);
+        snprintf(text, sizeof(text), "%s:%u has not answered", peer->address, peer->port);
         peer_lose(peer, -ETIMEDOUT, text);
     } else if (peer->state == PEER_LOST && now_ns - peer->redial_ns >= REDIAL_MS * MS) {
         redial(peer, now_ns);

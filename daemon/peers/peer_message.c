@@ -34,14 +34,14 @@ void connection_send_hello(struct connection *connection)
     struct pulses *pulses = connection->peers->pulses;
     struct peer *peer = connection->peer;
 
-    if (pulses && getrandom(connection->heartbeat_key, sizeof connection->heartbeat_key,
-                            GRND_NONBLOCK) == sizeof connection->heartbeat_key) {
+    if (pulses && getrandom(connection->heartbeat_key, sizeof(connection->heartbeat_key),
+                            GRND_NONBLOCK) == sizeof(connection->heartbeat_key)) {
         hello->peer_hello->heartbeat_port = pulses_port(pulses);
         hello->peer_hello->heartbeat_key = (ProtobufCBinaryData){
-            sizeof connection->heartbeat_key, (uint8_t *)connection->heartbeat_key};
+            sizeof(connection->heartbeat_key), (uint8_t *)connection->heartbeat_key};
     }
     /* This cannot fail: it already worked for the daemon's incarnation. */
-    (void)!getrandom(connection->link_key, sizeof connection->link_key, 0);
+    (void)!getrandom(connection->link_key, sizeof(connection->link_key), 0);
     hello->peer_hello->link_key = (ProtobufCBinaryData){LINK_KEY_BYTES, connection->link_key};
     connection->adopts = peer && !peer_has_link(peer) && peer->halves[0].incarnation != 0;
     if (connection->adopts)
@@ -76,7 +76,7 @@ static void note_digest(struct peer *peer, uint64_t digest)
     if (digest == peer->cluster_digest)
         return;
     peer->cluster_digest = digest;
-    snprintf(fields, sizeof fields, "TCAD_NODE=%u", peer->node);
+    snprintf(fields, sizeof(fields), "TCAD_NODE=%u", peer->node);
     if (digest != own->digest)
         log_warning(fields,
                     "node %s (id %u) has another cluster file than this node: give all nodes the "
@@ -97,13 +97,13 @@ static bool handle_hello(struct connection *connection, Tca__Message *message)
         return false;
     }
     connection->incarnation = hello->incarnation;
-    int r = greeting_check(peers, hello, connection->peer, text, sizeof text);
+    int r = greeting_check(peers, hello, connection->peer, text, sizeof(text));
     if (r == 0) {
-        snprintf(text, sizeof text, "out of memory");
+        snprintf(text, sizeof(text), "out of memory");
         r = peer_get(peers, hello->node, &peer);
     }
     if (r == 0)
-        r = greeting_choose(connection, peer, hello, text, sizeof text);
+        r = greeting_choose(connection, peer, hello, text, sizeof(text));
     if (r < 0) {
         connection_refuse(connection, r, text);
         return false;
@@ -134,7 +134,7 @@ static void handle_welcome(struct connection *connection, const Tca__PeerWelcome
         return;
     }
     const bool awaited = awaits_decision(connection);
-    int r = greeting_welcomed(connection, welcome, text, sizeof text);
+    int r = greeting_welcomed(connection, welcome, text, sizeof(text));
     if (r < 0) {
         connection_refuse(connection, r, text);
         return;
@@ -156,7 +156,7 @@ static void handle_refusal(struct connection *connection, const Tca__Failure *fa
     int status = status_from_wire(failure->status);
     char text[PEER_TEXT_MAX];
 
-    snprintf(text, sizeof text, "it refused: %s", failure->text);
+    snprintf(text, sizeof(text), "it refused: %s", failure->text);
     peer_clean(text);
     if (peer)
         peer->stranger = status == -ENOENT || status == -EINVAL;

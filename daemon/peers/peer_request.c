@@ -1,5 +1,5 @@
-/* Requests, from peers_request() to the call of replied(). Requests to this node take the same path,
- * without a connection. */
+/* Requests, from peers_request() to the call of replied(). Requests to this node take the same
+ * path, without a connection. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,7 +90,7 @@ static void finish_with(struct peers *peers, struct peer_request *request,
     }
     int status = status_from_wire(reply->failure->status);
     char text[PEER_TEXT_MAX * 4];
-    snprintf(text, sizeof text, "%s", reply->failure->text);
+    snprintf(text, sizeof(text), "%s", reply->failure->text);
     peer_clean(text);
     finish(peers, request, status < 0 ? status : -EPROTO, NULL, text);
 }
@@ -195,15 +195,15 @@ static void expire(void *context)
     const struct cluster_node *node = cluster_by_id(peers->tcad->cluster, request->node);
     char text[PEER_TEXT_MAX];
 
-    snprintf(text, sizeof text, "node %s (id %u) has not answered in time", node ? node->name : "?",
-             request->node);
+    snprintf(text, sizeof(text), "node %s (id %u) has not answered in time",
+             node ? node->name : "?", request->node);
     finish_later(peers, request, -ETIMEDOUT, text);
 }
 
 static struct peer_request *request_new(struct peers *peers, uint32_t node, uint64_t timeout_ns,
                                         peer_replied *replied, void *context)
 {
-    struct peer_request *request = calloc(1, sizeof *request);
+    struct peer_request *request = calloc(1, sizeof(*request));
     if (!request)
         return NULL;
     const uint64_t now = clock_now_ns();
@@ -239,7 +239,7 @@ static void ask_peer(struct peers *peers, struct peer_request *request)
 
     int r = peer_get(peers, request->node, &peer);
     if (r < 0) {
-        snprintf(text, sizeof text, "node %u is not in the cluster file", request->node);
+        snprintf(text, sizeof(text), "node %u is not in the cluster file", request->node);
         finish_later(peers, request, r, r == -EINVAL ? text : "out of memory");
         return;
     }
@@ -247,7 +247,7 @@ static void ask_peer(struct peers *peers, struct peer_request *request)
         /* Connects before the request is in the peer's list: if connecting fails at once, replied()
          * must still be called from the loop. */
         if (peer_connect(peer) == -EAGAIN || peer->state == PEER_DOWN) {
-            snprintf(text, sizeof text, "node %s (id %u) is down: %s", peer->name, peer->node,
+            snprintf(text, sizeof(text), "node %s (id %u) is down: %s", peer->name, peer->node,
                      peer->last_error);
             finish_later(peers, request, -EHOSTDOWN, text);
             return;
@@ -263,7 +263,8 @@ void peers_request(struct peers *peers, uint32_t node, const Tca__Message *messa
 {
     struct peer_request *request = request_new(peers, node, timeout_ns, replied, context);
     if (!request) {
-        /* Not even the failure can be stored: the only case in which replied() is called at once. */
+        /* Not even the failure can be stored: the only case in which replied() is called at
+         * once. */
         replied(context, -ENOMEM, NULL, "out of memory for a request");
         return;
     }
@@ -299,7 +300,8 @@ void peers_tell(struct peers *peers, uint32_t node, const Tca__Message *message)
 /* ---- replies ---- */
 
 /* Releases bindings that arrived after the time-out of their request, and the pairs that they name;
- * otherwise the other node would keep them until the requesting session ends, and wait for connections. */
+ * otherwise the other node would keep them until the requesting session ends, and wait for
+ * connections. */
 static void give_back(struct peers *peers, uint32_t node, const Tca__PeerBound *bound)
 {
     uint64_t bindings[BIND_PUTS_MAX], pairs[BIND_PUTS_MAX];
@@ -347,7 +349,7 @@ void peers_fail(struct peers *peers, uint32_t node, uint32_t tag, int error, con
     char text[PEER_TEXT_MAX * 2];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
 
     Tca__Failure failure;

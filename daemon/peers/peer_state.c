@@ -50,10 +50,10 @@ static void begin_pulse(struct peer *peer, const Tca__PeerHello *hello)
     struct pulse_args args = {.node = peer->node,
                               .interval_ns = peers->tcad->conf->control.heartbeat_interval_ns / 2};
     struct sockaddr_storage address;
-    socklen_t bytes = sizeof address;
+    socklen_t bytes = sizeof(address);
 
     if (!peers->pulses || hello->heartbeat_port == 0 ||
-        hello->heartbeat_key.len != sizeof args.key_out)
+        hello->heartbeat_key.len != sizeof(args.key_out))
         return;
     if (connection->ours && stream_peer_address(connection->stream, &address, &bytes) == 0) {
         if (address.ss_family == AF_INET6)
@@ -63,8 +63,8 @@ static void begin_pulse(struct peer *peer, const Tca__PeerHello *hello)
         args.address = (struct sockaddr *)&address;
         args.address_bytes = bytes;
     }
-    memcpy(args.key_in, connection->heartbeat_key, sizeof args.key_in);
-    memcpy(args.key_out, hello->heartbeat_key.data, sizeof args.key_out);
+    memcpy(args.key_in, connection->heartbeat_key, sizeof(args.key_in));
+    memcpy(args.key_out, hello->heartbeat_key.data, sizeof(args.key_out));
     pulse_new(peers->pulses, &args, &peer->pulse); /* on failure, only the connection is watched */
 }
 
@@ -92,7 +92,7 @@ static void go_up(struct peer *peer)
     char fields[48];
 
     peer->incarnation = hello->incarnation;
-    snprintf(peer->version, sizeof peer->version, "%s", hello->daemon_version);
+    snprintf(peer->version, sizeof(peer->version), "%s", hello->daemon_version);
     peer_clean(peer->version);
     peer->last_error[0] = '\0';
     peer_dial_good(peer);
@@ -101,7 +101,7 @@ static void go_up(struct peer *peer)
     peer->seek_ns = peer->seek_wait_ns = 0;
     begin_watching(peer);
     link_begin(peer);
-    snprintf(fields, sizeof fields, "TCAD_NODE=%u", peer->node);
+    snprintf(fields, sizeof(fields), "TCAD_NODE=%u", peer->node);
     log_info(fields, "node %s (id %u) is up", peer->name, peer->node);
 
     /* The event may end the connection, which must not free the hello. */
@@ -138,8 +138,8 @@ static void go_missing(struct peer *peer, int error, const char *text)
     disconnect(peer);
     if (error != -ETIMEDOUT) /* with a time-out, the silence continues */
         peer->heard_ns = peer->since_ns;
-    snprintf(peer->last_loss, sizeof peer->last_loss, "%s", text);
-    snprintf(fields, sizeof fields, "TCAD_NODE=%u", peer->node);
+    snprintf(peer->last_loss, sizeof(peer->last_loss), "%s", text);
+    snprintf(fields, sizeof(fields), "TCAD_NODE=%u", peer->node);
     log_warning(fields, "node %s (id %u): the connection has ended, reconnecting: %s", peer->name,
                 peer->node, peer->last_loss);
 }
@@ -162,11 +162,11 @@ static void go_down(struct peer *peer, bool was_up, int error, const char *text)
     peer->pulse = pulse_free(peer->pulse);
     link_end(peer);
     if (was_up)
-        explicit_bzero(peer->halves, sizeof peer->halves);
-    snprintf(peer->last_error, sizeof peer->last_error, "%s", text);
-    snprintf(failure, sizeof failure, "node %s (id %u) is down: %s", peer->name, peer->node,
+        explicit_bzero(peer->halves, sizeof(peer->halves));
+    snprintf(peer->last_error, sizeof(peer->last_error), "%s", text);
+    snprintf(failure, sizeof(failure), "node %s (id %u) is down: %s", peer->name, peer->node,
              peer->last_error);
-    snprintf(fields, sizeof fields, "TCAD_NODE=%u", peer->node);
+    snprintf(fields, sizeof(fields), "TCAD_NODE=%u", peer->node);
     if (!peers->leaving && !peer->seeking) /* else this is the expected result of peers_leave() */
         log_warning(fields, "%s", failure);
     if (!peer->seeking)
@@ -180,7 +180,8 @@ static void go_down(struct peer *peer, bool was_up, int error, const char *text)
         peers->events.down(peers->events.context, peer->node, error, failure);
 }
 
-/* How long an attempt to connect may take. With a link, or other addresses, leaves time for another attempt. */
+/* How long an attempt to connect may take. With a link, or other addresses, leaves time for another
+ * attempt. */
 static uint64_t attempt_ns(const struct peer *peer)
 {
     const struct tcad_conf *conf = peer->peers->tcad->conf;

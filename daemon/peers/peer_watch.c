@@ -8,8 +8,8 @@
 
 enum {
     TICK_MS = 100,
-    LATE_TIMES =
-        16, /* extra time for others, in units of this daemon's lateness: a reply takes several turns */
+    LATE_TIMES = 16, /* extra time for others, in units of this daemon's lateness: a reply takes
+                        several turns */
     LATE_FORGET = 16 /* ticks in which the lateness decays */
 };
 
@@ -95,7 +95,7 @@ static void watch_up(struct peer *peer, uint64_t now_ns)
         peer->heard_ns = now_ns;
     }
     if (peer_is_silent(peer, now_ns, &silent_ns)) {
-        snprintf(text, sizeof text,
+        snprintf(text, sizeof(text),
                  "it has been silent for %.1f s (control.heartbeat_timeout is %.1f s)",
                  (double)silent_ns / 1e9, (double)conf->control.heartbeat_timeout_ns / 1e9);
         peer_move(peer, PEER_DOWN, -EHOSTDOWN, text);
@@ -110,7 +110,7 @@ static void watch_peer(struct peer *peer, uint64_t now_ns)
     char text[PEER_TEXT_MAX];
 
     if (peer->link.overrun) {
-        snprintf(text, sizeof text,
+        snprintf(text, sizeof(text),
                  "messages of %zu MiB wait for it to acknowledge them, and no more than %d MiB "
                  "can be kept",
                  peer->link.outbox.bytes >> 20, OUTBOX_MAX_BYTES >> 20);

@@ -27,7 +27,7 @@ struct bindings {
 
 int bindings_new(struct tcad *tcad, struct bindings **ret_bindings)
 {
-    struct bindings *bindings = calloc(1, sizeof *bindings);
+    struct bindings *bindings = calloc(1, sizeof(*bindings));
     if (!bindings)
         return -ENOMEM;
     bindings->uses.loop = tcad->loop;
@@ -242,8 +242,8 @@ void bindings_asker_gone(struct tcad *tcad, uint32_t node, uint64_t asker)
 
 /* ---- making ---- */
 
-/* Bindings of one request, which are made together: the worker registers the memory and compiles long layouts, the engine
- * makes the landings, in slices, and the loop gets the result. */
+/* Bindings of one request, which are made together: the worker registers the memory and compiles
+ * long layouts, the engine makes the landings, in slices, and the loop gets the result. */
 struct making {
     struct engine_call call;
     struct tcad *tcad;
@@ -262,7 +262,8 @@ struct making {
     struct binding *bindings[];
 };
 
-/* ---- on the worker: registers the memory with the drivers of its rails, and compiles a long layout ---- */
+/* ---- on the worker: registers the memory with the drivers of its rails, and compiles a long
+ * layout ---- */
 
 /* Whether the rail needs the part of the region that the handle names. */
 static bool needs_part(const struct binding *binding, unsigned rail)
@@ -424,7 +425,7 @@ static bool must_wait(struct making *making, struct session *session, void (*aga
 {
     char text[256];
     making->wait = (struct client_wait){.drained = again, .context = making};
-    return !session_refuses(session, text, sizeof text) &&
+    return !session_refuses(session, text, sizeof(text)) &&
            session_must_wait(session, &making->wait);
 }
 
@@ -450,7 +451,7 @@ static void finish(struct making *making)
         drop_programs(binding);
         if (making->status < 0)
             continue;
-        making->status = finish_one(binding, making->text, sizeof making->text);
+        making->status = finish_one(binding, making->text, sizeof(making->text));
         making->which = i;
     }
     for (size_t i = 0; i < making->count && making->status == 0;)
@@ -458,7 +459,8 @@ static void finish(struct making *making)
     made(making);
 }
 
-/* Bindings that are not being made any more may end at any time, so it does not wait after it has begun to finish them. */
+/* Bindings that are not being made any more may end at any time, so it does not wait after it has
+ * begun to finish them. */
 static void land_done(void *context)
 {
     struct making *making = context;
@@ -566,7 +568,7 @@ static struct making *making_free(struct making *making)
 
 static struct making *making_new(const struct tcad *tcad, size_t count)
 {
-    struct making *making = calloc(1, sizeof *making + count * sizeof making->bindings[0]);
+    struct making *making = calloc(1, sizeof(*making) + count * sizeof(making->bindings[0]));
     if (!making)
         return NULL;
     for (; making->count < count; making->count++)

@@ -1,7 +1,7 @@
 /*
- * Bindings: what this node has prepared for the puts of one plan transfer of this or another node: the
- * memory, the layout, the notification, and a landing at each rail's driver. The requester gets the
- * landings' blobs.
+ * Bindings: what this node has prepared for the puts of one plan transfer of this or another node:
+ * the memory, the layout, the notification, and a landing at each rail's driver. The requester gets
+ * the landings' blobs.
  */
 #pragma once
 
@@ -86,7 +86,8 @@ struct binding {
 int bindings_new(struct tcad *tcad, struct bindings **ret_bindings);
 struct bindings *bindings_free(struct bindings *bindings);
 
-/* Frees the layouts and charges of bindings that were not made, and ends pairs that were made for them. */
+/* Frees the layouts and charges of bindings that were not made, and ends pairs that were made for
+ * them. */
 void binding_args_drop(struct tcad *tcad, struct binding_args *args, size_t count);
 
 /* rail: an open one. */

@@ -81,7 +81,7 @@ static void reply_failure(const struct request *request, size_t which, int error
 
 static void reply_bound(const struct request *request, struct binding *const *bindings)
 {
-    struct draft *drafts = calloc(request->count, sizeof *drafts);
+    struct draft *drafts = calloc(request->count, sizeof(*drafts));
     Tca__BoundPut *list[BIND_PUTS_MAX];
     if (!drafts) {
         for (size_t i = 0; i < request->count; i++)
@@ -173,7 +173,7 @@ static int check_target(struct tcad *tcad, uid_t user, const Tca__BindPut *put,
     }
     if (!layout_fits(layout, put->offset, handle.length_bytes)) {
         char description[128];
-        layout_describe(layout, description, sizeof description);
+        layout_describe(layout, description, sizeof(description));
         snprintf(text, text_bytes,
                  "target layout %s at offset %" PRIu64 " does not fit the %" PRIu64
                  " bytes of the handle",
@@ -324,13 +324,13 @@ void bindings_requested(struct tcad *tcad, uint32_t node, uint32_t tag, const Tc
                    bind->n_puts, BIND_PUTS_MAX);
         return;
     }
-    int r = check(&asked, bind, args, &count, text, sizeof text);
+    int r = check(&asked, bind, args, &count, text, sizeof(text));
     if (r < 0) {
         binding_args_drop(tcad, args, count);
         reply_failure(&asked, count ? count - 1 : 0, r, text);
         return;
     }
-    request = malloc(sizeof *request);
+    request = malloc(sizeof(*request));
     if (request)
         *request = asked;
     else

@@ -44,13 +44,13 @@ static int make(struct session *from, struct session *to, struct lane_record **r
 {
     char text[512];
     int r = charge_take(from->tcad, &from->charge, from->uid, USER_SESSIONS,
-                        sizeof(struct lane_record), "a lane", text, sizeof text);
+                        sizeof(struct lane_record), "a lane", text, sizeof(text));
     if (r < 0)
         return r;
-    struct lane_record *lane = calloc(1, sizeof *lane);
+    struct lane_record *lane = calloc(1, sizeof(*lane));
     int fd = lane ? session_segment_fd("tca-lane", sizeof(struct lane_segment)) : -ENOMEM;
     if (fd < 0) {
-        charge_lower(&from->charge, sizeof *lane);
+        charge_lower(&from->charge, sizeof(*lane));
         free(lane);
         return fd;
     }
@@ -140,7 +140,7 @@ static void drop(void *context, void *owner)
     struct session *from = lane->from;
     table_remove(&from->lanes, &lane->entry);
     LIST_REMOVE(lane, next_to, link_to);
-    charge_lower(&from->charge, sizeof *lane);
+    charge_lower(&from->charge, sizeof(*lane));
     free(lane);
 }
 

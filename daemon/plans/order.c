@@ -11,7 +11,8 @@ struct order_range {
     uint32_t step;
 };
 
-/* One range per step. All are known beforehand; adding and removing one takes log n. All zero: empty. */
+/* One range per step. All are known beforehand; adding and removing one takes log n. All zero:
+ * empty. */
 struct order_index {
     uint32_t count;
     uint32_t leaves;            /* a power of two */
@@ -43,13 +44,13 @@ static int order_index_init(struct order_index *index, struct order_range *range
     *index = (struct order_index){.count = count, .leaves = 1, .ranges = ranges};
     while (index->leaves < count)
         index->leaves *= 2;
-    index->places = malloc((step_count + 1) * sizeof *index->places);
-    index->highest = calloc(2 * (size_t)index->leaves, sizeof *index->highest);
+    index->places = malloc((step_count + 1) * sizeof(*index->places));
+    index->highest = calloc(2 * (size_t)index->leaves, sizeof(*index->highest));
     if (!index->places || !index->highest) {
         order_index_deinit(index);
         return -ENOMEM;
     }
-    qsort(ranges, count, sizeof *ranges, compare_ranges);
+    qsort(ranges, count, sizeof(*ranges), compare_ranges);
     for (uint32_t i = 0; i < step_count; i++)
         index->places[i] = UINT32_MAX;
     for (uint32_t i = 0; i < count; i++)
@@ -113,7 +114,8 @@ static uint32_t first_leaf(const struct order_index *index, uint32_t from, uint6
     return at - index->leaves;
 }
 
-/* The next added range that overlaps: its index, at least `from` (first 0, then the last result + 1), or UINT32_MAX. */
+/* The next added range that overlaps: its index, at least `from` (first 0, then the last result +
+ * 1), or UINT32_MAX. */
 static uint32_t order_index_next(const struct order_index *index, const struct order_range *range,
                                  uint32_t from)
 {
@@ -326,19 +328,19 @@ static int compare_routes(const void *a, const void *b)
 
 static int number_routes(struct ordering *ordering)
 {
-    uint64_t *routes = malloc((ordering->count + 1) * sizeof *routes);
+    uint64_t *routes = malloc((ordering->count + 1) * sizeof(*routes));
     if (!routes)
         return -ENOMEM;
     for (uint32_t i = 0; i < ordering->count; i++)
         routes[i] = ordering->steps[i].route;
-    qsort(routes, ordering->count, sizeof *routes, compare_routes);
+    qsort(routes, ordering->count, sizeof(*routes), compare_routes);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < ordering->count; i++)
         if (kept == 0 || routes[kept - 1] != routes[i])
             routes[kept++] = routes[i];
     for (uint32_t i = 0; i < ordering->count; i++) {
         const uint64_t *found =
-            bsearch(&ordering->steps[i].route, routes, kept, sizeof *routes, compare_routes);
+            bsearch(&ordering->steps[i].route, routes, kept, sizeof(*routes), compare_routes);
         ordering->routes[i] = (uint32_t)(found - routes);
     }
     ordering->several_routes = kept > 1;
@@ -363,7 +365,7 @@ static int make_index(struct ordering *ordering, enum relation relation)
 {
     if (!can_meet(ordering, relation))
         return 0;
-    struct order_range *ranges = calloc(ordering->count, sizeof *ranges);
+    struct order_range *ranges = calloc(ordering->count, sizeof(*ranges));
     uint32_t count = 0;
     if (!ranges)
         return -ENOMEM;
@@ -376,9 +378,9 @@ static int make_index(struct ordering *ordering, enum relation relation)
 int order_steps(const struct order_rules *rules, struct order_step *steps, uint32_t count)
 {
     struct ordering ordering = {.rules = rules, .steps = steps, .count = count};
-    ordering.routes = calloc(count + 1, sizeof *ordering.routes);
-    ordering.landed = calloc(count + 1, sizeof *ordering.landed);
-    ordering.last = calloc(count + 1, sizeof *ordering.last);
+    ordering.routes = calloc(count + 1, sizeof(*ordering.routes));
+    ordering.landed = calloc(count + 1, sizeof(*ordering.landed));
+    ordering.last = calloc(count + 1, sizeof(*ordering.last));
     int r =
         ordering.routes && ordering.landed && ordering.last ? number_routes(&ordering) : -ENOMEM;
     for (enum relation relation = READS_WRITTEN; r == 0 && relation <= WRITES_WRITTEN; relation++)

@@ -1,13 +1,14 @@
 /*
  * The connections of pairs. The sender's daemon dials, unless the other daemon has to.
  *
- * Where the processes make the connection, the daemons carry what describes its ends. The process that
- * answers is ready to receive when its own offer is sent, and the one that dials sends first: so
- * neither sends to one that is not ready.
+ * Where the processes make the connection, the daemons carry what describes its ends. The process
+ * that answers is ready to receive when its own offer is sent, and the one that dials sends first:
+ * so neither sends to one that is not ready.
  *
  * When a connection breaks, either process may notice that first. The node that accepts connections
- * expects another one, with another secret if the daemons make it, and says so; the other one dials,
- * or asks its process for another offer. A number for each connection tells new reports from old ones.
+ * expects another one, with another secret if the daemons make it, and says so; the other one
+ * dials, or asks its process for another offer. A number for each connection tells new reports from
+ * old ones.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -76,7 +77,7 @@ static void ask_for_life(struct pair *pair)
     struct tcad *tcad = pair->tcad;
     Tca__PeerPing ping = TCA__PEER_PING__INIT;
     const Tca__Message message = MESSAGE_OF(PEER_PING, peer_ping, &ping);
-    struct pair_doubt *doubt = malloc(sizeof *doubt);
+    struct pair_doubt *doubt = malloc(sizeof(*doubt));
     if (!doubt) {
         pair_give_up(pair, -ENETDOWN);
         return;
@@ -115,7 +116,8 @@ static void ask_offer(struct pair *pair)
     pair_event(pair, TCA__EVENT__KIND__PAIR, 0, -1, NULL);
 }
 
-/* Makes the connection, whose end it hands over, in the worker, or has the process make it. -ENETDOWN, -ENOMEM. */
+/* Makes the connection, whose end it hands over, in the worker, or has the process make it.
+ * -ENETDOWN, -ENOMEM. */
 static int begin_dial(struct pair *pair)
 {
     const struct link *link = links_find(pair->tcad->links, pair->node, pair->rail);
@@ -123,7 +125,7 @@ static int begin_dial(struct pair *pair)
         ask_offer(pair);
         return 0;
     }
-    struct dial *dial = calloc(1, sizeof *dial);
+    struct dial *dial = calloc(1, sizeof(*dial));
     if (!dial || !link) {
         free(dial);
         return link ? -ENOMEM : -ENETDOWN;
@@ -134,7 +136,7 @@ static int begin_dial(struct pair *pair)
                           .address_bytes = link->address_bytes};
     dial->driver = engine_driver(pair->tcad->engine, pair->rail);
     memcpy(dial->address, link->address, link->address_bytes);
-    memcpy(dial->secret, pair->secret, sizeof dial->secret);
+    memcpy(dial->secret, pair->secret, sizeof(dial->secret));
     int r = worker_submit(pair->tcad->dialler, pair->node, dial_work, dialled, not_dialled, dial);
     if (r < 0)
         free(dial);
@@ -159,7 +161,7 @@ static int dial(struct pair *pair, char *text, size_t text_bytes)
 static void take_secret(struct pair *pair, const Tca__BoundPut *bound)
 {
     if (bound->secret.len > 0)
-        memcpy(pair->secret, bound->secret.data, sizeof pair->secret);
+        memcpy(pair->secret, bound->secret.data, sizeof(pair->secret));
 }
 
 static int is_impossible(uint32_t node, char *text, size_t text_bytes)
@@ -322,7 +324,7 @@ void pairs_again(struct tcad *tcad, uint32_t node, const Tca__PeerPairAgain *aga
     if (again->secret.len != pairs_secret_bytes(tcad, pair->rail))
         return;
     if (again->secret.len > 0)
-        memcpy(pair->secret, again->secret.data, sizeof pair->secret);
+        memcpy(pair->secret, again->secret.data, sizeof(pair->secret));
     if (begin_dial(pair) < 0)
         pair_give_up(pair, -ENETDOWN);
 }

@@ -28,7 +28,7 @@ struct pairs {
 
 int pairs_new(struct tcad *tcad, struct pairs **ret_pairs)
 {
-    struct pairs *pairs = calloc(1, sizeof *pairs);
+    struct pairs *pairs = calloc(1, sizeof(*pairs));
     if (!pairs)
         return -ENOMEM;
     pairs->places = LANDINGS_INIT;
@@ -199,7 +199,7 @@ int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pai
                  session->rank, values->session, tcad->node, session->pair_count);
         return -EDQUOT;
     }
-    struct pair *pair = malloc(sizeof *pair);
+    struct pair *pair = malloc(sizeof(*pair));
     if (!pair) {
         snprintf(text, text_bytes, "no memory for a pair");
         return -ENOMEM;
@@ -270,7 +270,7 @@ void pair_event(const struct pair *pair, Tca__Event__Kind kind, int status, int 
     if (offer)
         body.offer = *offer;
     if (pair->encrypts && fd >= 0)
-        body.secret = (ProtobufCBinaryData){sizeof pair->secret, (uint8_t *)pair->secret};
+        body.secret = (ProtobufCBinaryData){sizeof(pair->secret), (uint8_t *)pair->secret};
     session_event_fds(session, &event, &fd, fd >= 0);
 }
 
@@ -308,7 +308,7 @@ void pair_give_up(struct pair *pair, int status)
 static int choose_number(struct tcad *tcad, struct pair *values)
 {
     do
-        if (getrandom(&values->id, sizeof values->id, 0) != sizeof values->id)
+        if (getrandom(&values->id, sizeof(values->id), 0) != sizeof(values->id))
             return -EIO;
     while (values->id == 0 || pair_find(tcad, values->id) || pair_of_connection(tcad, values->id));
     values->connection = values->id;

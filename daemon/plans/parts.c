@@ -59,7 +59,7 @@ int parts_prepare(struct plan *plan)
     if (plan->part_count == 0)
         return 0;
     if (!run->parts)
-        run->parts = calloc(plan->part_count, sizeof *run->parts);
+        run->parts = calloc(plan->part_count, sizeof(*run->parts));
     if (!run->parts)
         return plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " puts with parts",
                          plan->part_count);

@@ -19,12 +19,13 @@ int plan_fail(struct plan *plan, int error, const char *format, ...)
 {
     struct plan_attempt *attempt = &plan->attempt;
     int none = 0;
-    /* The first one counts. relaxed: the loop reads the text when nothing is pending on another thread. */
+    /* The first one counts. relaxed: the loop reads the text when nothing is pending on another
+     * thread. */
     if (atomic_compare_exchange_strong_explicit(&attempt->error, &none, error, memory_order_relaxed,
                                                 memory_order_relaxed)) {
         va_list arguments;
         va_start(arguments, format);
-        vsnprintf(attempt->text, sizeof attempt->text, format, arguments);
+        vsnprintf(attempt->text, sizeof(attempt->text), format, arguments);
         va_end(arguments);
     }
     return error;
@@ -41,7 +42,7 @@ static void end_with(struct plan *plan, int error, const char *text)
 {
     if (plan->error < 0)
         return;
-    snprintf(plan->error_text, sizeof plan->error_text, "%s", text);
+    snprintf(plan->error_text, sizeof(plan->error_text), "%s", text);
     plan->error = error;
 }
 

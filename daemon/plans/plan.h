@@ -1,37 +1,40 @@
 /*
- * Plans: what a session has committed. plan_state.c walks a plan through these states. Each stands for
- * work, on the thread named here; the next state follows when nothing is pending.
+ * Plans: what a session has committed. plan_state.c walks a plan through these states. Each stands
+ * for work, on the thread named here; the next state follows when nothing is pending.
  *
  *   commit   PARSING -> BINDING -> REGISTERING -> PREPARING -> MAPPING -> READY
  *   break    BREAKING -> BREAK_FLUSHING -> BREAK_STRIPPING -> BROKEN
  *   release  LEAVING -> LEAVE_FLUSHING -> LEAVE_STRIPPING -> GONE
  *
- *   PARSING      checks what this node can check alone, and takes the layouts out of the message (plan_parse.c)
- *   BINDING      binds every put and notification at its target's node (plan_ask.c), or takes over the bindings of a
- *                plan that is being released (plan_inherit.c). If its client cannot put by itself after all, binds those
- *                puts for tcad (plan_direct.c)
- *   REGISTERING  chooses rail and seat of each chain by predicted cost (plan_route.c); registers the sources with the
- *                rails, connects links, orders long chains (worker, unless all of it is done already)
+ *   PARSING      checks what this node can check alone, and takes the layouts out of the message
+ *                (plan_parse.c)
+ *   BINDING      binds every put and notification at its target's node (plan_ask.c), or takes over
+ *                the bindings of a plan that is being released (plan_inherit.c). If its client
+ *                cannot put by itself after all, binds those puts for tcad (plan_direct.c)
+ *   REGISTERING  chooses rail and seat of each chain by predicted cost (plan_route.c); registers
+ *                the sources with the rails, connects links, orders long chains (worker, unless all
+ *                of it is done already)
  *   PREPARING    compiles the puts, makes the chains, attaches the plan (engine)
  *   MAPPING      collects what the client maps for the chains that it runs (plan_reply.c)
  *   READY        accepts starts, and moves to other routes (plan_move.h)
  *   ..FLUSHING   the plan's puts complete remotely
  *   ..STRIPPING  all puts and chains are released (engine), and with them what they were bound to
- *   BREAKING     an object that the plan needs is gone: starts fail with `error`; one that runs goes on, unless one of
- *                its remaining steps needs that object (engine)
+ *   BREAKING     an object that the plan needs is gone: starts fail with `error`; one that runs
+ *                goes on, unless one of its remaining steps needs that object (engine)
  *   BROKEN       a stub, which keeps the reason until it is released
  *   LEAVING      the engine ends what runs and forgets the plan
  *
- * A chain is bound to the best rail that reaches its targets now; its wanted rail is the best if none were lost. While
- * the two differ for some chain, the plan is *away*. Losing the bound rail moves the plan to the next best; when a
- * better one is back, the plan moves to it; when none is left, the plan breaks. Its client can try rails: then the best
- * is the one that it names (plan_try.c).
+ * A chain is bound to the best rail that reaches its targets now; its wanted rail is the best if
+ * none were lost. While the two differ for some chain, the plan is *away*. Losing the bound rail
+ * moves the plan to the next best; when a better one is back, the plan moves to it; when none is
+ * left, the plan breaks. Its client can try rails: then the best is the one that it names
+ * (plan_try.c).
  *
- * An error during a commit leads to LEAVING, in READY to BREAKING; the request to release the plan leads to
- * LEAVING from every state. Neither interrupts what is pending.
+ * An error during a commit leads to LEAVING, in READY to BREAKING; the request to release the plan
+ * leads to LEAVING from every state. Neither interrupts what is pending.
  *
- * A *transfer* is one operation of a driver: a put, a put and the notification that follows it, a notification alone, or a
- * share of a put (plan_stripe.h).
+ * A *transfer* is one operation of a driver: a put, a put and the notification that follows it, a
+ * notification alone, or a share of a put (plan_stripe.h).
  */
 #pragma once
 
@@ -151,7 +154,8 @@ struct plan_transfer {
 
 enum { PLAN_CANDIDATES_MAX = 2 * RAIL_SLOTS };
 
-/* Each rail in the client's seat, and each in the daemon's: a way to carry a chain, or why it is none. */
+/* Each rail in the client's seat, and each in the daemon's: a way to carry a chain, or why it is
+ * none. */
 struct plan_candidate {
     struct route route;
     uint64_t predicted_ns; /* UINT64_MAX: unknown */
@@ -283,29 +287,33 @@ void plan_commit(struct session *session, struct client_request *request); /* wh
 void plan_release_request(struct session *session, uint32_t tag, const Tca__PlanRelease *request);
 void plan_try_request(struct session *session, const Tca__PlanTry *request);
 
-/* Releases all plans of a session that is closing; session_plan_gone() is called for each when it is freed. */
+/* Releases all plans of a session that is closing; session_plan_gone() is called for each when it
+ * is freed. */
 void plans_release_all(struct session *session);
 
-/* The name of its state, as tcactl shows it: also of a plan that will be released with others soon. */
+/* The name of its state, as tcactl shows it: also of a plan that will be released with others
+ * soon. */
 const char *plan_state_shown(const struct plan *plan);
-/* The number of starts, from the engine or, in the client's seat, from the client, which can write any value. */
+/* The number of starts, from the engine or, in the client's seat, from the client, which can write
+ * any value. */
 uint64_t plan_starts(const struct plan *plan);
 /* The number of starts that failed in the engine. */
 uint64_t plan_errors(const struct plan *plan);
 
 void plans_each(const struct session *session, void (*each)(void *context, const struct plan *plan),
                 void *context);
-/* An object has gone: the plans that need it break (-ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN), and their
- * sessions are notified. */
-/* error: -ESTALE (freed), or -EOWNERDEAD or -EHOSTDOWN (its process or daemon has ended). The first is of this node. */
+/* An object has gone: the plans that need it break (-ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN),
+ * and their sessions are notified. */
+/* error: -ESTALE (freed), or -EOWNERDEAD or -EHOSTDOWN (its process or daemon has ended). The first
+ * is of this node. */
 void plans_region_gone(struct region *region, int error);
 void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region, int error);
 /* error: -EOWNERDEAD, or -EHOSTDOWN if its daemon ends. */
 void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session, int error);
 void plans_node_gone(struct tcad *tcad, uint32_t node);
 void plans_link_gone(struct tcad *tcad, uint32_t node, unsigned rail, int error);
-/* The link is about to be lost, and with it the last `count` puts of this flow that had completed locally. All plans that
- * might have made them break. */
+/* The link is about to be lost, and with it the last `count` puts of this flow that had completed
+ * locally. All plans that might have made them break. */
 void plans_puts_lost(struct tcad *tcad, const struct link *link, uint64_t flow, uint32_t count);
 /* The list of the members of the session's group is known. */
 void plans_members_known(struct session *session);

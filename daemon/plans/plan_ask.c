@@ -1,5 +1,5 @@
-/* BINDING: requests what the puts of a plan need at their targets, for up to BIND_PUTS_MAX puts at a
- * time, from this node's bindings (binding.c) or from another daemon. */
+/* BINDING: requests what the puts of a plan need at their targets, for up to BIND_PUTS_MAX puts at
+ * a time, from this node's bindings (binding.c) or from another daemon. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -86,17 +86,17 @@ static int fill_args(struct plan *plan, const struct plan_transfer *transfer,
         .owned = true,
     };
     if (transfer->notify && !args->notify) {
-        snprintf(text, sizeof text, "rank %" PRIu32 ", to be notified, has ended", transfer->rank);
+        snprintf(text, sizeof(text), "rank %" PRIu32 ", to be notified, has ended", transfer->rank);
         r = -EOWNERDEAD;
     }
     if (r == 0 && transfer->has_target) {
         args->offset_bytes = transfer->handle.offset_bytes + transfer->target_offset;
         r = layout_dup(transfer->target_layout, &args->layout);
         if (r < 0)
-            snprintf(text, sizeof text, "out of memory for a layout");
+            snprintf(text, sizeof(text), "out of memory for a layout");
     }
     if (r == 0)
-        r = binding_charge(plan->tcad, args, text, sizeof text);
+        r = binding_charge(plan->tcad, args, text, sizeof(text));
     return r < 0 ? plan_fail_transfer(plan, transfer, r, text) : 0;
 }
 
@@ -149,7 +149,7 @@ static void fail_transfer(struct request *request, const struct plan_transfer *t
     const int status = status_from_wire(failure->status);
     const bool ended = status == -EOWNERDEAD && transfer->notify;
     if (ended)
-        snprintf(text, sizeof text, "rank %" PRIu32 ", to be notified, has ended", transfer->rank);
+        snprintf(text, sizeof(text), "rank %" PRIu32 ", to be notified, has ended", transfer->rank);
     plan_fail_transfer(request->plan, transfer, status < 0 ? status : -EPROTO,
                        ended ? text : failure->text);
 }
@@ -199,10 +199,10 @@ static int no_rail(struct plan *plan, const struct plan_transfer *transfer)
     const char *remedy = "";
     char text[320] = "", others[PLAN_OTHERS_BYTES];
     size_t used = 0;
-    for (unsigned rail = 1; rail <= tcad->rails->count && used < sizeof text; rail++) {
+    for (unsigned rail = 1; rail <= tcad->rails->count && used < sizeof(text); rail++) {
         if (!(rails & 1u << rail))
             continue;
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s", used ? "; " : "",
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s: %s", used ? "; " : "",
                                  rail_name(tcad, rail), links_why_not(tcad, rail, transfer->node));
         if (*rail_at(tcad, rail)->remedy)
             remedy = rail_at(tcad, rail)->remedy;
@@ -217,7 +217,7 @@ static void fill_put(struct plan_transfer *transfer, Tca__BindPut *put)
 {
     tca__bind_put__init(put);
     if (transfer->has_target) {
-        put->handle = (ProtobufCBinaryData){sizeof transfer->handle_bytes, transfer->handle_bytes};
+        put->handle = (ProtobufCBinaryData){sizeof(transfer->handle_bytes), transfer->handle_bytes};
         put->offset = transfer->target_offset;
         put->layout = (ProtobufCBinaryData){layout_bytes(transfer->target_layout),
                                             (uint8_t *)transfer->target_layout};
@@ -303,7 +303,7 @@ static bool ask_next(struct plan *plan)
 {
     if (plan->asked == plan->ask_count || !plan_works(plan))
         return false;
-    struct request *request = malloc(sizeof *request);
+    struct request *request = malloc(sizeof(*request));
     if (!request)
         return plan_fail(plan, -ENOMEM, "out of memory for binding puts") == 0;
     *request = (struct request){plan, plan->asked, next_count(plan)};
@@ -317,13 +317,14 @@ static bool ask_next(struct plan *plan)
     return false;
 }
 
-/* Mostly they are in order already: sorting 65,536 takes some 10 ms, in which the loop serves nobody. */
+/* Mostly they are in order already: sorting 65,536 takes some 10 ms, in which the loop serves
+ * nobody. */
 static void sort_asks(struct plan *plan)
 {
     for (uint32_t i = 1; i < plan->ask_count; i++) {
         if (compare_asks(&plan->asks[i - 1], &plan->asks[i]) < 0)
             continue;
-        qsort(plan->asks, plan->ask_count, sizeof plan->asks[0], compare_asks);
+        qsort(plan->asks, plan->ask_count, sizeof(plan->asks[0]), compare_asks);
         return;
     }
 }

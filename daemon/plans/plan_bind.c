@@ -26,7 +26,7 @@ static int resolve_here(struct plan *plan, struct plan_transfer *transfer)
     if (transfer->has_target) {
         struct region *region;
         int r = region_named(plan->tcad, &transfer->handle, plan->session->uid, &region, text,
-                             sizeof text);
+                             sizeof(text));
         if (r < 0)
             return plan_fail_transfer(plan, transfer, r, text);
         transfer->region = region_ref(region);
@@ -38,12 +38,12 @@ static int resolve_here(struct plan *plan, struct plan_transfer *transfer)
     if (transfer->notify) {
         const struct session *session = session_find(plan->tcad, transfer->notify_session);
         if (!session) {
-            snprintf(text, sizeof text, "rank %" PRIu32 ", to be notified, has ended",
+            snprintf(text, sizeof(text), "rank %" PRIu32 ", to be notified, has ended",
                      transfer->rank);
             return plan_fail_transfer(plan, transfer, -EOWNERDEAD, text);
         }
         if (plan->session->rank >= session->sources) {
-            snprintf(text, sizeof text, "rank %" PRIu32 " reported a smaller group size",
+            snprintf(text, sizeof(text), "rank %" PRIu32 " reported a smaller group size",
                      transfer->rank);
             return plan_fail_transfer(plan, transfer, -EPROTO, text);
         }
@@ -74,7 +74,8 @@ static void note_asks(struct plan *plan, const struct plan_chain *chain)
 
 enum { SLICE_UNITS = 64 }; /* resolved between two checks of the clock */
 
-/* Resolves some transfers of this node, or considers a route for a chain; false: all are done, or the plan has failed. */
+/* Resolves some transfers of this node, or considers a route for a chain; false: all are done, or
+ * the plan has failed. */
 static bool bind_next(struct plan *plan)
 {
     if (!plan_goes_on(plan) ||
@@ -107,7 +108,7 @@ static void ask(struct plan *plan)
 static bool make_asks(struct plan *plan)
 {
     plan->ask_count = plan->asked = 0;
-    plan->asks = calloc(plan->transfer_count + 1, sizeof plan->asks[0]);
+    plan->asks = calloc(plan->transfer_count + 1, sizeof(plan->asks[0]));
     if (!plan->asks)
         plan_fail(plan, -ENOMEM, "out of memory for binding %" PRIu32 " puts",
                   plan->transfer_count);

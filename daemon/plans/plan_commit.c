@@ -122,7 +122,7 @@ static void connect_chosen(struct plan *plan)
 {
     if (!plan_goes_on(plan))
         return;
-    plan->run.chains = calloc(plan->run.chain_count + 1, sizeof *plan->run.chains);
+    plan->run.chains = calloc(plan->run.chain_count + 1, sizeof(*plan->run.chains));
     if (plan->run.chains)
         plan_connect(plan);
     else
@@ -178,7 +178,7 @@ void plan_do_ready(struct plan *plan)
 static int take_id(struct session *session, struct plan *plan)
 {
     if (!session->plans) {
-        session->plans = calloc(PLANS_PER_SESSION_MAX, sizeof *session->plans);
+        session->plans = calloc(PLANS_PER_SESSION_MAX, sizeof(*session->plans));
         if (!session->plans)
             return -ENOMEM;
     }
@@ -207,7 +207,7 @@ static struct plan *plan_new(struct session *session, uint32_t tag)
                      session->id, session->plan_count, limit);
         return NULL;
     }
-    struct plan *plan = calloc(1, sizeof *plan);
+    struct plan *plan = calloc(1, sizeof(*plan));
     if (!plan || take_id(session, plan) < 0) {
         session_fail(session, tag, -ENOMEM, "out of memory for a plan");
         free(plan);

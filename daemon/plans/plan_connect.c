@@ -1,5 +1,5 @@
-/* REGISTERING: connects the links of a plan. They connect at the same time; the plan waits for one after the other. If one
- * fails, its chains take the next best rail. */
+/* REGISTERING: connects the links of a plan. They connect at the same time; the plan waits for one
+ * after the other. If one fails, its chains take the next best rail. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -53,7 +53,7 @@ static bool replace_link(struct plan *plan, int error, const char *text)
 {
     const struct plan_transfer *transfer = &plan->transfers[plan->connected_transfers];
     char why[256];
-    snprintf(why, sizeof why, "rail %s to node %" PRIu32 ": %s",
+    snprintf(why, sizeof(why), "rail %s to node %" PRIu32 ": %s",
              rail_name(plan->tcad, transfer->link->rail), transfer->node, text);
     if (is_of_rail(error) && take_other_rails(plan) == 0) {
         log_warning(NULL, "plan %" PRIu64 ".%" PRIu32 " takes another rail: %s", plan->session_id,

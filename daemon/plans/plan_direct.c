@@ -1,5 +1,5 @@
-/* Routes over pairs: chains in the client's seat that lead to a process of another node. Such a chain, unless that seat was
- * requested, takes tcad's if it cannot be bound. */
+/* Routes over pairs: chains in the client's seat that lead to a process of another node. Such a
+ * chain, unless that seat was requested, takes tcad's if it cannot be bound. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -145,7 +145,7 @@ int plan_take_direct(struct plan *plan, struct plan_transfer *transfer, const Tc
     struct pair *pair;
     struct plan_chain *chain = &plan->chains[transfer->chain];
     int r = pair_to(plan->tcad, plan->session, transfer->node, chain->pair_rail, bound, &pair, text,
-                    sizeof text);
+                    sizeof(text));
     if (r < 0)
         return plan_fail_transfer(plan, transfer, r, text);
     if (chain->pair && chain->pair != pair->id)

@@ -1,6 +1,6 @@
 /* FLUSHING: the plan's puts complete remotely before their targets are released. The message that
- * releases these goes from daemon to daemon, and could overtake the data. So do those of the plans that had its bindings
- * before (plan_inherit.c). */
+ * releases these goes from daemon to daemon, and could overtake the data. So do those of the plans
+ * that had its bindings before (plan_inherit.c). */
 #include "daemon/base/loop.h"
 #include "daemon/plans/plan_internal.h"
 #include "daemon/tcad.h"

@@ -1,10 +1,10 @@
 /*
- * BINDING: a commit like one that the same session has just released, such as that of a plan for each message. The new
- * plan takes over the bindings at other nodes, so that these need not be asked for new ones, and asked to end the old
- * ones.
+ * BINDING: a commit like one that the same session has just released, such as that of a plan for
+ * each message. The new plan takes over the bindings at other nodes, so that these need not be
+ * asked for new ones, and asked to end the old ones.
  *
- * Puts of the former plan may not have completed remotely yet. When the new one releases a binding, it flushes the link
- * that they took (plan_flush.c): so it must be on the same rails.
+ * Puts of the former plan may not have completed remotely yet. When the new one releases a binding,
+ * it flushes the link that they took (plan_flush.c): so it must be on the same rails.
  */
 #include <string.h>
 

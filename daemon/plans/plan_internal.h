@@ -5,14 +5,15 @@
 
 /* ---- plan.c ---- */
 
-/* Records the first error of the attempt, which ends it; from any thread that works for the plan. Returns it. */
+/* Records the first error of the attempt, which ends it; from any thread that works for the plan.
+ * Returns it. */
 int plan_fail(struct plan *plan, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same; the text names the transfer's step. */
 int plan_fail_transfer(struct plan *plan, const struct plan_transfer *transfer, int error,
                        const char *text);
-/* For messages: the rails that lead to the node and that the plan does not allow itself, as "; but there
- * is tcp", or "". Returns text. */
+/* For messages: the rails that lead to the node and that the plan does not allow itself, as "; but
+ * there is tcp", or "". Returns text. */
 enum { PLAN_OTHERS_BYTES = 128 };
 const char *plan_other_rails(const struct plan *plan, uint32_t node, char text[PLAN_OTHERS_BYTES]);
 /* Nothing is pending: what follows is another attempt, with its own error. */
@@ -57,7 +58,8 @@ void plan_advance(struct plan *plan);
 void plan_done(void *plan);
 /* On an event, while nothing is pending: enters a state other than the next one; then advances. */
 void plan_enter(struct plan *plan, enum plan_state state);
-/* The state waits until next() returns false: it is called in slices of the loop's time. Then calls then(), unless NULL. */
+/* The state waits until next() returns false: it is called in slices of the loop's time. Then calls
+ * then(), unless NULL. */
 void plan_in_slices(struct plan *plan, bool (*next)(struct plan *plan),
                     void (*then)(struct plan *plan));
 
@@ -80,8 +82,8 @@ void plan_do_free(struct plan *plan);
 void plan_ask(struct plan *plan);
 /* plan_inherit.c: takes all of that over from a plan that is being released. False: from none. */
 bool plan_inherit(struct plan *plan);
-/* plan_uses.c: registers the objects that a plan needs as they become known: those that a step waits for; a transfer's
- * target and notified session; and the owner of its memory. -ENOMEM. */
+/* plan_uses.c: registers the objects that a plan needs as they become known: those that a step
+ * waits for; a transfer's target and notified session; and the owner of its memory. -ENOMEM. */
 int plan_use_wait(struct plan *plan, const struct plan_step *step);
 int plan_use_transfer(struct plan *plan, const struct plan_transfer *transfer);
 int plan_use_owner(struct plan *plan, const struct plan_transfer *transfer);
@@ -98,7 +100,8 @@ void plan_leave_pairs(struct plan *plan);
 int plan_take_direct(struct plan *plan, struct plan_transfer *transfer, const Tca__BoundPut *bound);
 /* BINDING has failed: whether tcad may put instead. Then that is begun. */
 bool plan_fall_back(struct plan *plan);
-/* plan_try.c: chains whose client puts by itself, and that tcad can run, too. Whether the client may try that. */
+/* plan_try.c: chains whose client puts by itself, and that tcad can run, too. Whether the client
+ * may try that. */
 bool plan_offers_seats(const struct plan *plan);
 /* For tcactl plan explain. */
 void plan_explain_seats(struct plan *plan);
@@ -125,11 +128,12 @@ void plan_bind_rest(struct plan *plan);
 void plan_bind_both(struct plan *plan);
 /* plan_release.c: releases what is bound on other nodes for this seat. */
 void plan_unbind(struct plan *plan, enum seat seat);
-/* plan_order.c: finds the steps that must wait for earlier ones, in a chain that is bound and has a route: of a short
- * chain at once; of the remaining ones in the worker. */
+/* plan_order.c: finds the steps that must wait for earlier ones, in a chain that is bound and has a
+ * route: of a short chain at once; of the remaining ones in the worker. */
 int plan_order_soon(struct plan *plan, struct plan_chain *chain);
 int plan_order_rest(struct plan *plan);
-/* plan_connect.c: connects the links of the chosen rails, then registers the sources with these rails (plan_commit.c). */
+/* plan_connect.c: connects the links of the chosen rails, then registers the sources with these
+ * rails (plan_commit.c). */
 void plan_connect(struct plan *plan);
 void plan_register(struct plan *plan);
 /* plan_reply.c: sends the reply to the commit, or PLAN_PAIRED. */
@@ -138,16 +142,20 @@ void plan_reply_free(struct plan *plan);
 
 /* ---- rails ---- */
 
-/* plan_route.c: chooses rail and seat of a chain: of a local one before its bindings are made, of others afterwards. */
+/* plan_route.c: chooses rail and seat of a chain: of a local one before its bindings are made, of
+ * others afterwards. */
 int plan_route(struct plan *plan, struct plan_chain *chain);
-/* The same, in pieces: considers the nth route, from 0 on, and returns false if there are no more; then chooses. */
+/* The same, in pieces: considers the nth route, from 0 on, and returns false if there are no more;
+ * then chooses. */
 bool plan_route_consider(struct plan *plan, struct plan_chain *chain, unsigned nth);
 int plan_route_choose(struct plan *plan, struct plan_chain *chain);
-/* Before a chain to another node is bound: whether its client puts over a pair, or tcad, over a rail that is chosen later. */
+/* Before a chain to another node is bound: whether its client puts over a pair, or tcad, over a
+ * rail that is chosen later. */
 int plan_seat_choose(struct plan *plan, struct plan_chain *chain);
 /* The rail of the pair over which an unbound client would put; 0: tcad puts. */
 unsigned plan_pair_rail(const struct plan *plan, const struct plan_chain *chain);
-/* Takes the links of the chosen rail, and those of its stripes, for these steps of a daemon-seat chain. */
+/* Takes the links of the chosen rail, and those of its stripes, for these steps of a daemon-seat
+ * chain. */
 int plan_take_links(struct plan *plan, const struct plan_chain *chain, uint32_t from,
                     uint32_t count);
 int plan_take_link(struct plan *plan, struct plan_transfer *transfer, unsigned rail);
@@ -177,7 +185,8 @@ static inline void plan_lose_rail(struct plan_transfer *transfer, unsigned rail)
 /* plan_move.c: whether a chain is on a lost rail. */
 bool plan_has_dead_link(const struct plan *plan);
 bool plan_is_on_dead_link(const struct plan *plan, const struct plan_chain *chain);
-/* Binds a chain without prepared puts to the best rail that its transfers have not lost. -ENETDOWN: none. */
+/* Binds a chain without prepared puts to the best rail that its transfers have not lost. -ENETDOWN:
+ * none. */
 int plan_reroute(struct plan *plan, struct plan_chain *chain);
 /* Marks chains that are on a lost rail or have a better one now. Returns whether there are any. */
 bool plan_mark_moving(struct plan *plan);
@@ -205,8 +214,8 @@ void plan_tell_rails(struct plan *plan);
 
 /* ---- plan_release.c ---- */
 
-/* On the engine, releases puts and chains: of a move, those of the chains that move, otherwise all. Then runs
- * done(plan), which must lower plan->pending, on the loop's thread. */
+/* On the engine, releases puts and chains: of a move, those of the chains that move, otherwise all.
+ * Then runs done(plan), which must lower plan->pending, on the loop's thread. */
 void plan_strip(struct plan *plan, void (*done)(void *plan));
 /* Adds the plan's starts to the totals of past plans, under the present rails of its chains. */
 void plan_count_starts(struct plan *plan);

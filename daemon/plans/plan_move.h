@@ -1,11 +1,13 @@
 /*
- * Moves of a plan from one route to another. A *route* is a rail and a seat; those of all chains of a plan change between two
- * of its starts, so a plan makes one move at a time. plan_move.c walks it through these states while the plan is READY. What
- * a move does follows from the seats that the plan has and is to have, not from its cause: a rail was lost, or a better one
- * is back; the client tries another route (plan_try.c); there may be a connection for the client (plan_watch.c).
+ * Moves of a plan from one route to another. A *route* is a rail and a seat; those of all chains of
+ * a plan change between two of its starts, so a plan makes one move at a time. plan_move.c walks it
+ * through these states while the plan is READY. What a move does follows from the seats that the
+ * plan has and is to have, not from its cause: a rail was lost, or a better one is back; the client
+ * tries another route (plan_try.c); there may be a connection for the client (plan_watch.c).
  * tests/model/route.pml proves that starts stay in order.
  *
- *   to a rail   SETTLED -> RESTING or PAUSING -> FLUSHING -> STRIPPING -> REGISTERING -> PREPARING -> SETTLED
+ *   to a rail   SETTLED -> RESTING or PAUSING -> FLUSHING -> STRIPPING -> REGISTERING ->
+ *               PREPARING -> SETTLED
  *   join tcad   SETTLED -> BINDING -> REGISTERING -> PREPARING -> SETTLED
  *   join pair   SETTLED -> BINDING -> MAPPING -> SETTLED
  *   part        SETTLED -> RESTING -> FLUSHING -> STRIPPING -> UNBINDING -> SETTLED
@@ -16,12 +18,13 @@
  *   STRIPPING    the puts and chains that move are released (engine)
  *   REGISTERING  chooses the rails of these chains; connects and registers as in a commit
  *   PREPARING    compiles their puts (engine)
- *   BINDING      binds all chains for another seat, too, while starts run in the one that the plan has
+ *   BINDING      binds all chains for another seat, too, while starts run in the one that the plan
+ *                has
  *   MAPPING      collects what the client needs for that
  *   UNBINDING    releases what the chains are bound to for a seat that the plan is not to have
  *
- * An attempt to bind a route has its own error. If it fails, the plan stays in, or takes, the other seat, if it has one:
- * UNBINDING, in tcad's seat STRIPPING before, follows. Else the plan breaks.
+ * An attempt to bind a route has its own error. If it fails, the plan stays in, or takes, the other
+ * seat, if it has one: UNBINDING, in tcad's seat STRIPPING before, follows. Else the plan breaks.
  */
 #pragma once
 
@@ -87,7 +90,8 @@ struct plan_trial {
     uint32_t turn, answered; /* PlanTry.turn of the last request, and of the last one carried out */
 };
 
-/* Of a plan that wants its client's seat, and is in tcad's (plan_watch.c): the next attempt to move up. */
+/* Of a plan that wants its client's seat, and is in tcad's (plan_watch.c): the next attempt to move
+ * up. */
 struct plan_rise {
     uint64_t due_ns;   /* not before */
     uint32_t failures; /* in a row */
@@ -98,8 +102,8 @@ struct plan_rise {
 #define SEAT_BIT(seat) (1u << (seat))
 #define BOTH_SEATS     (SEAT_BIT(SEAT_CLIENT) | SEAT_BIT(SEAT_DAEMON))
 
-/* READY, and nothing is pending: begins a move. To have these seats; PAUSING and RESTING: through another route in those that
- * it has. */
+/* READY, and nothing is pending: begins a move. To have these seats; PAUSING and RESTING: through
+ * another route in those that it has. */
 void plan_move_begin(struct plan *plan, enum move_cause cause, enum route_state first,
                      unsigned seats);
 /* READY, and nothing is pending: the next step, if there is one. */

@@ -14,8 +14,9 @@
 
 enum { STEPS_AT_ONCE = 2048 }; /* ordered on the loop: some 10 ms at worst */
 
-/* Memory of a node is identified by its addresses: regions have different ones, unless a process has attached the same
- * memory twice. (Equal addresses in two processes count as the same memory, too, which only costs a needless wait.) */
+/* Memory of a node is identified by its addresses: regions have different ones, unless a process
+ * has attached the same memory twice. (Equal addresses in two processes count as the same memory,
+ * too, which only costs a needless wait.) */
 static void add_bytes(const struct plan *plan, const struct plan_transfer *transfer,
                       struct order_step *step)
 {
@@ -87,7 +88,7 @@ static int order_chain(struct plan *plan, const struct plan_chain *chain)
         .ordered = client || engine_driver_caps(plan->tcad->engine, chain->bound.rail)->ordered,
         .serial = chain->bound.rail == RAIL_SHM,
     };
-    struct order_step *steps = calloc(chain->step_count, sizeof *steps);
+    struct order_step *steps = calloc(chain->step_count, sizeof(*steps));
     for (uint32_t i = 0; steps && i < chain->step_count; i++) {
         if (chain->steps[i].is_wait)
             continue;

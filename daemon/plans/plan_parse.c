@@ -1,5 +1,5 @@
-/* PARSING: checks the plan, as far as this node can alone, charges it to the session and its user, and builds transfers and steps from
- * the message, in slices. */
+/* PARSING: checks the plan, as far as this node can alone, charges it to the session and its user,
+ * and builds transfers and steps from the message, in slices. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static int charge(struct plan *plan, uint64_t bytes)
 {
     char text[512];
     int r = charge_take(plan->tcad, &plan->charge, plan->session->uid, USER_PLANS, bytes, "a plan",
-                        text, sizeof text);
+                        text, sizeof(text));
     return r < 0 ? plan_fail(plan, r, "%s", text) : 0;
 }
 
@@ -103,7 +103,7 @@ static int take_collective(struct plan *plan, const Tca__Collective *said)
     if (said->n_candidates > COLLECTIVE_CANDIDATES_MAX)
         return plan_fail(plan, -EINVAL, "a collective operation of %zu algorithms: at most %d",
                          said->n_candidates, COLLECTIVE_CANDIDATES_MAX);
-    struct plan_collective *collective = calloc(1, sizeof *collective);
+    struct plan_collective *collective = calloc(1, sizeof(*collective));
     if (!collective)
         return plan_fail(plan, -ENOMEM, "out of memory for a plan");
     session_take_name(collective->operation, said->operation);
@@ -130,18 +130,18 @@ static int allocate(struct plan *plan, size_t chains, const Tca__Collective *sai
 {
     enum { PREPARED_BYTES = DRIVER_PUT_BYTES + 256 }; /* per step, including its chain's part */
     const size_t steps = plan->held_steps;
-    const size_t blobs = plan->tcad->rails->last * sizeof *plan->blobs; /* per transfer */
-    const uint64_t bytes = sizeof *plan + (said ? sizeof *plan->collective : 0) +
-                           chains * sizeof *plan->chains +
-                           steps * (sizeof *plan->steps + sizeof *plan->transfers + blobs);
+    const size_t blobs = plan->tcad->rails->last * sizeof(*plan->blobs); /* per transfer */
+    const uint64_t bytes = sizeof(*plan) + (said ? sizeof(*plan->collective) : 0) +
+                           chains * sizeof(*plan->chains) +
+                           steps * (sizeof(*plan->steps) + sizeof(*plan->transfers) + blobs);
     int r = hold_bytes(plan, bytes);
     if (r == 0)
         r = charge(plan, bytes + steps * (PREPARED_BYTES + 2 * (uint64_t)sizeof(struct plan_use)));
     if (r < 0)
         return r;
-    plan->chains = calloc(chains + 1, sizeof *plan->chains); /* + 1: never of 0 bytes */
-    plan->steps = calloc(steps + 1, sizeof *plan->steps);
-    plan->transfers = calloc(steps + 1, sizeof *plan->transfers);
+    plan->chains = calloc(chains + 1, sizeof(*plan->chains)); /* + 1: never of 0 bytes */
+    plan->steps = calloc(steps + 1, sizeof(*plan->steps));
+    plan->transfers = calloc(steps + 1, sizeof(*plan->transfers));
     plan->blobs = calloc(steps + 1, blobs);
     if (!plan->chains || !plan->steps || !plan->transfers || !plan->blobs)
         return plan_fail(plan, -ENOMEM, "out of memory for a plan of %zu steps", steps);
@@ -156,7 +156,7 @@ static int parse_rail(struct plan *plan, const char *name, unsigned *ret_rails)
     const unsigned rails = rails_named(plan->tcad, name);
     if (*name && !rails)
         return plan_fail(plan, -EINVAL, "rail %.64s: this node has only %s", name,
-                         rails_text(plan->tcad, text, sizeof text));
+                         rails_text(plan->tcad, text, sizeof(text)));
     *ret_rails = rails;
     return 0;
 }
@@ -178,7 +178,8 @@ static int begin(struct plan *plan, const Tca__PlanCommit *commit)
     plan->wanted_seat = commit->seat;
     plan->wanted_copy_mode = commit->copy_method;
     plan->repeat = commit->repeat;
-    /* Starts in a requested seat are ordered with others of their channel, which a move would overtake. */
+    /* Starts in a requested seat are ordered with others of their channel, which a move would
+     * overtake. */
     plan->tries =
         commit->tries && !plan->wanted_seat && !plan->preferred_rails && !plan_demands_one(plan);
     plan->run.parts_at = commit->parts_at;
@@ -258,7 +259,7 @@ static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put,
             " does not belong to this session, and only a session's own memory can be a source",
             step, put->source_region);
     if (!layout_fits(transfer->source_layout, put->source_offset, region->bytes)) {
-        layout_describe(transfer->source_layout, text, sizeof text);
+        layout_describe(transfer->source_layout, text, sizeof(text));
         return plan_fail(plan, -EINVAL,
                          "step %u: source layout %s at offset %" PRIu64
                          " does not fit region %" PRIu64 " of %" PRIu64 " bytes",
@@ -271,7 +272,7 @@ static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put,
         return plan_fail(plan, -EINVAL, "step %u: the target %s", step,
                          handle_fault(put->handle.data));
     if (!layout_fits(transfer->target_layout, put->target_offset, transfer->handle.length_bytes)) {
-        layout_describe(transfer->target_layout, text, sizeof text);
+        layout_describe(transfer->target_layout, text, sizeof(text));
         return plan_fail(plan, -EINVAL,
                          "step %u: target layout %s at offset %" PRIu64 " does not fit the %" PRIu64
                          " bytes of the handle",
@@ -418,11 +419,12 @@ static void name_chain(const struct parser *parser)
 {
     struct plan *plan = parser->plan;
     struct plan_attempt *attempt = &plan->attempt;
-    char text[sizeof attempt->text];
+    char text[sizeof(attempt->text)];
     if (plan->chain_count < 2)
         return;
-    memcpy(text, attempt->text, sizeof text);
-    snprintf(attempt->text, sizeof attempt->text, "chain %" PRIu32 ", %.480s", parser->chain, text);
+    memcpy(text, attempt->text, sizeof(text));
+    snprintf(attempt->text, sizeof(attempt->text), "chain %" PRIu32 ", %.480s", parser->chain,
+             text);
 }
 
 enum { SLICE_STEPS = 64 }; /* parsed between two checks of the clock */
@@ -459,7 +461,7 @@ void plan_do_parse(struct plan *plan)
     const Tca__PlanCommit *commit = plan->request->message->plan_commit;
     if (begin(plan, commit) < 0)
         return;
-    struct parser *parser = malloc(sizeof *parser);
+    struct parser *parser = malloc(sizeof(*parser));
     if (!parser) {
         plan_fail(plan, -ENOMEM, "out of memory for a plan");
         return;

@@ -1,5 +1,6 @@
-/* PREPARING: compiles the puts, makes the chains (the puts, the waits, and what must precede them), and attaches the plan to the
- * engine, in slices on its thread, because a plan can have 65,536 puts. */
+/* PREPARING: compiles the puts, makes the chains (the puts, the waits, and what must precede them),
+ * and attaches the plan to the engine, in slices on its thread, because a plan can have 65,536
+ * puts. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -86,7 +87,7 @@ static struct chain_step *more_steps(struct plan_preparing *preparing, uint32_t 
 {
     if (preparing->count + count > preparing->room) {
         const uint32_t room = 2 * preparing->room + count;
-        struct chain_step *steps = reallocarray(preparing->steps, room, sizeof *steps);
+        struct chain_step *steps = reallocarray(preparing->steps, room, sizeof(*steps));
         if (!steps) {
             preparing->error = -ENOMEM;
             return NULL;
@@ -108,8 +109,8 @@ static void add_step(struct plan_preparing *preparing, const struct chain_step *
 
 /* ---- remote completion ---- */
 
-/* Adds a flush of this transfer's link after all steps so far. The flushes since `first` run together,
- * one for each link. */
+/* Adds a flush of this transfer's link after all steps so far. The flushes since `first` run
+ * together, one for each link. */
 static void add_flush_of(struct plan_preparing *preparing, uint32_t first,
                          const struct plan_transfer *transfer)
 {
@@ -130,8 +131,8 @@ static void add_flush(struct plan_preparing *preparing, uint32_t first,
         add_flush_of(preparing, first, plan_stripe(preparing->plan, transfer, k));
 }
 
-/* Flushes the links of steps `from` to `to`: all, or those with puts that an ordered one may overtake, which are
- * scattered by the target's daemon or go over another link. */
+/* Flushes the links of steps `from` to `to`: all, or those with puts that an ordered one may
+ * overtake, which are scattered by the target's daemon or go over another link. */
 static void add_flushes(struct plan_preparing *preparing, uint32_t from, uint32_t to,
                         const struct plan_transfer *ordered)
 {
@@ -311,7 +312,8 @@ static int prepare_step(struct plan_preparing *preparing, uint32_t i)
     return 0;
 }
 
-/* When a start is complete, what it has put into memory of its own session must be visible, also to other starts. */
+/* When a start is complete, what it has put into memory of its own session must be visible, also to
+ * other starts. */
 static void prepare_end(struct plan_preparing *preparing)
 {
     if (preparing->striped)
@@ -454,7 +456,8 @@ static bool prepare_some(struct engine *engine, void *context)
 
 /* ---- on the loop ---- */
 
-/* Charges the memory that drivers hold for its puts, which is known only after they are prepared. */
+/* Charges the memory that drivers hold for its puts, which is known only after they are
+ * prepared. */
 int plan_charge_puts(struct plan *plan)
 {
     char text[512];
@@ -462,7 +465,7 @@ int plan_charge_puts(struct plan *plan)
     int r = 0;
     if (bytes > plan->put_bytes)
         r = charge_take(plan->tcad, &plan->charge, plan->session->uid, USER_PLANS,
-                        bytes - plan->put_bytes, "a plan", text, sizeof text);
+                        bytes - plan->put_bytes, "a plan", text, sizeof(text));
     else
         charge_lower(&plan->charge, plan->put_bytes - bytes);
     if (r < 0)
@@ -493,7 +496,8 @@ static void prepare(void *context)
                      preparing);
 }
 
-/* ---- puts between long layouts: on the worker, as one takes up to 40 ms, in which the engine would start nothing ---- */
+/* ---- puts between long layouts: on the worker, as one takes up to 40 ms, in which the engine
+ * would start nothing ---- */
 
 static bool is_long(const struct plan_transfer *transfer)
 {
@@ -519,7 +523,8 @@ static void compile_long(void *context)
     }
 }
 
-/* False: there is nothing to do, or it cannot be done (out of memory): put_prepare() compiles what is missing. */
+/* False: there is nothing to do, or it cannot be done (out of memory): put_prepare() compiles what
+ * is missing. */
 static bool compile_first(struct plan_preparing *preparing)
 {
     struct plan *plan = preparing->plan;

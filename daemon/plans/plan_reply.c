@@ -1,6 +1,6 @@
-/* The reply to a commit: seats, rails, and what the client must map for the chains that it runs. It is
- * collected in slices; the worker serialises a long one. A plan that can move up to its client's seat gets
- * the same in an event (plan_watch.c). */
+/* The reply to a commit: seats, rails, and what the client must map for the chains that it runs. It
+ * is collected in slices; the worker serialises a long one. A plan that can move up to its client's
+ * seat gets the same in an event (plan_watch.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -45,8 +45,8 @@ struct plan_reply {
     size_t packed_bytes;
 };
 
-/* Adds a descriptor, for which make_room() has made room. Returns its index in the frame + 1, or 0 if
- * an earlier mapping of the frame has it. */
+/* Adds a descriptor, for which make_room() has made room. Returns its index in the frame + 1, or 0
+ * if an earlier mapping of the frame has it. */
 static uint32_t attach(struct plan_reply *reply, int fd)
 {
     for (uint32_t i = 0; i < reply->fd_count; i++)
@@ -117,7 +117,8 @@ static struct notified add_notified(struct notified notified, const struct plan_
     return (struct notified){NOTIFIED_ONE, transfer->notify_session};
 }
 
-/* A notified process may rely on the data, and only the receiver itself can take part in the copying before it does. */
+/* A notified process may rely on the data, and only the receiver itself can take part in the
+ * copying before it does. */
 static void mark_notified(const struct plan_chain *chain)
 {
     struct notified notified = {.who = NOTIFIED_NOBODY};
@@ -147,7 +148,8 @@ static enum copy_method copy_mode_of_transfer(const struct plan *plan,
 
 /* ---- mappings ---- */
 
-/* Adds the copy mode and the lane, which needs the owner's segment even if the put does not notify. */
+/* Adds the copy mode and the lane, which needs the owner's segment even if the put does not
+ * notify. */
 static void share_transfer(struct plan *plan, struct plan_transfer *transfer, Tca__Mapping *mapping,
                            struct plan_reply *reply)
 {
@@ -237,7 +239,8 @@ static void begin_chain(struct plan_reply *reply)
     committed->mappings = &reply->mappings[reply->count];
 }
 
-/* Returns true when the chain is complete; false: the slice is over, or the client has to read first. */
+/* Returns true when the chain is complete; false: the slice is over, or the client has to read
+ * first. */
 static bool map_chain(struct plan_reply *reply)
 {
     const struct plan *plan = reply->plan;
@@ -328,7 +331,7 @@ static uint32_t count_mappings(const struct plan *plan)
 static struct plan_reply *reply_new(struct plan *plan)
 {
     const uint32_t count = count_mappings(plan);
-    struct plan_reply *reply = calloc(1, sizeof *reply);
+    struct plan_reply *reply = calloc(1, sizeof(*reply));
     plan->reply = reply;
     if (!reply)
         return NULL;
@@ -338,10 +341,10 @@ static struct plan_reply *reply_new(struct plan *plan)
                                  .event = TCA__EVENT__INIT,
                                  .message = TCA__MESSAGE__INIT,
                                  .memfd = -1};
-    reply->chains = calloc(plan->chain_count + 1, sizeof *reply->chains);
-    reply->chain_list = calloc(plan->chain_count + 1, sizeof *reply->chain_list);
-    reply->room = malloc((count + 1) * sizeof *reply->room); /* + 1: never of 0 bytes */
-    reply->mappings = malloc((count + 1) * sizeof *reply->mappings);
+    reply->chains = calloc(plan->chain_count + 1, sizeof(*reply->chains));
+    reply->chain_list = calloc(plan->chain_count + 1, sizeof(*reply->chain_list));
+    reply->room = malloc((count + 1) * sizeof(*reply->room)); /* + 1: never of 0 bytes */
+    reply->mappings = malloc((count + 1) * sizeof(*reply->mappings));
     reply->committed.plan = plan->id;
     reply->committed.n_chains = plan->chain_count;
     reply->committed.chains = reply->chain_list;

@@ -19,8 +19,8 @@ static bool is_over_pair(struct route route)
     return route.seat == SEAT_CLIENT && route.rail != RAIL_SHM;
 }
 
-/* All routes of a chain, in the order of preference without calibration: each rail in the client's seat, which to other nodes
- * are those that serve pairs; then each in the daemon's. */
+/* All routes of a chain, in the order of preference without calibration: each rail in the client's
+ * seat, which to other nodes are those that serve pairs; then each in the daemon's. */
 static bool route_at(const struct plan *plan, const struct plan_chain *chain, unsigned nth,
                      struct route *ret_route)
 {
@@ -146,10 +146,10 @@ static int no_way(struct plan *plan, const struct plan_chain *chain)
             continue;
         if (*rail_at(plan->tcad, candidate->route.rail)->remedy)
             remedy = rail_at(plan->tcad, candidate->route.rail)->remedy;
-        int n = snprintf(text + used, sizeof text - used, "%s%s in the %s's seat: %s",
+        int n = snprintf(text + used, sizeof(text) - used, "%s%s in the %s's seat: %s",
                          used ? "; " : "", rail_name(plan->tcad, candidate->route.rail),
                          seat_name(candidate->route.seat), candidate->why);
-        used += n > 0 && (size_t)n < sizeof text - used ? (size_t)n : 0;
+        used += n > 0 && (size_t)n < sizeof(text) - used ? (size_t)n : 0;
     }
     return plan_fail(plan, -ENETDOWN, "chain %u: no rail%s leads to its targets: %s%s%s%s",
                      (unsigned)(chain - plan->chains),
@@ -158,7 +158,8 @@ static int no_way(struct plan *plan, const struct plan_chain *chain)
                      plan_other_rails(plan, node_of(plan, chain), others));
 }
 
-/* Within the node nothing is faster than load and store, so preferences apply to other nodes only. */
+/* Within the node nothing is faster than load and store, so preferences apply to other nodes
+ * only. */
 static bool is_preferred(const struct plan *plan, const struct plan_chain *chain, unsigned rail)
 {
     return plan->preferred_rails & 1u << rail && !plan_chain_is_local(plan, chain);
@@ -183,8 +184,9 @@ static struct nearness_choice choice_of(const struct plan *plan, unsigned rail,
     };
 }
 
-/* Compares two possible routes by when the chain would end. A calibrated one is better than one that is not; of two that are not,
- * the earlier one is. Of two rails of one driver, the one near the process is. */
+/* Compares two possible routes by when the chain would end. A calibrated one is better than one
+ * that is not; of two that are not, the earlier one is. Of two rails of one driver, the one near
+ * the process is. */
 static bool is_better(const struct plan *plan, const struct plan_chain *chain, unsigned rail,
                       uint64_t predicted_ns, unsigned than, uint64_t than_ns)
 {
@@ -212,8 +214,8 @@ static uint64_t put_over(const struct plan *plan, const struct plan_chain *excep
     return total_ns;
 }
 
-/* How long plans that start together with this one (tca_plan_args.together) keep the rail busy: a chain takes the rail over
- * which it ends first, behind what the others put there. */
+/* How long plans that start together with this one (tca_plan_args.together) keep the rail busy: a
+ * chain takes the rail over which it ends first, behind what the others put there. */
 static uint64_t behind_of(const struct plan *plan, const struct plan_chain *chain, unsigned rail)
 {
     uint64_t total_ns = 0;
@@ -379,7 +381,8 @@ bool plan_route_consider(struct plan *plan, struct plan_chain *chain, unsigned n
         chain->candidate_count = 0;
     if (!route_at(plan, chain, nth, &route))
         return false;
-    /* To another node, tcad's seat is taken unless the client's is better; its routes are known when the chain is bound there. */
+    /* To another node, tcad's seat is taken unless the client's is better; its routes are known
+     * when the chain is bound there. */
     if (chain->bound.seat == SEAT_NONE && route.seat == SEAT_DAEMON && !has_possible(chain) &&
         !plan_chain_is_local(plan, chain))
         return false;
@@ -446,9 +449,8 @@ int plan_seat_choose(struct plan *plan, struct plan_chain *chain)
     if (plan->wanted_seat == SEAT_CLIENT)
         return plan_no_pair(plan, chain);
     chain->bound.seat = SEAT_DAEMON;
-    chain->bound.rail =
-        RAIL_NONE; /* plan_route_choose() decides after the replies; targets on this node are
-                                prepared for any rail */
+    chain->bound.rail = RAIL_NONE; /* plan_route_choose() decides after the replies; targets on this
+                                      node are prepared for any rail */
     return 0;
 }
 

@@ -51,7 +51,7 @@ int plan_add_stripes(struct plan *plan)
     if (room == 0)
         return 0;
     struct plan_transfer *transfers =
-        reallocarray(plan->transfers, parsed + room, sizeof *transfers);
+        reallocarray(plan->transfers, parsed + room, sizeof(*transfers));
     if (!transfers)
         return plan_fail(plan, -ENOMEM, "out of memory for %u stripes of large puts", room);
     plan->transfers = transfers;

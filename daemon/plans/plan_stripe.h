@@ -4,8 +4,9 @@
  * exist on every rail, so the target's node need not know. A notification is a step of its own,
  * behind a flush of all these rails (plan_prepare.c).
  *
- * A stripe is a transfer that no step names, behind those of the steps in plan->transfers. Its put has room
- * for as many as it can ever have (transfer->stripe_room); those in use have a share (part_bytes).
+ * A stripe is a transfer that no step names, behind those of the steps in plan->transfers. Its put
+ * has room for as many as it can ever have (transfer->stripe_room); those in use have a share
+ * (part_bytes).
  */
 #pragma once
 

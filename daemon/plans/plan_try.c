@@ -1,15 +1,18 @@
 /*
  * Plans whose client finds their routes by trial (client/plan/trial_route.h).
  *
- * The client says which rail it wants, and the plan moves there as to any better rail (plan_move.h): between two starts, when
- * all its data has arrived. While that rail does not lead to the targets, the cost model chooses among the others.
+ * The client says which rail it wants, and the plan moves there as to any better rail
+ * (plan_move.h): between two starts, when all its data has arrived. While that rail does not lead
+ * to the targets, the cost model chooses among the others.
  *
- * Where the client puts over pairs, all chains join tcad's seat at its request. The client says with each start who runs it,
- * as it submits the start or does not. It changes the seat only when all data of earlier starts has arrived. Of those
- * that tcad has run, a PlanTry finds that out: the plan rests, and is flushed. The chains part from tcad's seat at the
- * client's request, or when tcad cannot run them (any more): then they go on in the client's seat.
+ * Where the client puts over pairs, all chains join tcad's seat at its request. The client says
+ * with each start who runs it, as it submits the start or does not. It changes the seat only when
+ * all data of earlier starts has arrived. Of those that tcad has run, a PlanTry finds that out: the
+ * plan rests, and is flushed. The chains part from tcad's seat at the client's request, or when
+ * tcad cannot run them (any more): then they go on in the client's seat.
  *
- * Only plans for which any seat will do: their starts have no order with those of other plans that a move could break.
+ * Only plans for which any seat will do: their starts have no order with those of other plans that
+ * a move could break.
  */
 #include "daemon/plans/plan_internal.h"
 #include "daemon/rails/rails.h"
@@ -74,7 +77,8 @@ static void try_seat(struct plan *plan, const Tca__PlanTry *body)
             body->turn);
 }
 
-/* The request means nothing to plans that may not move, and rails that lead elsewhere are never chosen. */
+/* The request means nothing to plans that may not move, and rails that lead elsewhere are never
+ * chosen. */
 void plan_try_request(struct session *session, const Tca__PlanTry *request)
 {
     struct plan *plan = session->plans && request->plan < PLANS_PER_SESSION_MAX
@@ -90,11 +94,12 @@ void plan_try_request(struct session *session, const Tca__PlanTry *request)
 
 /* ---- whether there is a choice ---- */
 
-/* If nothing is known about the rail: what takes longer than handing over a start, on machines of today. */
+/* If nothing is known about the rail: what takes longer than handing over a start, on machines of
+ * today. */
 #define UNKNOWN_WORTH_BYTES (UINT64_C(64) << 10)
 
-/* tcad's seat costs a start its way to the engine, and the data the same as in the client's. If the data takes less time
- * than all that is the same for a put of no bytes, tcad cannot win it back. */
+/* tcad's seat costs a start its way to the engine, and the data the same as in the client's. If the
+ * data takes less time than all that is the same for a put of no bytes, tcad cannot win it back. */
 static bool is_worth_trying(const struct plan *plan)
 {
     uint64_t all_ns = 0, empty_ns = 0;

@@ -1,6 +1,6 @@
 /*
- * The objects that plans need: the regions that they put into, the sessions that own these, that are
- * notified or waited for, and nodes. Each object has a list of its plans (uses.h), so that only
+ * The objects that plans need: the regions that they put into, the sessions that own these, that
+ * are notified or waited for, and nodes. Each object has a list of its plans (uses.h), so that only
  * those are informed when it ends.
  */
 #include <errno.h>
@@ -24,7 +24,7 @@ static int add(struct plan *plan, enum subject_kind kind, uint32_t node, uint64_
     const struct subject_key key = {kind, node, id};
     if (uses_last_is(uses, key, plan))
         return 0;
-    struct plan_use *use = calloc(1, sizeof *use);
+    struct plan_use *use = calloc(1, sizeof(*use));
     if (!use || use_add(uses, &use->use, key, plan) < 0) {
         free(use);
         return plan_fail(plan, -ENOMEM, "out of memory for a plan of %" PRIu32 " steps",
@@ -145,7 +145,7 @@ static void describe_end(const struct plan *plan, const struct subject_key *sess
                          char *text, size_t text_bytes)
 {
     char rank[32];
-    name_rank(plan, session, rank, sizeof rank);
+    name_rank(plan, session, rank, sizeof(rank));
     if (error == -EHOSTDOWN)
         snprintf(text, text_bytes, "the daemon of node %" PRIu32 ", which it needs, has ended",
                  session->node);
@@ -169,11 +169,11 @@ static bool lose_region(const struct use_event *event, void *plan)
     char text[128];
     const struct subject_key owner = owner_of(plan, &event->key);
     if (event->error == -ESTALE)
-        snprintf(text, sizeof text,
+        snprintf(text, sizeof(text),
                  "region %" PRIu64 " of node %" PRIu32 ", which it puts into, was freed",
                  event->key.id, event->key.node);
     else /* freed at the end of its owner */
-        describe_end(plan, &owner, event->error, text, sizeof text);
+        describe_end(plan, &owner, event->error, text, sizeof(text));
     lose(plan, event, event->error, text);
     return false;
 }
@@ -181,7 +181,7 @@ static bool lose_region(const struct use_event *event, void *plan)
 static bool lose_session(const struct use_event *event, void *plan)
 {
     char text[128];
-    describe_end(plan, &event->key, event->error, text, sizeof text);
+    describe_end(plan, &event->key, event->error, text, sizeof(text));
     lose(plan, event, event->error, text);
     return false;
 }
@@ -189,7 +189,7 @@ static bool lose_session(const struct use_event *event, void *plan)
 static bool lose_node(const struct use_event *event, void *plan)
 {
     char text[128];
-    snprintf(text, sizeof text, "node %" PRIu32 ", which it needs, is down", event->key.node);
+    snprintf(text, sizeof(text), "node %" PRIu32 ", which it needs, is down", event->key.node);
     lose(plan, event, -EHOSTDOWN, text);
     return false;
 }
@@ -215,8 +215,8 @@ static bool lose_link(const struct use_event *event, void *user)
         plan_advance(plan); /* moves the plan, after a commit or move in progress */
         return true;
     }
-    snprintf(text, sizeof text, "rail %s to node %" PRIu32 " was lost", rail_name(plan->tcad, rail),
-             event->key.node);
+    snprintf(text, sizeof(text), "rail %s to node %" PRIu32 " was lost",
+             rail_name(plan->tcad, rail), event->key.node);
     plan_break(plan, event->error, text);
     return true;
 }
@@ -249,7 +249,7 @@ void plans_puts_lost(struct tcad *tcad, const struct link *link, uint64_t flow, 
     struct session *session = flow == FLOW_ANY ? tcad->sessions : session_find(tcad, id);
     char text[160];
     if (flow == FLOW_ANY) {
-        snprintf(text, sizeof text,
+        snprintf(text, sizeof(text),
                  "rail %s to node %" PRIu32
                  " was lost, and tcad is out of memory: complete puts may not have arrived",
                  rail_name(tcad, link->rail), link->node);
@@ -258,7 +258,7 @@ void plans_puts_lost(struct tcad *tcad, const struct link *link, uint64_t flow, 
             lose_puts(session, CHANNELS, link, text);
         return;
     }
-    snprintf(text, sizeof text,
+    snprintf(text, sizeof(text),
              "rail %s to node %" PRIu32 " was lost with %" PRIu32 " puts of channel %" PRIu32
              " that were complete and may not have arrived",
              rail_name(tcad, link->rail), link->node, count, channel);

@@ -1,16 +1,18 @@
 /*
- * Plans that wait for a better route. They move to it between two starts, so that no start fails because of the move.
+ * Plans that wait for a better route. They move to it between two starts, so that no start fails
+ * because of the move.
  *
- * A plan that has lost a rail, or was committed while no cable led to its targets, is on its second-best rail. When the
- * better one leads there again (link_is_back()), its chains move back.
+ * A plan that has lost a rail, or was committed while no cable led to its targets, is on its
+ * second-best rail. When the better one leads there again (link_is_back()), its chains move back.
  *
- * Plans are in tcad's seat only for want of a pair if there could be none when they were committed, as one of the processes
- * had as many as it may have, or did not answer; or if the pair was given up. They are *below* the seat that they want.
- * While such a plan is started, tcad tries from time to time to bind it over a pair, beside its own bindings, and takes
- * starts meanwhile. When it is bound, its client gets what it needs to put by itself (PLAN_PAIRED), and moves up between
- * two starts, when all data of earlier ones has arrived: as in a trial of both seats (plan_try.c), which may follow. Only
- * plans for which any seat will do, all of whose chains lead to pairs; not those that a trial has found to be faster in
- * tcad's seat.
+ * Plans are in tcad's seat only for want of a pair if there could be none when they were committed,
+ * as one of the processes had as many as it may have, or did not answer; or if the pair was given
+ * up. They are *below* the seat that they want. While such a plan is started, tcad tries from time
+ * to time to bind it over a pair, beside its own bindings, and takes starts meanwhile. When it is
+ * bound, its client gets what it needs to put by itself (PLAN_PAIRED), and moves up between two
+ * starts, when all data of earlier ones has arrived: as in a trial of both seats (plan_try.c),
+ * which may follow. Only plans for which any seat will do, all of whose chains lead to pairs; not
+ * those that a trial has found to be faster in tcad's seat.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -28,8 +30,8 @@
 #include "proto/wait.h"
 
 #define LOOK_NS UINT64_C(100000000)
-/* Between attempts to get a pair: after each failure twice as long, up to 3.2 s. A pair that this node sees made or ended makes
- * the next one due at once; others, it does not hear of. */
+/* Between attempts to get a pair: after each failure twice as long, up to 3.2 s. A pair that this
+ * node sees made or ended makes the next one due at once; others, it does not hear of. */
 #define INTERVAL_NS UINT64_C(100000000)
 enum { FAILURES_MAX = 6 };
 

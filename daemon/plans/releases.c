@@ -26,7 +26,7 @@ static void expired(void *context)
 
 int releases_new(struct tcad *tcad, struct releases **ret_releases)
 {
-    struct releases *releases = calloc(1, sizeof *releases);
+    struct releases *releases = calloc(1, sizeof(*releases));
     if (!releases)
         return -ENOMEM;
     int r = loop_timer_new(tcad->loop, expired, releases, &releases->timer);

@@ -1,5 +1,6 @@
-/* Plans that are released together: those that their clients have freed while nothing of them ran. A batch shares the
- * engine's wake-ups, the flushes of links, messages to other daemons, and the reply. Loop's thread. */
+/* Plans that are released together: those that their clients have freed while nothing of them ran.
+ * A batch shares the engine's wake-ups, the flushes of links, messages to other daemons, and the
+ * reply. Loop's thread. */
 #pragma once
 
 #include <stdint.h>

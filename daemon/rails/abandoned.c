@@ -10,7 +10,7 @@
 static uint16_t port_of_closed(int fd)
 {
     struct sockaddr_storage own;
-    socklen_t bytes = sizeof own, info_bytes = sizeof(struct tcp_info);
+    socklen_t bytes = sizeof(own), info_bytes = sizeof(struct tcp_info);
     struct tcp_info info;
     if (getsockname(fd, (struct sockaddr *)&own, &bytes) < 0 ||
         (own.ss_family != AF_INET && own.ss_family != AF_INET6) ||

@@ -49,7 +49,8 @@ static int count_neighbour(struct bench *bench, const struct calibrate_shared *s
         if (tiny_ns < 0 || small_ns < 0)
             return (int)(tiny_ns < 0 ? tiny_ns : small_ns);
         /* A round trip: host to this node's board, cable, neighbour's board, and the same back. A
-         * notification takes three of these four parts. Each further cable adds as much as this one. */
+         * notification takes three of these four parts. Each further cable adds as much as this
+         * one. */
         latency_ns = (double)tiny_ns * 3 / 4;
         byte_ns = (double)(small_ns - tiny_ns) / (double)cost_size_bytes(COST_64_KIB);
         parameters->hop_ns = (double)tiny_ns > own_ns ? ((double)tiny_ns - own_ns) / 2 : 0;

@@ -29,7 +29,7 @@ enum {
     GRANT = 1,
 };
 #define GIVE_UP_NS                                                                                 \
-    2000000000ull             /* a put that takes longer shows that the driver does not work
+    2000000000ull             /* a put that takes longer shows that the driver does not work       \
                                     here */
 #define ENOUGH_NS 30000000ull /* for one kind of put */
 #define SLICE_NS  5000000ull  /* for which the engine does nothing else */
@@ -417,7 +417,8 @@ static void prepare(struct bench *bench)
         bench->status = (int)r;
 }
 
-/* A put that was given up is still in flight, and cannot be released. The measurement is over: its status is negative. */
+/* A put that was given up is still in flight, and cannot be released. The measurement is over: its
+ * status is negative. */
 static void cancel(struct bench *bench)
 {
     if (!bench->put || bench->shared || !bench->posted || bench->done)
@@ -616,7 +617,7 @@ static int bench_open(struct bench *bench, const struct calibrate_subject *subje
 
 int bench_new(const struct calibrate_subject *subject, struct bench **ret_bench)
 {
-    struct bench *bench = calloc(1, sizeof *bench);
+    struct bench *bench = calloc(1, sizeof(*bench));
     if (!bench)
         return -ENOMEM;
     bench->ops = subject->ops;

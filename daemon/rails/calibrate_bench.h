@@ -11,8 +11,8 @@ struct calibrate_subject; /* calibrate.h */
 int bench_new(const struct calibrate_subject *subject, struct bench **ret_bench);
 struct bench *bench_free(struct bench *bench);
 
-/* Makes many puts between these layouts, in one thread and between two. Returns their time from post
- * to remote completion, in ns, or a negative errno. */
+/* Makes many puts between these layouts, in one thread and between two. Returns their time from
+ * post to remote completion, in ns, or a negative errno. */
 int64_t bench_measure(struct bench *bench, const struct layout *source,
                       const struct layout *target);
 

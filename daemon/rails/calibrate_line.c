@@ -37,8 +37,8 @@ static void *line_other(void *context)
     return NULL;
 }
 
-/* Other threads on these cores only add time, on busy ones to most rounds: nearly the shortest, but not one
- * that a clock of too coarse steps made short. */
+/* Other threads on these cores only add time, on busy ones to most rounds: nearly the shortest, but
+ * not one that a clock of too coarse steps made short. */
 double calibrate_undisturbed_ns(int64_t *ns, size_t count)
 {
     if (count == 0)

@@ -23,7 +23,7 @@ static void warn(json_t *list, const char *format, ...)
     char text[512];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     json_array_append_new(list, json_string(text));
 }
@@ -110,8 +110,9 @@ unsigned exposure_reserve(uint64_t limit)
     return (unsigned)(limit / RESERVE_SHARE < most ? limit / RESERVE_SHARE : most);
 }
 
-/* Reserves descriptors by opening dummies, so that connections from the network cannot use them. They have the highest
- * numbers: when they are released, the lowest free one still says how many are in use (descriptors_now()). */
+/* Reserves descriptors by opening dummies, so that connections from the network cannot use them.
+ * They have the highest numbers: when they are released, the lowest free one still says how many
+ * are in use (descriptors_now()). */
 static void take_spare(struct exposure *exposure, uint64_t limit)
 {
     const unsigned most = exposure_reserve(limit);

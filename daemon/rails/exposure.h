@@ -18,8 +18,8 @@ uint64_t exposure_forged(const struct tcad *tcad, unsigned rail);
 /* Number of descriptors that the library of an unprotected rail has leaked. */
 uint64_t exposure_leaked(const struct tcad *tcad, unsigned rail);
 
-/* Starts to monitor an unprotected rail for attacks: logs forged messages and leaked descriptors, and reserves descriptors
- * for clients. */
+/* Starts to monitor an unprotected rail for attacks: logs forged messages and leaked descriptors,
+ * and reserves descriptors for clients. */
 void exposure_watch(struct tcad *tcad);
 /* A client needs a descriptor: returns whether the reserved ones were released for it. */
 bool exposure_give_up(struct tcad *tcad);

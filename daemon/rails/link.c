@@ -14,7 +14,7 @@
 
 int links_new(struct tcad *tcad, link_lost *lost, struct links **ret_links)
 {
-    struct links *links = calloc(1, sizeof *links);
+    struct links *links = calloc(1, sizeof(*links));
     if (!links)
         return -ENOMEM;
     links->tcad = tcad;
@@ -157,7 +157,7 @@ static void remove_link(struct link *link, int error, const char *text)
 /* The node may still be up: a new link to the same address replaces the dead one. */
 void link_fail(struct link *link, int error, const char *text)
 {
-    struct link *fresh = calloc(1, sizeof *fresh);
+    struct link *fresh = calloc(1, sizeof(*fresh));
     if (!fresh) {
         remove_link(link, error, text);
         return;
@@ -228,7 +228,7 @@ void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAd
         if (!rail || !links_possible(links->tcad, rail, node) ||
             rails[i]->address.len > ADDRESS_MAX_BYTES)
             continue; /* a rail that this node does not have, or that does not lead there */
-        struct link *link = calloc(1, sizeof *link);
+        struct link *link = calloc(1, sizeof(*link));
         if (!link) {
             log_error(NULL, "node %u, rail %s: out of memory for a link", node, rails[i]->driver);
             continue;

@@ -3,8 +3,8 @@
  * rail addresses in a peer daemon's greeting, and dies when that daemon ends or the driver loses
  * the peer. Plans hold references, so that the driver's peer exists until their puts are released.
  *
- * A link makes one peer of the driver. If it is lost, a new link to the same address takes its place
- * in the table. The states, and which may follow which, are a table in link_state.c.
+ * A link makes one peer of the driver. If it is lost, a new link to the same address takes its
+ * place in the table. The states, and which may follow which, are a table in link_state.c.
  *
  * All calls are for the loop's thread. What can be slow in a driver, making a peer and completing
  * it, runs on the worker.
@@ -122,7 +122,8 @@ void links_offered(struct links *links, uint32_t node, uint32_t tag, const Tca__
 enum encryption link_encryption(const struct link *link);
 /* Whether any link exists to the node: this node has contacted it. */
 bool links_know(const struct links *links, uint32_t node);
-/* link_back.c: whether the rail, which was lost, leads to the node again, for long enough. Asks the node if need be. */
+/* link_back.c: whether the rail, which was lost, leads to the node again, for long enough. Asks the
+ * node if need be. */
 bool link_is_back(struct tcad *tcad, uint32_t node, unsigned rail);
 /* Whether a live link exists. */
 bool links_exists(const struct links *links, uint32_t node, unsigned rail);

@@ -1,4 +1,5 @@
-/* Whether a rail that was lost leads to a node again: comeback.h decides; this file asks the node over it. */
+/* Whether a rail that was lost leads to a node again: comeback.h decides; this file asks the node
+ * over it. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,9 +1,11 @@
 /*
- * Connections that need both ends: each node makes a peer and sends its offer to the other one, in a
- * request or in the reply to one. If both request at once, each uses the other's request as the reply to its own, and the replies only confirm it.
+ * Connections that need both ends: each node makes a peer and sends its offer to the other one, in
+ * a request or in the reply to one. If both request at once, each uses the other's request as the
+ * reply to its own, and the replies only confirm it.
  *
  * A generation identifies a peer of a node. If a node offers a newer peer than the one that this
- * node's peer was completed with, the older one is gone: this node replaces its own. Older generations are refused. So an offer completes only the peer that it was made for.
+ * node's peer was completed with, the older one is gone: this node replaces its own. Older
+ * generations are refused. So an offer completes only the peer that it was made for.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -44,13 +46,13 @@ static void take_reply(struct link *link, const Tca__Message *reply)
     char text[128];
     if (reply->body_case != TCA__MESSAGE__BODY_PEER_OFFERED ||
         !take_offer(reply->peer_offered->generation, reply->peer_offered->offer, &offer)) {
-        snprintf(text, sizeof text, "node %" PRIu32 " replied with an invalid offer", link->node);
+        snprintf(text, sizeof(text), "node %" PRIu32 " replied with an invalid offer", link->node);
         end_for(link, -EPROTO, text);
     } else if (link->state == LINK_OFFERED && offer.generation > link->other.generation) {
         link->other = offer;
         link_answer(link);
     } else if (offer.generation != link->other.generation || link->other.bytes == 0) {
-        snprintf(text, sizeof text, "node %" PRIu32 " has replaced its end", link->node);
+        snprintf(text, sizeof(text), "node %" PRIu32 " has replaced its end", link->node);
         end_for(link, -ENETDOWN, text);
     }
 }

@@ -13,7 +13,7 @@ struct nearness {
 
 int nearness_of(hwloc_topology_t topology, struct nearness **ret_nearness)
 {
-    struct nearness *nearness = calloc(1, sizeof *nearness);
+    struct nearness *nearness = calloc(1, sizeof(*nearness));
     unsigned count = 1;
     int r = nearness ? 0 : -ENOMEM;
     if (r == 0 && hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE) < 2)

@@ -10,7 +10,7 @@
 
 int rails_new(struct rails **ret_rails)
 {
-    *ret_rails = calloc(1, sizeof **ret_rails);
+    *ret_rails = calloc(1, sizeof(**ret_rails));
     return *ret_rails ? 0 : -ENOMEM;
 }
 

@@ -25,12 +25,13 @@ static const struct {
              {DRIVER_HCA, CONF_RAIL_HCA},
              {DRIVER_TCP, CONF_RAIL_TCP},
              {DRIVER_OFI, CONF_RAIL_OFI}};
-enum { KNOWN = sizeof known / sizeof known[0] };
+enum { KNOWN = sizeof(known) / sizeof(known[0]) };
 static_assert(1 + RAILS_MAX + KNOWN <= RAIL_SLOTS, "a slot for each open rail and each driver");
 
 /* ---- the configuration of drivers ---- */
 
-/* Those of the name in control.listen were looked up: which others can reach. NULL: it is not that. */
+/* Those of the name in control.listen were looked up: which others can reach. NULL: it is not
+ * that. */
 static const struct addresses *own_addresses(const struct tcad *tcad, const struct conf_rail *conf)
 {
     const bool is_own =
@@ -43,7 +44,7 @@ static const char *address_of(const struct tcad *tcad, const struct conf_rail *c
                               struct rail *rail)
 {
     if (own_addresses(tcad, conf)) {
-        address_text(&tcad->own->list[0], rail->host, sizeof rail->host);
+        address_text(&tcad->own->list[0], rail->host, sizeof(rail->host));
         return rail->host;
     }
     return conf->address || tcad->cluster->count > 1 ? conf->address : "127.0.0.1";
@@ -58,8 +59,8 @@ static uint32_t count_boards(const struct tcad *tcad)
     return boards;
 }
 
-/* When a port is shut, the provider still accepts those that wait, and they take descriptors that are reserved for clients:
- * at most a quarter of these. */
+/* When a port is shut, the provider still accepts those that wait, and they take descriptors that
+ * are reserved for clients: at most a quarter of these. */
 static int backlog(void)
 {
     const unsigned reserve = exposure_reserve(descriptors_now().limit);
@@ -144,20 +145,20 @@ static bool has_plane(const struct rails *rails, enum driver_id driver, const ch
 static void number_plane(const struct rails *rails, struct rail *rail)
 {
     char plane[RAIL_NAME_MAX_BYTES];
-    snprintf(plane, sizeof plane, "%s", rail->plane);
+    snprintf(plane, sizeof(plane), "%s", rail->plane);
     for (unsigned number = 2; has_plane(rails, rail->driver, rail->plane); number++)
-        snprintf(rail->plane, sizeof rail->plane, "%.24s:%u", plane, number);
+        snprintf(rail->plane, sizeof(rail->plane), "%.24s:%u", plane, number);
 }
 
 static void name_rail(struct rail *rail, const struct conf_rail *conf,
                       const struct driver_caps *caps)
 {
     if (conf->name)
-        snprintf(rail->name, sizeof rail->name, "%s", conf->name);
+        snprintf(rail->name, sizeof(rail->name), "%s", conf->name);
     else
         compose(rail->name, rail->driver, caps ? caps->device : "");
     if (conf->plane)
-        snprintf(rail->plane, sizeof rail->plane, "%s", conf->plane);
+        snprintf(rail->plane, sizeof(rail->plane), "%s", conf->plane);
     else
         compose(rail->plane, rail->driver, caps ? caps->medium : "");
     compose_key(rail->unprotected_key, conf, rail->driver);
@@ -202,7 +203,7 @@ static void say_failed(const struct conf_rail *conf, enum driver_id driver, int 
     const char *name = conf->name ? conf->name : driver_name(driver);
     char prefix[32] = "";
     if (!conf->name)
-        snprintf(prefix, sizeof prefix, "rails.%s_", driver_name(driver));
+        snprintf(prefix, sizeof(prefix), "rails.%s_", driver_name(driver));
     if (driver == DRIVER_OFI)
         snprintf(text, text_bytes, "rail %s: %s (%sprovider = %s, %saddress = %s, %sport = %u): %s",
                  name, strerror(-error), prefix, or_none(conf->provider), prefix,
@@ -232,12 +233,12 @@ static void say_refused(const struct tcad *tcad, const struct conf_rail *conf, s
     const char *prefix = conf->name ? "" : "ofi_";
     char section[RAIL_NAME_MAX_BYTES + 8] = "rails";
     if (conf->name)
-        snprintf(section, sizeof section, "rail %s", conf->name);
+        snprintf(section, sizeof(section), "rail %s", conf->name);
     char key[RAIL_KEY_MAX_BYTES];
     compose_key(key, conf, rail->driver);
-    snprintf(rail->off_text, sizeof rail->off_text, "off: %.16s has no protection (%s)",
+    snprintf(rail->off_text, sizeof(rail->off_text), "off: %.16s has no protection (%s)",
              rail->own.ofi.provider ? rail->own.ofi.provider : "its provider", key);
-    snprintf(rail->remedy, sizeof rail->remedy,
+    snprintf(rail->remedy, sizeof(rail->remedy),
              "where nobody else can send a packet to the nodes, set %sunprotected = yes in [%s] "
              "of %.120s on all of them and restart tcad; see SECURITY in tcad(8)",
              prefix, section, tcad->conf->file ? tcad->conf->file : "tcad.conf");
@@ -328,8 +329,8 @@ static void add_absent(struct tcad *tcad, enum driver_id driver)
     if (driver != DRIVER_SHM)
         rail = &rails->at[++rails->count];
     *rail = (struct rail){.driver = driver, .ops = driver_of_id(driver)};
-    snprintf(rail->name, sizeof rail->name, "%s", driver_name(driver));
-    snprintf(rail->off_text, sizeof rail->off_text, "%s",
+    snprintf(rail->name, sizeof(rail->name), "%s", driver_name(driver));
+    snprintf(rail->off_text, sizeof(rail->off_text), "%s",
              rail->ops ? "is not enabled on this node (rails.enable)"
                        : "this tcad was built without its driver");
 }
@@ -377,7 +378,7 @@ int rails_open(struct tcad *tcad, char *text, size_t text_bytes)
                 return r;
         }
     }
-    memcpy(&rails->at[rails->last + 1], refused, refused_count * sizeof refused[0]);
+    memcpy(&rails->at[rails->last + 1], refused, refused_count * sizeof(refused[0]));
     rails->count = rails->last + refused_count;
     for (size_t i = 0; i < KNOWN; i++)
         add_absent(tcad, known[i].driver);

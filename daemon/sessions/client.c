@@ -46,7 +46,7 @@ static void outgoing_free(struct outgoing *out)
 struct client_fields client_fields(const struct client *client)
 {
     struct client_fields fields;
-    snprintf(fields.text, sizeof fields.text, "TCAD_CLIENT_PID=%d TCAD_CLIENT_UID=%u", client->pid,
+    snprintf(fields.text, sizeof(fields.text), "TCAD_CLIENT_PID=%d TCAD_CLIENT_UID=%u", client->pid,
              client->uid);
     return fields;
 }
@@ -76,17 +76,17 @@ static struct outgoing *outgoing_new(struct client *client, uint32_t tag, size_t
     }
     char text[512];
     if (fd_count > 0 &&
-        !session_user_may_have(client->tcad, client->uid, (unsigned)fd_count, text, sizeof text)) {
+        !session_user_may_have(client->tcad, client->uid, (unsigned)fd_count, text, sizeof(text))) {
         client_drop_later(client, text);
         return NULL;
     }
     if (charge_take(client->tcad, &client->charge, client->uid, USER_MESSAGES,
                     sizeof(struct outgoing) + bytes, "a reply that is not read", text,
-                    sizeof text) < 0) {
+                    sizeof(text)) < 0) {
         client_drop_later(client, text);
         return NULL;
     }
-    struct outgoing *out = malloc(sizeof *out + payload_bytes);
+    struct outgoing *out = malloc(sizeof(*out) + payload_bytes);
     if (!out) {
         client_drop_later(client, "out of memory for a reply");
         return NULL;
@@ -136,7 +136,7 @@ static void enqueue_memfd(struct client *client, uint32_t tag, int memfd, size_t
     if (!out)
         return;
     out->in_memfd = true;
-    memcpy(all + 1, fds, fd_count * sizeof fds[0]);
+    memcpy(all + 1, fds, fd_count * sizeof(fds[0]));
     enqueue(client, out, all, fd_count + 1);
 }
 
@@ -147,7 +147,7 @@ static void cannot_send(struct client *client, uint32_t tag, int error, const ch
     char text[512];
     Tca__Failure failure;
     Tca__Message message;
-    snprintf(text, sizeof text, "tcad could not send its reply: %s", why);
+    snprintf(text, sizeof(text), "tcad could not send its reply: %s", why);
     message_failure(&message, &failure, error, text);
     if (tag != 0) /* 0: an event */
         frame_send_message(client->fd, tag, &message.base, NULL, 0);
@@ -174,12 +174,12 @@ static void sent(struct client *client, uint32_t tag, uint32_t fds, int r)
         cannot_send(client, tag, r, remedy_text(r));
 }
 
-/* A session of a user whose other sessions do not read their replies. One that has been opened waits on, as a reply
- * that did not come would be the end of it. */
+/* A session of a user whose other sessions do not read their replies. One that has been opened
+ * waits on, as a reply that did not come would be the end of it. */
 static bool is_refused(struct client *client, uint32_t tag)
 {
     char text[400];
-    if (client->served || !flight_is_late(client->flight, text, sizeof text))
+    if (client->served || !flight_is_late(client->flight, text, sizeof(text)))
         return false;
     cannot_send(client, tag, -EDQUOT, text);
     return true;
@@ -294,7 +294,7 @@ static void dequeue(struct client *client)
     client->queue = out->next;
     client->queued--;
     client->queued_bytes -= out->bytes;
-    charge_lower(&client->charge, sizeof *out + out->bytes);
+    charge_lower(&client->charge, sizeof(*out) + out->bytes);
     charge_descriptors_lower(&client->charge, (uint32_t)out->fd_count);
     client->queued_fds -= (uint32_t)out->fd_count;
     outgoing_free(out);
@@ -330,8 +330,8 @@ void client_flush(struct client *client)
     end_waits(client);
 }
 
-/* A client that does not read its replies is not read either, if they carry descriptors: every one of those that wait is
- * one of tcad's own. */
+/* A client that does not read its replies is not read either, if they carry descriptors: every one
+ * of those that wait is one of tcad's own. */
 void client_listen(struct client *client)
 {
     const bool reads = !client->request && client->queued_fds == 0,
@@ -347,7 +347,7 @@ void client_fail(struct client *client, uint32_t tag, int error, const char *for
     char text[1024];
     Tca__Failure failure;
     Tca__Message message;
-    vsnprintf(text, sizeof text, format, arguments);
+    vsnprintf(text, sizeof(text), format, arguments);
     message_failure(&message, &failure, error, text);
     log_debug(client_fields(client).text, "client pid %d: request failed: %s: %s", client->pid,
               status_text(error), text);

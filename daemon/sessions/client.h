@@ -54,13 +54,14 @@ struct client {
         *request; /* a long one that is being unpacked; nothing is read meanwhile */
 };
 
-/* With fd, uid and pid set: calls ready() when there is something to receive or to send. -EDQUOT or -ENOMEM */
+/* With fd, uid and pid set: calls ready() when there is something to receive or to send. -EDQUOT or
+ * -ENOMEM */
 int client_begin(struct client *client, void (*ready)(void *context, unsigned events), char *text,
                  size_t text_bytes);
 /* Closes its socket, at once or when it has received the descriptors that were sent. */
 void client_end(struct client *client);
-/* Sends a message, or queues it while the socket is full, or it has too many descriptors in flight. Drops a client whose queue exceeds the
- * limits. */
+/* Sends a message, or queues it while the socket is full, or it has too many descriptors in flight.
+ * Drops a client whose queue exceeds the limits. */
 void client_send(struct client *client, uint32_t tag, const Tca__Message *message, const int *fds,
                  size_t fd_count);
 /* The same of a message that was packed by frame_pack(); the caller keeps the memfd. */
@@ -81,9 +82,9 @@ struct client_fields client_fields(const struct client *client);
 void client_drop_later(struct client *client, const char *why);
 /* The socket is writable again: sends queued frames. */
 void client_flush(struct client *client);
-/* Waits for what it may do next: for requests unless one is being unpacked or descriptors are queued, for room in its
- * socket while frames are queued. */
+/* Waits for what it may do next: for requests unless one is being unpacked or descriptors are
+ * queued, for room in its socket while frames are queued. */
 void client_listen(struct client *client);
-/* Once no frame is queued any more, or the client has read nothing for a second (client->stuck), or the
- * connection has ended, runs drained(context) in a later turn of the loop. */
+/* Once no frame is queued any more, or the client has read nothing for a second (client->stuck), or
+ * the connection has ended, runs drained(context) in a later turn of the loop. */
 void client_await_drained(struct client *client, struct client_wait *wait);

@@ -63,7 +63,7 @@ static void charge(struct client_request *request)
 {
     char text[512];
     int r = charge_take(request->tcad, &request->charge, request->client->uid, USER_MESSAGES,
-                        request->memory_bytes, "a long request", text, sizeof text);
+                        request->memory_bytes, "a long request", text, sizeof(text));
     if (r == 0)
         return;
     client_failf(request->client, request->header.tag, r, "%s", text);
@@ -157,7 +157,7 @@ static void abandoned(void *context)
 void client_request_new(struct client *client,
                         void (*ready)(struct client *client, struct client_request *request))
 {
-    struct client_request *request = malloc(sizeof *request);
+    struct client_request *request = malloc(sizeof(*request));
     if (!request) {
         client_drop_later(client, "out of memory for a request");
         return;

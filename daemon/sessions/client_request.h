@@ -1,8 +1,8 @@
 /*
  * A client's request: a frame and the message in it. Short ones are received and unpacked at once.
  * Those with descriptors are received where descriptors are closed (closer.h). Long ones can take
- * tens of milliseconds: the worker reads, unpacks and frees them, and their memory is charged to the
- * user. The client is not read meanwhile, so that its requests stay in order.
+ * tens of milliseconds: the worker reads, unpacks and frees them, and their memory is charged to
+ * the user. The client is not read meanwhile, so that its requests stay in order.
  */
 #pragma once
 
@@ -38,8 +38,8 @@ struct client_request {
     void (*ready)(struct client *client, struct client_request *request);
 };
 
-/* The client has something to be received: ready(), which owns the request, follows, at once or later;
- * until then, it is client->request. Without memory, dooms the client instead. */
+/* The client has something to be received: ready(), which owns the request, follows, at once or
+ * later; until then, it is client->request. Without memory, dooms the client instead. */
 void client_request_new(struct client *client,
                         void (*ready)(struct client *client, struct client_request *request));
 void client_request_free(struct client_request *request);

@@ -16,8 +16,9 @@ struct tcad;
 void closer_close(struct tcad *tcad, uid_t uid, int fd);
 /* A client's connection. The client can still read what was sent. */
 void closer_end(struct tcad *tcad, uid_t uid, int fd);
-/* How many of the user's descriptors wait to be closed, besides limits.sessions_per_user: as many sockets are closed
- * at once when a job ends, and must not be in the way of the next one. */
+/* How many of the user's descriptors wait to be closed, besides limits.sessions_per_user: as many
+ * sockets are closed at once when a job ends, and must not be in the way of the next one. */
 unsigned closer_waiting(const struct tcad *tcad, uid_t uid);
-/* Whether so many of the user's descriptors wait to be closed that nothing more is received from this user. */
+/* Whether so many of the user's descriptors wait to be closed that nothing more is received from
+ * this user. */
 bool closer_is_stuck(const struct tcad *tcad, uid_t uid, char *text, size_t text_bytes);

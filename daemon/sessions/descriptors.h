@@ -1,4 +1,5 @@
-/* The descriptors of this process: how many tcad needs for itself, and what that leaves for users. */
+/* The descriptors of this process: how many tcad needs for itself, and what that leaves for
+ * users. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,8 +18,8 @@ struct descriptors descriptors_now(void);
 
 /* Before anything is opened: -EMFILE if the limit is too low to start at all. */
 int descriptors_check(char *text, size_t text_bytes);
-/* When everything is open that tcad needs: sets tcad->own_descriptors, logs how many sessions the limit allows if that is
- * fewer than limits.sessions. -EMFILE if too few are left for clients. */
+/* When everything is open that tcad needs: sets tcad->own_descriptors, logs how many sessions the
+ * limit allows if that is fewer than limits.sessions. -EMFILE if too few are left for clients. */
 int descriptors_reserve(struct tcad *tcad, char *text, size_t text_bytes);
 
 /* Whether this user's sessions may hold fds_more more descriptors in the daemon, as other users

@@ -16,7 +16,8 @@
 #include "proto/list.h"
 #include "proto/wait.h"
 
-/* Everybody leaves some for others: however many do not read, whoever comes next still gets descriptors. */
+/* Everybody leaves some for others: however many do not read, whoever comes next still gets
+ * descriptors. */
 enum {
     PARTS_FOR_TCAD = 2, /* one of so many parts of RLIMIT_NOFILE; others: processes of its user */
     PARTS_FOR_USER = 4, /* one of so many parts of what all users leave of that */
@@ -155,7 +156,7 @@ void flight_sent(struct flight *flight, uint32_t count)
     flight->flights->count += count;
     /* Needs no memory if the user has a session; otherwise only the total counts. */
     if (charge_take(flight->flights->tcad, &flight->charge, flight->uid, USER_MESSAGES, 0,
-                    "a reply that is not read", text, sizeof text) == 0)
+                    "a reply that is not read", text, sizeof(text)) == 0)
         charge_in_flight(&flight->charge, count);
 }
 
@@ -309,7 +310,7 @@ static void tick(void *context)
 struct flight *flight_new(struct tcad *tcad, int fd, uid_t uid, pid_t pid,
                           void (*again)(void *context), void *context)
 {
-    struct flight *flight = malloc(sizeof *flight);
+    struct flight *flight = malloc(sizeof(*flight));
     if (flight)
         *flight = (struct flight){.flights = tcad->flights,
                                   .fd = fd,
@@ -339,7 +340,7 @@ struct flight *flight_end(struct flight *flight)
 
 int flights_new(struct tcad *tcad, struct flights **ret_flights)
 {
-    struct flights *flights = calloc(1, sizeof *flights);
+    struct flights *flights = calloc(1, sizeof(*flights));
     if (!flights)
         return -ENOMEM;
     flights->tcad = tcad;

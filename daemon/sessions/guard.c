@@ -60,7 +60,7 @@ static bool find(uintptr_t address, struct range *ret_range)
     char text[8192];
     off_t at = 0;
     ssize_t bytes;
-    while ((bytes = pread(maps_fd, text, sizeof text - 1, at)) > 0) {
+    while ((bytes = pread(maps_fd, text, sizeof(text) - 1, at)) > 0) {
         size_t used = 0;
         text[bytes] = '\0';
         for (char *end; (end = strchr(text + used, '\n')); used = (size_t)(end - text) + 1) {
@@ -82,7 +82,7 @@ static void count(void)
         "a client or a device has removed memory of a region that tcad was using: the region has "
         "been cut off (metric tcad_regions_cut_off)\n";
     const uint64_t so_far = atomic_fetch_add_explicit(&replaced, 1, memory_order_relaxed);
-    if ((so_far & (so_far + 1)) == 0 && write(STDERR_FILENO, text, sizeof text - 1) < 0)
+    if ((so_far & (so_far + 1)) == 0 && write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
         return; /* the message is lost */
 }
 

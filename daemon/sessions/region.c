@@ -29,7 +29,7 @@ struct regions {
 
 int regions_new(struct tcad *tcad, struct regions **ret_regions)
 {
-    struct regions *regions = calloc(1, sizeof *regions);
+    struct regions *regions = calloc(1, sizeof(*regions));
     if (!regions)
         return -ENOMEM;
     int r = space_new(tcad->conf->memory.base, tcad->conf->memory.reserved_bytes, &regions->space);
@@ -87,10 +87,10 @@ uint64_t region_round(const struct tcad *tcad, uint64_t bytes)
 
 int region_new(struct session *session, uint64_t bytes, struct region **ret_region)
 {
-    struct region *region = calloc(1, sizeof *region);
+    struct region *region = calloc(1, sizeof(*region));
     if (!region)
         return -ENOMEM;
-    if (getrandom(region->secret, sizeof region->secret, 0) != sizeof region->secret) {
+    if (getrandom(region->secret, sizeof(region->secret), 0) != sizeof(region->secret)) {
         free(region);
         return -EIO;
     }
@@ -166,7 +166,7 @@ static void forget(void *context)
     struct region *region = context;
     if (!region->offset_bytes && region->address)
         space_give(region->tcad->regions->space, region->address);
-    explicit_bzero(region->secret, sizeof region->secret);
+    explicit_bzero(region->secret, sizeof(region->secret));
     if (region->charge.user)
         charge_memory_quarantined(&region->charge);
     kept_by_less(region, 1);

@@ -139,8 +139,8 @@ void region_add(struct session *session, struct region *region);
 
 /* ---- region_request.c, for region_import.c ---- */
 
-/* Checks the session's and the user's limits for a region of so much memory, and charges its bookkeeping.
- * False: the request was answered with an error. */
+/* Checks the session's and the user's limits for a region of so much memory, and charges its
+ * bookkeeping. False: the request was answered with an error. */
 bool region_admit(struct session *session, uint32_t tag, uint64_t bytes, struct charge *ret_charge);
 /* Answers the request with the region. */
 void region_grant(struct session *session, uint32_t tag, struct region *region);

@@ -1,8 +1,8 @@
 /*
- * Importing a dmabuf: memory of a device, or of anybody else in the kernel, whose descriptor a process
- * sends. The worker maps it, because an exporter may take its time, and registers it with all rails
- * that lead to other nodes: a device may refuse memory that it cannot reach, and routes are chosen by
- * that. Nobody knows of the region before.
+ * Importing a dmabuf: memory of a device, or of anybody else in the kernel, whose descriptor a
+ * process sends. The worker maps it, because an exporter may take its time, and registers it with
+ * all rails that lead to other nodes: a device may refuse memory that it cannot reach, and routes
+ * are chosen by that. Nobody knows of the region before.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -124,7 +124,7 @@ static void import_done(void *context)
 static int import_new(struct session *session, uint32_t tag, uint64_t bytes, int *fd,
                       struct import **ret_import)
 {
-    struct import *import = calloc(1, sizeof *import);
+    struct import *import = calloc(1, sizeof(*import));
     if (!import)
         return -ENOMEM;
     import->tag = tag;

@@ -14,7 +14,7 @@ static bool fits(uint64_t bytes, uint64_t used, uint64_t freed, uint64_t limit, 
     if (bytes <= limit && used <= limit - bytes)
         return true;
     if (freed > 0)
-        snprintf(still, sizeof still, ", %" PRIu64 " of it freed but still in use", freed);
+        snprintf(still, sizeof(still), ", %" PRIu64 " of it freed but still in use", freed);
     snprintf(text, text_bytes,
              "%s has %" PRIu64 " of %" PRIu64
              " (memory.%s)%s: free regions or have the limit raised",
@@ -33,15 +33,15 @@ static bool may_have(const struct session *session, uint64_t bytes, bool freed, 
     char who[NAME_MAX_BYTES + 16];
     if (!session_user_may_have(tcad, session->uid, 1, text, text_bytes))
         return false;
-    snprintf(who, sizeof who, "user %u", session->uid);
+    snprintf(who, sizeof(who), "user %u", session->uid);
     if (!fits(bytes, user->memory_bytes - (freed ? user->freed_bytes : 0), user->freed_bytes,
               conf->memory.region_bytes_per_user, who, "region_bytes_per_user", text, text_bytes))
         return false;
-    snprintf(who, sizeof who, "session %" PRIu64, session->id);
+    snprintf(who, sizeof(who), "session %" PRIu64, session->id);
     if (!fits(bytes, session->region_bytes, 0, conf->memory.region_bytes_per_session, who,
               "region_bytes_per_session", text, text_bytes))
         return false;
-    snprintf(who, sizeof who, "node %s", conf->node.name);
+    snprintf(who, sizeof(who), "node %s", conf->node.name);
     return fits(bytes, users->memory_bytes - (freed ? users->freed_bytes : 0), users->freed_bytes,
                 conf->memory.region_bytes, who, "region_bytes", text, text_bytes);
 }
@@ -55,7 +55,7 @@ bool region_may_have_soon(const struct session *session, uint64_t bytes)
 {
     char text[512];
     return session->tcad->users.freed_bytes > 0 &&
-           may_have(session, bytes, true, text, sizeof text);
+           may_have(session, bytes, true, text, sizeof(text));
 }
 
 void region_charge(struct region *region, uint64_t bytes)

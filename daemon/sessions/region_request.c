@@ -21,7 +21,7 @@ void region_grant(struct session *session, uint32_t tag, struct region *region)
     handle_encode(&handle, bytes);
     Tca__RegionGranted granted = BODY_OF(
         region_granted, .region = region->id, .address = region->address, .bytes = region->bytes,
-        .handle = (ProtobufCBinaryData){sizeof bytes, bytes}, .secret_0 = region->secret[0],
+        .handle = (ProtobufCBinaryData){sizeof(bytes), bytes}, .secret_0 = region->secret[0],
         .secret_1 = region->secret[1], .pages = region->pages);
     const Tca__Message message = MESSAGE_OF(REGION_GRANTED, region_granted, &granted);
     session_answer(session, tag, &message, &region->fd, region->offset_bytes ? 0 : 1);
@@ -46,7 +46,7 @@ static bool may_know(struct session *session, uint32_t tag, struct charge *charg
     enum { REGISTRATION_BYTES = 1024 }; /* bookkeeping in drivers */
     char text[512];
     int r = charge_take(session->tcad, charge, session->uid, USER_REGIONS,
-                        sizeof(struct region) + REGISTRATION_BYTES, "a region", text, sizeof text);
+                        sizeof(struct region) + REGISTRATION_BYTES, "a region", text, sizeof(text));
     if (r < 0)
         session_fail(session, tag, r, "%s", text);
     return r == 0;
@@ -95,7 +95,7 @@ static void allocate(struct session *session, uint32_t tag, const Tca__RegionAll
         return;
     }
     const uint64_t bytes = region_round(session->tcad, alloc->bytes);
-    if (region_may_have(session, bytes, text, sizeof text) ||
+    if (region_may_have(session, bytes, text, sizeof(text)) ||
         !region_alloc_wait(session, tag, bytes))
         region_alloc_again(session, tag, bytes);
 }
@@ -105,7 +105,7 @@ bool region_admit(struct session *session, uint32_t tag, uint64_t bytes, struct 
     char text[400];
     if (!has_place(session, tag))
         return false;
-    if (!region_may_have(session, bytes, text, sizeof text)) {
+    if (!region_may_have(session, bytes, text, sizeof(text))) {
         session_fail(session, tag, -EDQUOT, "region of %" PRIu64 " bytes: %s", bytes, text);
         return false;
     }
@@ -167,7 +167,7 @@ void region_reach(struct session *session, uint32_t tag, const Tca__RegionReach 
     struct handle handle;
     char text[256];
     int r = region_resolve(session->tcad, reach->handle.data, reach->handle.len, session->uid,
-                           &region, &handle, text, sizeof text);
+                           &region, &handle, text, sizeof(text));
     if (r < 0) {
         session_fail(session, tag, r, "%s", text);
         return;

@@ -16,11 +16,11 @@ void region_view_note(struct session *session, struct region *region)
         table_find(&session->views.by_region, region->id))
         return;
     if (charge_take(session->tcad, &session->charge, session->uid, USER_SESSIONS,
-                    sizeof(struct region_view), "a mapping of a region", text, sizeof text) < 0)
+                    sizeof(struct region_view), "a mapping of a region", text, sizeof(text)) < 0)
         return;
-    struct region_view *view = calloc(1, sizeof *view);
+    struct region_view *view = calloc(1, sizeof(*view));
     if (!view) {
-        charge_lower(&session->charge, sizeof *view);
+        charge_lower(&session->charge, sizeof(*view));
         return;
     }
     view->session = session;
@@ -34,7 +34,7 @@ static void view_free(void *context, void *owner)
     struct session *session = view->session;
     LIST_REMOVE(view, next, link);
     table_remove(&session->views.by_region, &view->entry);
-    charge_lower(&session->charge, sizeof *view);
+    charge_lower(&session->charge, sizeof(*view));
     free(view);
 }
 

@@ -27,7 +27,7 @@ static void check_all(void *context)
         struct session *session = session_find(tcad, alloc->session);
         char text[400];
         if (session && now_ns < alloc->deadline_ns &&
-            !region_may_have(session, alloc->bytes, text, sizeof text)) {
+            !region_may_have(session, alloc->bytes, text, sizeof(text))) {
             at = &alloc->next;
             continue;
         }
@@ -47,7 +47,7 @@ bool region_alloc_wait(struct session *session, uint32_t tag, uint64_t bytes)
     struct tcad *tcad = session->tcad;
     if (session->alloc_waits || !region_may_have_soon(session, bytes))
         return false;
-    struct waiting_alloc *alloc = malloc(sizeof *alloc);
+    struct waiting_alloc *alloc = malloc(sizeof(*alloc));
     if (!alloc || (!tcad->allocs_timer &&
                    loop_timer_new(tcad->loop, check_all, tcad, &tcad->allocs_timer) < 0)) {
         free(alloc);

@@ -99,7 +99,7 @@ static int make_segments(struct session *session)
 static void session_destroy(struct session *session)
 {
     if (session->segment)
-        munmap(session->segment, sizeof *session->segment);
+        munmap(session->segment, sizeof(*session->segment));
     if (session->notify)
         munmap(session->notify, notify_segment_bytes(session->sources));
     if (session->segment_fd >= 0)
@@ -177,7 +177,7 @@ static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
         return false;
     }
     char text[256];
-    if (!session_user_may_have(tcad, client->uid, FDS_PER_SESSION - 1, text, sizeof text)) {
+    if (!session_user_may_have(tcad, client->uid, FDS_PER_SESSION - 1, text, sizeof(text))) {
         client_failf(client, tag, -EDQUOT, "%s", text);
         return false;
     }
@@ -200,13 +200,13 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
     char text[512];
     struct charge charge = {0};
     int r = charge_take(tcad, &charge, client->uid, USER_SESSIONS,
-                        bytes_of_session(tcad, hello->group_size), "a session", text, sizeof text);
+                        bytes_of_session(tcad, hello->group_size), "a session", text, sizeof(text));
     if (r < 0) {
         client_failf(client, tag, r, "%s", text);
         return NULL;
     }
-    struct session *session = calloc(1, sizeof *session);
-    struct session_member *members = calloc(hello->group_size, sizeof *members);
+    struct session *session = calloc(1, sizeof(*session));
+    struct session_member *members = calloc(hello->group_size, sizeof(*members));
     if (!session || !members) {
         free(session);
         free(members);
@@ -324,7 +324,7 @@ void session_end(struct session *session, const char *why)
     if (session->closing)
         return;
     char fields[64];
-    snprintf(fields, sizeof fields, "TCAD_SESSION=%" PRIu64 " TCAD_CLIENT_PID=%d", session->id,
+    snprintf(fields, sizeof(fields), "TCAD_SESSION=%" PRIu64 " TCAD_CLIENT_PID=%d", session->id,
              session->pid);
     log_debug(fields, "session %" PRIu64 " (pid %d, %s) ends", session->id, session->pid,
               session->name);

@@ -91,8 +91,8 @@ struct session {
     int place;                    /* where its process runs (daemon/rails/nearness.h) */
     struct table lanes;           /* to other sessions of this node, by their ids (lane.c) */
     struct lane_record *lanes_to; /* from other sessions */
-    uint32_t
-        notified_by; /* bindings that use its counters, which keep its segments, and others that keep it */
+    uint32_t notified_by; /* bindings that use its counters, which keep its segments, and others
+                             that keep it */
 };
 
 /* Callbacks of the folders above this one (plans, bindings, lanes, groups). setup.c fills them
@@ -120,7 +120,8 @@ void session_close_request(struct session *session, uint32_t tag);
 void session_plan_gone(struct session *session);  /* a plan was freed */
 void session_unnotified(struct session *session); /* a binding was freed */
 
-/* Why its regions go: -ESTALE (it frees them), or -EOWNERDEAD or -EHOSTDOWN (its process or this daemon ends). */
+/* Why its regions go: -ESTALE (it frees them), or -EOWNERDEAD or -EHOSTDOWN (its process or this
+ * daemon ends). */
 int session_end_error(const struct session *session);
 
 /* NULL if it is closed or closing. Asynchronous work keeps ids, not pointers. */
@@ -167,6 +168,6 @@ bool session_refuses(const struct session *session, char *text, size_t text_byte
 /* If messages are queued, returns true, and waits until they are sent: client_await_drained(). */
 bool session_await_reader(struct session *session, struct client_wait *wait);
 
-/* A rank of this session's group has ended: marks it in the notification segment and sends the client
- * an event. state: SOURCE_DEAD or SOURCE_NODE_DOWN. */
+/* A rank of this session's group has ended: marks it in the notification segment and sends the
+ * client an event. state: SOURCE_DEAD or SOURCE_NODE_DOWN. */
 void session_source_gone(struct session *session, uint32_t rank, enum source_state state);

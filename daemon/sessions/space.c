@@ -20,7 +20,7 @@ int space_new(uint64_t base, uint64_t bytes, struct space **ret_space)
 {
     if (base % SPACE_ALIGN_BYTES || bytes < SPACE_ALIGN_BYTES || base + bytes < base)
         return -EINVAL;
-    struct space *space = calloc(1, sizeof *space);
+    struct space *space = calloc(1, sizeof(*space));
     if (!space)
         return -ENOMEM;
     space->base = base;
@@ -54,7 +54,7 @@ int space_take(struct space *space, uint64_t bytes, uint64_t *ret_address)
     bytes = (bytes + SPACE_ALIGN_BYTES - 1) / SPACE_ALIGN_BYTES * SPACE_ALIGN_BYTES;
     if (space->count == space->capacity) {
         size_t capacity = space->capacity ? 2 * space->capacity : 64;
-        struct extent *extents = reallocarray(space->extents, capacity, sizeof *extents);
+        struct extent *extents = reallocarray(space->extents, capacity, sizeof(*extents));
         if (!extents)
             return -ENOMEM;
         space->extents = extents;
@@ -70,7 +70,7 @@ int space_take(struct space *space, uint64_t bytes, uint64_t *ret_address)
         return -ENOSPC;
     uint64_t address = gap_start(space, i);
     memmove(&space->extents[i + 1], &space->extents[i],
-            (space->count - i) * sizeof *space->extents);
+            (space->count - i) * sizeof(*space->extents));
     space->extents[i] = (struct extent){address, bytes};
     space->count++;
     *ret_address = address;
@@ -89,7 +89,7 @@ void space_give(struct space *space, uint64_t address)
     }
     assert(low < space->count && space->extents[low].address == address);
     memmove(&space->extents[low], &space->extents[low + 1],
-            (space->count - low - 1) * sizeof *space->extents);
+            (space->count - low - 1) * sizeof(*space->extents));
     space->count--;
     if (low < space->hint)
         space->hint = low;

@@ -9,7 +9,8 @@
 #include "daemon/base/worker.h"
 #include "daemon/tcad.h"
 
-/* Less than this, or than half, is kept for the next session. Once for many releases: they come in bursts. */
+/* Less than this, or than half, is kept for the next session. Once for many releases: they come in
+ * bursts. */
 #define TRIM_BYTES    (UINT64_C(16) << 20)
 #define TRIM_AFTER_NS UINT64_C(1000000000)
 
@@ -52,7 +53,7 @@ void trim_consider(struct trim *trim)
 
 int trim_new(struct tcad *tcad, struct trim **ret_trim)
 {
-    struct trim *trim = calloc(1, sizeof *trim);
+    struct trim *trim = calloc(1, sizeof(*trim));
     if (!trim)
         return -ENOMEM;
     trim->tcad = tcad;

@@ -1,5 +1,5 @@
-/* Gives memory back to the system after a peak, which malloc() would keep: much of it lies between blocks that are still
- * in use. */
+/* Gives memory back to the system after a peak, which malloc() would keep: much of it lies between
+ * blocks that are still in use. */
 #pragma once
 
 struct tcad;

@@ -36,7 +36,7 @@ static struct user *user_get(struct users *users, uid_t uid)
     struct user *user = table_find(&users->by_uid, uid);
     if (user)
         return user;
-    user = calloc(1, sizeof *user);
+    user = calloc(1, sizeof(*user));
     if (!user)
         return NULL;
     user->users = users;
@@ -80,7 +80,7 @@ static int check(const struct tcad *tcad, const struct user *user, uint64_t byte
     const uint64_t of_user = tcad->conf->limits.bytes_per_user, of_all = tcad->conf->limits.bytes;
     char held[200];
     if (bytes > of_user || user->total > of_user - bytes) {
-        describe(user, held, sizeof held);
+        describe(user, held, sizeof(held));
         snprintf(text, text_bytes,
                  "%s needs %" PRIu64 " bytes of tcad's memory; user %u holds %" PRIu64
                  " of %" PRIu64

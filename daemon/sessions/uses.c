@@ -59,7 +59,7 @@ int use_add(struct uses *uses, struct use *use, struct subject_key key, void *us
 {
     struct subject *subject = find(uses, key);
     if (!subject) {
-        subject = calloc(1, sizeof *subject);
+        subject = calloc(1, sizeof(*subject));
         if (!subject)
             return -ENOMEM;
         subject->uses = uses;
@@ -185,7 +185,7 @@ void uses_notify(struct uses *uses, const struct use_event *event)
     struct subject *subject = find(uses, event->key);
     if (!subject)
         return;
-    struct delivery *delivery = malloc(sizeof *delivery);
+    struct delivery *delivery = malloc(sizeof(*delivery));
     if (!delivery) {
         notify_at_once(subject, event);
         return;

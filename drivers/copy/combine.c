@@ -1,6 +1,6 @@
 /*
- * The loops that combine elements, once for each instruction set (variant.h). They are simple, so that
- * the compiler vectorises them: see drivers/copy/meson.build.
+ * The loops that combine elements, once for each instruction set (variant.h). They are simple, so
+ * that the compiler vectorises them: see drivers/copy/meson.build.
  *
  * Types with `aligned(1)`: regions may be used at any offset. Sums and products of signed integers
  * are those of unsigned ones, which wrap around; so are products of short ones, which would else be

@@ -1,36 +1,36 @@
 /*
  * Internal to the hca driver: puts over libibverbs.
  *
- * An instance has one device and port, one protection domain and one completion queue. A peer is one
- * reliable connection (RC queue pair), used by all sessions. A put takes one of two paths:
- *   WRITE  Source and target are contiguous or have long blocks: RDMA writes from region to region, a
- *          chain with one doorbell, one write for each block of the target, with gather lists for the
- *          blocks of the source. The last write carries the landing's number as immediate data; if
- *          that has too many bits, a message follows.
+ * An instance has one device and port, one protection domain and one completion queue. A peer is
+ * one reliable connection (RC queue pair), used by all sessions. A put takes one of two paths:
+ *   WRITE  Source and target are contiguous or have long blocks: RDMA writes from region to region,
+ *          a chain with one doorbell, one write for each block of the target, with gather lists for
+ *          the blocks of the source. The last write carries the landing's number as immediate data;
+ *          if that has too many bits, a message follows.
  *   SEND   Others: messages of packed bytes, which the receiver's progress() copies to the target.
  *          Short puts are copied and complete at once.
  * A queue pair delivers in order and once, so a notification never overtakes data. A put of WRITE
- * completes when the device has reported its last write; a put of SEND when the receiver has counted
- * its last message, because a later WRITE could overtake the copy.
+ * completes when the device has reported its last write; a put of SEND when the receiver has
+ * counted its last message, because a later WRITE could overtake the copy.
  *
  * Neither queue can overflow: messages are sent only into receive buffers that the receiver has
- * reported as free (window.h, credits.h), and work requests are counted until the device has reported
- * them. Only one of several requests asks the device for a completion.
+ * reported as free (window.h, credits.h), and work requests are counted until the device has
+ * reported them. Only one of several requests asks the device for a completion.
  *
- * A write with an invalid key would fail the connection, and with it the puts of other users. So the
- * key of a freed region stays valid until each peer has stopped (hca_recall.c).
+ * A write with an invalid key would fail the connection, and with it the puts of other users. So
+ * the key of a freed region stays valid until each peer has stopped (hca_recall.c).
  *
- * Between daemons, a connection that fails is not repaired: puts in flight complete with -ENETDOWN, and
- * the owner makes a new peer. Between processes, it gets another queue pair (hca_again.c). While a put
- * or flush waits for a count, the driver makes sure that the other end is still there (hca_alive.c).
- * Before a queue pair is destroyed, it is stopped and the completion queue emptied, so that a message
- * that the device has acknowledged is never lost.
+ * Between daemons, a connection that fails is not repaired: puts in flight complete with -ENETDOWN,
+ * and the owner makes a new peer. Between processes, it gets another queue pair (hca_again.c).
+ * While a put or flush waits for a count, the driver makes sure that the other end is still there
+ * (hca_alive.c). Before a queue pair is destroyed, it is stopped and the completion queue emptied,
+ * so that a message that the device has acknowledged is never lost.
  *
- * In a process (drivers/seat.h), a peer is a process of another node, which is not trusted. So each peer
- * has a protection domain of its own, in which memory is registered for it alone: what it reads from
- * here is registered for local access, and what it may write is the part of a region that it has a
- * handle to. The sender asks for address and key of a landing (hca_find.c), because the receiver's
- * daemon, which has numbered the landing, does not know them.
+ * In a process (drivers/seat.h), a peer is a process of another node, which is not trusted. So each
+ * peer has a protection domain of its own, in which memory is registered for it alone: what it
+ * reads from here is registered for local access, and what it may write is the part of a region
+ * that it has a handle to. The sender asks for address and key of a landing (hca_find.c), because
+ * the receiver's daemon, which has numbered the landing, does not know them.
  *
  * Threads: as in driver.h, and one that deregisters recalled memory (recall.h). The lock protects
  * what it and peer_connect() share with the polling thread.
@@ -73,7 +73,8 @@ void hca_landing_unmake(struct hca_driver *hca, struct hca_landing *landing);
 int hca_landing_register(struct hca_driver *hca, struct hca_landing *landing,
                          struct hca_domain *domain);
 
-/* hca_part.c: domains, and the registration of a part of the region, or of all of it, for a landing or a put. */
+/* hca_part.c: domains, and the registration of a part of the region, or of all of it, for a landing
+ * or a put. */
 int hca_domain_new(struct hca_driver *hca, struct hca_domain **ret_domain);
 /* NULL is a no-op. */
 struct hca_domain *hca_domain_take(struct hca_driver *hca, struct hca_domain *domain);
@@ -175,10 +176,11 @@ int hca_puts_pump(struct hca_peer *peer, unsigned budget);
 
 /* hca_write.c: the next writes of a put; see window_make. */
 int hca_write(struct hca_put *put);
-/* The target of a put is gone: makes no more pieces, and fails it when the device has read what it has
- * posted. As window_make. */
+/* The target of a put is gone: makes no more pieces, and fails it when the device has read what it
+ * has posted. As window_make. */
 int hca_write_stop(struct hca_put *put);
-/* The next writes of a put that is written again, for this piece. 1: these were the last; 0, -EAGAIN. */
+/* The next writes of a put that is written again, for this piece. 1: these were the last; 0,
+ * -EAGAIN. */
 int hca_write_again(struct hca_put *put, const struct hca_piece *piece);
 
 /* hca_send.c */

@@ -1,15 +1,16 @@
 /*
- * Another queue pair for the peer of a process. When the first one has failed, the peer is paused: the
- * owner is told (driver_events.peer_broken), and has both processes exchange offers once more. An offer
- * says how many pieces of the window its process has received, and no more are received over the old
- * queue pair: so each end knows which of its pieces to send again, and each arrives once. Messages are
- * still in their buffers, or in the source of a put that has not completed. Writes are repeated from
- * the start, because the target is nobody else's before the notification.
+ * Another queue pair for the peer of a process. When the first one has failed, the peer is paused:
+ * the owner is told (driver_events.peer_broken), and has both processes exchange offers once more.
+ * An offer says how many pieces of the window its process has received, and no more are received
+ * over the old queue pair: so each end knows which of its pieces to send again, and each arrives
+ * once. Messages are still in their buffers, or in the source of a put that has not completed.
+ * Writes are repeated from the start, because the target is nobody else's before the notification.
  *
- * Keys belong to the domain, and outlive the queue pair: so memory that was freed meanwhile is recalled
- * from a paused peer as from others, and is not written again.
+ * Keys belong to the domain, and outlive the queue pair: so memory that was freed meanwhile is
+ * recalled from a paused peer as from others, and is not written again.
  *
- * A queue pair that fails before a single piece was counted is not replaced: the reason is still there.
+ * A queue pair that fails before a single piece was counted is not replaced: the reason is still
+ * there.
  */
 #include <errno.h>
 

@@ -2,8 +2,9 @@
  * Whether the other end of a connection is still there. A device acknowledges messages, and the
  * peer's program counts them later. If the other end goes away in between (only its port went down,
  * only its daemon was told), no packet is left that this device would send again in vain. So while
- * somebody waits for a count that does not come, a write of no bytes is sent now and then: it takes no
- * receive buffer and needs no key, and if nobody acknowledges it, the device fails the connection.
+ * somebody waits for a count that does not come, a write of no bytes is sent now and then: it takes
+ * no receive buffer and needs no key, and if nobody acknowledges it, the device fails the
+ * connection.
  */
 #include <errno.h>
 #include <sys/epoll.h>

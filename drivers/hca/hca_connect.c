@@ -102,7 +102,7 @@ static int make_queues(struct hca_peer *peer)
 
 int hca_peer_new(struct hca_driver *hca, struct hca_domain *domain, struct hca_peer **ret_peer)
 {
-    struct hca_peer *peer = calloc(1, sizeof *peer);
+    struct hca_peer *peer = calloc(1, sizeof(*peer));
     int r = peer ? enlist(hca, peer) : -ENOMEM;
     if (r < 0) {
         hca_domain_give(hca, domain);
@@ -113,7 +113,7 @@ int hca_peer_new(struct hca_driver *hca, struct hca_domain *domain, struct hca_p
     peer->domain = domain;
     peer->segment_bytes = hca->segment_bytes;
     peer->window = (struct window){
-        .size = HCA_WINDOW, .piece_bytes = sizeof peer->pieces[0], .pieces = peer->pieces};
+        .size = HCA_WINDOW, .piece_bytes = sizeof(peer->pieces[0]), .pieces = peer->pieces};
     *ret_peer = peer;
     return 0;
 }
@@ -123,7 +123,7 @@ int hca_peer_offer(struct hca_peer *peer, struct hca_offer *ret_offer)
     int r = make_buffers(peer);
     if (r == 0)
         r = make_queues(peer);
-    if (r == 0 && getrandom(&peer->psn, sizeof peer->psn, 0) != sizeof peer->psn)
+    if (r == 0 && getrandom(&peer->psn, sizeof(peer->psn), 0) != sizeof(peer->psn))
         r = -EIO;
     if (r < 0)
         return r;
@@ -147,9 +147,9 @@ int hca_peer_connect(struct driver *driver, const void *address, size_t address_
 {
     struct hca_driver *hca = hca_of(driver);
     struct hca_address other;
-    if (address_bytes != sizeof other)
+    if (address_bytes != sizeof(other))
         return -EINVAL;
-    memcpy(&other, address, sizeof other);
+    memcpy(&other, address, sizeof(other));
     if (!hca_address_is_good(hca, &other))
         return -EINVAL;
     if (!hca_port_is_active(hca))
@@ -165,8 +165,8 @@ int hca_peer_connect(struct driver *driver, const void *address, size_t address_
         hca_peer_free(peer);
         return r;
     }
-    memcpy(ret_offer, &offer, sizeof offer);
-    *ret_offer_bytes = sizeof offer;
+    memcpy(ret_offer, &offer, sizeof(offer));
+    *ret_offer_bytes = sizeof(offer);
     *ret_peer = (struct driver_peer *)peer;
     return 0;
 }
@@ -189,7 +189,7 @@ static int receive_from(struct hca_peer *peer, const struct hca_offer *offer)
                     .port_num = hca->port,
                     .grh = {.sgid_index = hca->gid_index, .hop_limit = 64}},
     };
-    memcpy(attributes.ah_attr.grh.dgid.raw, peer->address.gid, sizeof peer->address.gid);
+    memcpy(attributes.ah_attr.grh.dgid.raw, peer->address.gid, sizeof(peer->address.gid));
     return -ibv_modify_qp(peer->qp, &attributes,
                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                               IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
@@ -229,9 +229,9 @@ int hca_peer_answer(struct driver *driver, struct driver_peer *driver_peer, cons
 {
     struct hca_peer *peer = (struct hca_peer *)driver_peer;
     struct hca_offer offer;
-    if (count != sizeof offer)
+    if (count != sizeof(offer))
         return -EPROTO;
-    memcpy(&offer, bytes, sizeof offer);
+    memcpy(&offer, bytes, sizeof(offer));
     int r = hca_peer_join(peer, &peer->address, &offer);
     if (r == 0)
         recall_join(&peer->hca->recall, &peer->holder);

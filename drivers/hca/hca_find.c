@@ -1,8 +1,8 @@
 /*
- * Landings of another process. Its daemon has numbered them, but only the process itself can register
- * memory for the peer's connection. So the sender asks for each landing, when the put is prepared; what
- * is started before the answer waits. The receiver answers when the landing is there, of which its
- * daemon informs it, or has been there.
+ * Landings of another process. Its daemon has numbered them, but only the process itself can
+ * register memory for the peer's connection. So the sender asks for each landing, when the put is
+ * prepared; what is started before the answer waits. The receiver answers when the landing is
+ * there, of which its daemon informs it, or has been there.
  *
  * Questions and answers are messages of the window. A peer has at most HCA_FINDS_ASKED questions.
  */
@@ -45,7 +45,7 @@ static void ask(struct hca_peer *peer)
         LIST_ADD(&peer->awaited, put, next, link);
         peer->awaited_count++;
     }
-    hca_send_notice(peer, HCA_FIND, finds, (uint32_t)(count * sizeof finds[0]), NULL);
+    hca_send_notice(peer, HCA_FIND, finds, (uint32_t)(count * sizeof(finds[0])), NULL);
 }
 
 static struct hca_put *search(struct hca_put *list, const struct hca_found *found)
@@ -74,8 +74,8 @@ static void take_answer(struct hca_peer *peer, const struct hca_found *found)
     hca_peer_activate(peer);
 }
 
-/* A put that has sent everything waits for the count: of this message, or a later one. Of one that has not, the
- * device may be reading what was posted: make() ends it. */
+/* A put that has sent everything waits for the count: of this message, or a later one. Of one that
+ * has not, the device may be reading what was posted: make() ends it. */
 static void take_dropped(struct hca_peer *peer, const struct hca_found *found)
 {
     struct hca_put *put = search(peer->writes, found);
@@ -91,10 +91,10 @@ int hca_found(struct hca_peer *peer, const struct hca_head *head, void *payload)
     const uint8_t *at = payload;
     uint32_t bytes = head->length_bytes;
     struct hca_found found;
-    if (bytes % sizeof found != 0)
+    if (bytes % sizeof(found) != 0)
         return -EPROTO;
-    for (; bytes > 0; bytes -= (uint32_t)sizeof found, at += sizeof found) {
-        memcpy(&found, at, sizeof found);
+    for (; bytes > 0; bytes -= (uint32_t)sizeof(found), at += sizeof(found)) {
+        memcpy(&found, at, sizeof(found));
         if (found.state == HCA_DROPPED)
             take_dropped(peer, &found);
         else if (found.state < HCA_GONE || found.state > HCA_DROPPED || peer->awaited_count == 0)
@@ -112,7 +112,7 @@ int hca_asked(struct hca_peer *peer, const struct hca_head *head, void *payload)
     const uint32_t bytes = head->length_bytes;
     const unsigned count = (unsigned)(bytes / sizeof(struct hca_find));
     struct hca_find *finds = &peer->finds[peer->find_count];
-    if (bytes % sizeof finds[0] != 0 || count > HCA_FINDS_MAX - peer->find_count)
+    if (bytes % sizeof(finds[0]) != 0 || count > HCA_FINDS_MAX - peer->find_count)
         return -EPROTO;
     memcpy(finds, payload, bytes);
     for (unsigned i = 0; i < count; i++)
@@ -173,7 +173,7 @@ static void answer(struct hca_peer *peer)
     peer->find_count = left;
     peer->may_answer = count == HCA_FOUND_MANY;
     if (count > 0)
-        hca_send_notice(peer, HCA_FOUND, found, (uint32_t)(count * sizeof found[0]), NULL);
+        hca_send_notice(peer, HCA_FOUND, found, (uint32_t)(count * sizeof(found[0])), NULL);
 }
 
 void hca_finds_run(struct hca_peer *peer)

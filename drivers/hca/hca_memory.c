@@ -29,7 +29,7 @@ static int register_memory(struct hca_region *region)
 int hca_region_make(struct hca_driver *hca, const struct hca_part *part,
                     const struct driver_memory *memory, struct hca_region **ret_region)
 {
-    struct hca_region *region = malloc(sizeof *region);
+    struct hca_region *region = malloc(sizeof(*region));
     if (region)
         *region = (struct hca_region){
             .domain = part->domain,
@@ -94,7 +94,7 @@ int hca_landing_make(struct hca_driver *hca, const struct driver_landing_args *a
     struct hca_region *region = (struct hca_region *)args->region;
     if (region && !layout_fits(args->layout, args->offset_bytes, region->length_bytes))
         return -ERANGE;
-    struct hca_landing *landing = calloc(1, sizeof *landing);
+    struct hca_landing *landing = calloc(1, sizeof(*landing));
     if (!landing)
         return -ENOMEM;
     landing->notify = args->notify;
@@ -155,8 +155,8 @@ int hca_landing_new(struct driver *driver, const struct driver_landing_args *arg
         .id = hca->address.id,
         .region = landing->part ? landing->part->number : 0,
     };
-    memcpy(ret_blob, &blob, sizeof blob);
-    *ret_blob_bytes = sizeof blob;
+    memcpy(ret_blob, &blob, sizeof(blob));
+    *ret_blob_bytes = sizeof(blob);
     *ret_landing = (struct driver_landing *)landing;
     return 0;
 }

@@ -24,10 +24,10 @@ static void describe(const struct rnic_port *port, struct driver_caps *caps)
 {
     const char *name = ibv_get_device_name(port->context->device);
     char ip[INET6_ADDRSTRLEN];
-    snprintf(caps->device, sizeof caps->device, "%.24s:%u", name, port->number);
-    snprintf(caps->medium, sizeof caps->medium, "%s", port->ethernet ? "roce" : "ib");
-    inet_ntop(AF_INET6, port->gid.raw, ip, sizeof ip);
-    snprintf(caps->detail, sizeof caps->detail, "%s at %s", port->kind, ip);
+    snprintf(caps->device, sizeof(caps->device), "%.24s:%u", name, port->number);
+    snprintf(caps->medium, sizeof(caps->medium), "%s", port->ethernet ? "roce" : "ib");
+    inet_ntop(AF_INET6, port->gid.raw, ip, sizeof(ip));
+    snprintf(caps->detail, sizeof(caps->detail), "%s at %s", port->kind, ip);
 }
 
 int hca_probe(const struct driver_config *config, struct driver_caps *ret_caps)
@@ -89,8 +89,8 @@ static struct hca_address address_of(const struct hca_driver *hca, const struct 
         .mtu = (uint8_t)port->attributes.active_mtu,
         .segment_bytes = hca->segment_bytes,
     };
-    static_assert(sizeof address.gid == sizeof port->gid.raw, "both are GIDs");
-    for (unsigned i = 0; i < sizeof address.gid; i++)
+    static_assert(sizeof(address.gid) == sizeof(port->gid.raw), "both are GIDs");
+    for (unsigned i = 0; i < sizeof(address.gid); i++)
         address.gid[i] = port->gid.raw[i];
     return address;
 }
@@ -107,7 +107,7 @@ int hca_new(const struct hca_role *role, const struct rnic_port *port,
             const struct driver_config *config, int cq_entries, const struct driver_events *events,
             struct hca_driver **ret_hca)
 {
-    struct hca_driver *hca = calloc(1, sizeof *hca);
+    struct hca_driver *hca = calloc(1, sizeof(*hca));
     if (!hca) {
         ibv_close_device(port->context);
         return -ENOMEM;
@@ -125,7 +125,7 @@ int hca_new(const struct hca_role *role, const struct rnic_port *port,
     hca->address = address_of(hca, port);
     int r = open_queues(hca, (int)lesser((uint64_t)port->device.max_cqe, (uint64_t)cq_entries));
     if (r == 0 &&
-        getrandom(&hca->address.id, sizeof hca->address.id, 0) != (ssize_t)sizeof hca->address.id)
+        getrandom(&hca->address.id, sizeof(hca->address.id), 0) != (ssize_t)sizeof(hca->address.id))
         r = -EIO;
     if (r < 0) {
         hca_close(&hca->driver);
@@ -183,15 +183,15 @@ int hca_address(struct driver *driver, void *ret_address)
 {
     const struct hca_driver *hca = hca_of(driver);
     *(struct hca_address *)ret_address = hca->address;
-    return sizeof hca->address;
+    return sizeof(hca->address);
 }
 
 int hca_describe_device(const struct driver *driver, void *ret_device)
 {
     const struct hca_driver *hca = (const struct hca_driver *)driver;
     struct hca_device device = {.magic = HCA_DEVICE_MAGIC, .port = hca->port};
-    memcpy(device.gid, hca->address.gid, sizeof device.gid);
-    snprintf(device.name, sizeof device.name, "%.31s", ibv_get_device_name(hca->context->device));
-    memcpy(ret_device, &device, sizeof device);
-    return sizeof device;
+    memcpy(device.gid, hca->address.gid, sizeof(device.gid));
+    snprintf(device.name, sizeof(device.name), "%.31s", ibv_get_device_name(hca->context->device));
+    memcpy(ret_device, &device, sizeof(device));
+    return sizeof(device);
 }

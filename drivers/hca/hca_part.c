@@ -1,9 +1,9 @@
 /*
- * Domains, and parts of regions. A key lets a peer write to all that was registered with it, so a landing in a part
- * that has a handle of its own gets the key of a registration of that part. (A memory window would be
- * cheaper, but soft-RoCE of Linux 6.1 ignores its bounds.) A process registers each part once for each
- * peer that may use it. Landings and puts share the registrations, and some unused ones are kept for
- * later.
+ * Domains, and parts of regions. A key lets a peer write to all that was registered with it, so a
+ * landing in a part that has a handle of its own gets the key of a registration of that part. (A
+ * memory window would be cheaper, but soft-RoCE of Linux 6.1 ignores its bounds.) A process
+ * registers each part once for each peer that may use it. Landings and puts share the
+ * registrations, and some unused ones are kept for later.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ enum { PARTS_KEPT = 16 }; /* of a region, unused */
 
 int hca_domain_new(struct hca_driver *hca, struct hca_domain **ret_domain)
 {
-    struct hca_domain *domain = malloc(sizeof *domain);
+    struct hca_domain *domain = malloc(sizeof(*domain));
     if (!domain)
         return -ENOMEM;
     *domain = (struct hca_domain){.pd = ibv_alloc_pd(hca->context), .users = 1};

@@ -232,8 +232,8 @@ int hca_event_fd(struct driver *driver)
     return hca_of(driver)->epoll_fd;
 }
 
-/* Completions that come after the request for an announcement are announced, those before it are not.
- * The request stands until a completion comes. */
+/* Completions that come after the request for an announcement are announced, those before it are
+ * not. The request stands until a completion comes. */
 int hca_arm(struct driver *driver)
 {
     struct hca_driver *hca = hca_of(driver);

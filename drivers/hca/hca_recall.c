@@ -1,10 +1,11 @@
 /*
- * Freed regions. The adapter would refuse a write with their key, but fail the connection with it. So
- * the key of a region that peers were told of stays valid until each of them has confirmed a message
- * (RECALL) that names the region (drivers/recall.h): the peer counts it when it writes there no more,
- * and as the connection keeps the order, all that it had written has arrived before its count. A peer
- * that is lost needs no message, because its queue pair takes no packets. Until then, the pages stay
- * pinned and belong to nobody else. Between processes, what a peer has no key to does not wait for it.
+ * Freed regions. The adapter would refuse a write with their key, but fail the connection with it.
+ * So the key of a region that peers were told of stays valid until each of them has confirmed a
+ * message (RECALL) that names the region (drivers/recall.h): the peer counts it when it writes
+ * there no more, and as the connection keeps the order, all that it had written has arrived before
+ * its count. A peer that is lost needs no message, because its queue pair takes no packets. Until
+ * then, the pages stay pinned and belong to nobody else. Between processes, what a peer has no key
+ * to does not wait for it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -36,7 +37,8 @@ static int send(void *context, struct recall_holder *holder, struct recall_key *
         return -EAGAIN;
     for (unsigned i = 0; i < count; i++)
         numbers[i] = ((const struct hca_region *)keys[i])->number;
-    int r = hca_send_notice(peer, HCA_RECALL, numbers, (uint32_t)(count * sizeof numbers[0]), NULL);
+    int r =
+        hca_send_notice(peer, HCA_RECALL, numbers, (uint32_t)(count * sizeof(numbers[0])), NULL);
     if (r < 0)
         return -EAGAIN;
     peer->recall_made = peer->window.made;
@@ -107,13 +109,13 @@ int hca_recalled(struct hca_peer *peer, const struct hca_head *head, void *paylo
 {
     const uint32_t bytes = head->length_bytes;
     uint64_t *numbers = payload; /* a receive buffer: aligned */
-    const size_t count = bytes / sizeof numbers[0];
-    if (bytes % sizeof numbers[0] != 0)
+    const size_t count = bytes / sizeof(numbers[0]);
+    if (bytes % sizeof(numbers[0]) != 0)
         return -EPROTO;
-    qsort(numbers, count, sizeof numbers[0], compare);
+    qsort(numbers, count, sizeof(numbers[0]), compare);
     for (struct hca_put *put = peer->writes; put; put = put->next)
         put->base.stale |=
-            bsearch(&put->region, numbers, count, sizeof numbers[0], compare) != NULL;
+            bsearch(&put->region, numbers, count, sizeof(numbers[0]), compare) != NULL;
     for (size_t i = 0; i < count; i++)
         peer->recalled[peer->recalled_next++ % HCA_RECALLED_KEPT] = numbers[i];
     return 0;

@@ -75,15 +75,15 @@ int hca_take_nothing(struct hca_peer *peer, const struct hca_head *head, void *p
 static int take_message(struct hca_peer *peer, uint8_t *buffer, uint32_t bytes)
 {
     struct hca_head head;
-    if (bytes < sizeof head)
+    if (bytes < sizeof(head))
         return -EPROTO;
-    memcpy(&head, buffer, sizeof head);
-    if (head.length_bytes != bytes - sizeof head ||
+    memcpy(&head, buffer, sizeof(head));
+    if (head.length_bytes != bytes - sizeof(head) ||
         head.counted > (peer->paused ? peer->again : peer->window.made))
         return -EPROTO;
     int (*const take)(struct hca_peer *, const struct hca_head *, void *) =
         head.kind < HCA_KINDS ? peer->hca->role->take[head.kind] : NULL;
-    int r = take ? take(peer, &head, buffer + sizeof head) : -EPROTO;
+    int r = take ? take(peer, &head, buffer + sizeof(head)) : -EPROTO;
     if (r < 0)
         return r;
     if (head.kind != HCA_COUNT)

@@ -73,12 +73,12 @@ static int open_port(const void *bytes, size_t count, struct rnic_port *ret_port
 {
     char address[INET6_ADDRSTRLEN];
     struct hca_device device;
-    if (count != sizeof device)
+    if (count != sizeof(device))
         return -EPROTO;
-    memcpy(&device, bytes, sizeof device);
-    if (device.magic != HCA_DEVICE_MAGIC || device.name[sizeof device.name - 1] != '\0')
+    memcpy(&device, bytes, sizeof(device));
+    if (device.magic != HCA_DEVICE_MAGIC || device.name[sizeof(device.name) - 1] != '\0')
         return -EPROTO;
-    inet_ntop(AF_INET6, device.gid, address, sizeof address);
+    inet_ntop(AF_INET6, device.gid, address, sizeof(address));
     return rnic_port_open(device.name, device.port, address, ret_port);
 }
 
@@ -142,8 +142,8 @@ static int offer(struct driver *driver, struct driver_peer *driver_peer, bool di
     peer->dials = dials;
     made.counted = peer->credits.counted;
     credits_reported(&peer->credits);
-    memcpy(ret_offer, &made, sizeof made);
-    return sizeof made;
+    memcpy(ret_offer, &made, sizeof(made));
+    return sizeof(made);
 }
 
 static int answer(struct driver *driver, struct driver_peer *driver_peer, const void *bytes,
@@ -153,9 +153,9 @@ static int answer(struct driver *driver, struct driver_peer *driver_peer, const 
     struct hca_seat_offer other;
     if (peer->error < 0)
         return peer->error;
-    if (count != sizeof other || !peer->qp || peer->answered || peer->listens)
+    if (count != sizeof(other) || !peer->qp || peer->answered || peer->listens)
         return -EPROTO;
-    memcpy(&other, bytes, sizeof other);
+    memcpy(&other, bytes, sizeof(other));
     int r = hca_address_is_good(peer->hca, &other.address) ? hca_again_check(peer, other.counted)
                                                            : -EPROTO;
     if (r == 0)
@@ -267,8 +267,8 @@ static size_t blob(uint32_t index, uint32_t generation, uint64_t size_bytes,
                                   .landing = index,
                                   .generation = generation,
                                   .size_bytes = size_bytes};
-    memcpy(ret_blob, &made, sizeof made);
-    return sizeof made;
+    memcpy(ret_blob, &made, sizeof(made));
+    return sizeof(made);
 }
 
 static const struct driver_ops seat_ops = {

@@ -81,7 +81,7 @@ static int send_message(struct hca_peer *peer, uint8_t *buffer, uint32_t copied_
                         struct ibv_sge *sges, unsigned count, struct hca_put *put)
 {
     struct hca_head *head = (struct hca_head *)buffer;
-    const uint32_t length = (uint32_t)sizeof *head + copied_bytes;
+    const uint32_t length = (uint32_t)sizeof(*head) + copied_bytes;
     head->counted = peer->credits.counted;
     sges[0] = (struct ibv_sge){
         .addr = (uintptr_t)buffer, .length = length, .lkey = peer->buffers_mr->lkey};
@@ -96,8 +96,8 @@ static int send_message(struct hca_peer *peer, uint8_t *buffer, uint32_t copied_
     return 0;
 }
 
-/* The payload of a message of a put, from this packed position, from where it lies if it is long: number
- * of parts; 0: it has to be copied. *length_bytes: at most; what there is. */
+/* The payload of a message of a put, from this packed position, from where it lies if it is long:
+ * number of parts; 0: it has to be copied. *length_bytes: at most; what there is. */
 static unsigned find_payload(const struct hca_put *put, uint64_t position_bytes,
                              struct ibv_sge *sges, uint32_t *length_bytes)
 {
@@ -142,7 +142,7 @@ int hca_send_piece(struct hca_put *put)
         .generation = put->generation,
         .position_bytes = length > 0 ? put->base.made_bytes + put->base.shift_bytes : 0,
     };
-    memcpy(buffer, &head, sizeof head);
+    memcpy(buffer, &head, sizeof(head));
     int r = send_message(peer, buffer, parts > 0 ? 0 : length, sges, 1 + parts, NULL);
     if (r < 0)
         return r;
@@ -165,9 +165,9 @@ int hca_send_notice(struct hca_peer *peer, enum hca_kind kind, const void *paylo
         return -EAGAIN;
     uint8_t *buffer = window_buffer(peer, peer->window.made);
     const struct hca_head head = {.kind = (uint8_t)kind, .flags = HCA_TELL, .length_bytes = bytes};
-    memcpy(buffer, &head, sizeof head);
+    memcpy(buffer, &head, sizeof(head));
     if (bytes > 0)
-        memcpy(buffer + sizeof head, payload, bytes);
+        memcpy(buffer + sizeof(head), payload, bytes);
     int r = send_message(peer, buffer, bytes, &sge, 1, put);
     if (r < 0)
         return r;
@@ -194,7 +194,7 @@ int hca_send_again(struct hca_peer *peer, uint64_t number)
 void hca_send_instead(struct hca_peer *peer, uint64_t number)
 {
     const struct hca_head head = {.kind = HCA_ASK, .flags = HCA_TELL};
-    memcpy(window_buffer(peer, number), &head, sizeof head);
+    memcpy(window_buffer(peer, number), &head, sizeof(head));
 }
 
 /* ---- what is owed ---- */
@@ -220,6 +220,6 @@ int hca_send_owed(struct hca_peer *peer)
         return -EAGAIN;
     uint8_t *buffer = count_buffer(peer);
     const struct hca_head head = {.kind = HCA_COUNT};
-    memcpy(buffer, &head, sizeof head);
+    memcpy(buffer, &head, sizeof(head));
     return send_message(peer, buffer, 0, &sge, 1, NULL);
 }

@@ -73,8 +73,8 @@ struct hca_part {
 };
 
 struct hca_landing {
-    struct hca_region *region,
-        *part; /* the part has the key that peers use; it may be the region. NULL: nobody has asked */
+    struct hca_region *region, *part; /* the part has the key that peers use; it may be the region.
+                                         NULL: nobody has asked */
     uint64_t offset_bytes, part_offset_bytes, part_bytes;
     struct packed target;  /* size 0: a notification without data */
     struct hca_peer *from; /* the only one that may put here; NULL: any */
@@ -106,8 +106,8 @@ struct hca_put {
 /* Of the window. */
 struct hca_piece {
     struct window_piece base; /* first */
-    /* Writes that precede the piece, and have to be sent again with it. NULL: none, or the device has
-     * reported them. */
+    /* Writes that precede the piece, and have to be sent again with it. NULL: none, or the device
+     * has reported them. */
     struct hca_put *writes;
     bool immediate; /* it is the immediate data of the last write, not a message */
 };
@@ -164,7 +164,8 @@ struct hca_peer {
     uint64_t again; /* the next piece to be sent again, */
     bool rewriting; /* of which some writes have been posted */
 
-    /* its prepared puts that can take the path WRITE; between processes: all whose landing is known */
+    /* its prepared puts that can take the path WRITE; between processes: all whose landing is
+     * known */
     struct hca_put *writes;
     uint64_t recalled[HCA_RECALLED_KEPT]; /* regions of the peer that it freed recently */
     uint32_t recalled_next;
@@ -180,14 +181,14 @@ struct hca_peer {
 };
 
 /*
- * What an instance may do, and what its peers may say: of a daemon, whose peers are daemons (hca.c), or of
- * a process, whose peers are processes that it does not trust (hca_seat.c). What is not for it is not
- * in its tables.
+ * What an instance may do, and what its peers may say: of a daemon, whose peers are daemons
+ * (hca.c), or of a process, whose peers are processes that it does not trust (hca_seat.c). What is
+ * not for it is not in its tables.
  */
 struct hca_role {
     const struct driver_ops *ops;
-    /* By enum hca_kind: takes a message, whose payload is aligned. -EPROTO: no peer that keeps to the
-     * rules sends this. NULL: likewise. */
+    /* By enum hca_kind: takes a message, whose payload is aligned. -EPROTO: no peer that keeps to
+     * the rules sends this. NULL: likewise. */
     int (*take[HCA_KINDS])(struct hca_peer *peer, const struct hca_head *head, void *payload);
     /* NULL, or a message has come for a landing that is gone. */
     void (*landing_gone)(struct hca_peer *peer, uint32_t landing, uint32_t generation);

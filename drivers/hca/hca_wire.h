@@ -1,11 +1,11 @@
 /*
- * What two instances of the hca driver send each other. Every field that arrives is checked before it
- * is used.
+ * What two instances of the hca driver send each other. Every field that arrives is checked before
+ * it is used.
  *
  * Each pair of instances has one reliable connection (RC), made by the two peers' addresses and
- * offers. A message is a SEND of a head with a payload, or a write with immediate data, and takes one
- * receive buffer at the other end. Both ends keep HCA_RECEIVES of them: HCA_WINDOW for messages that
- * are counted, the rest for counts.
+ * offers. A message is a SEND of a head with a payload, or a write with immediate data, and takes
+ * one receive buffer at the other end. Both ends keep HCA_RECEIVES of them: HCA_WINDOW for messages
+ * that are counted, the rest for counts.
  */
 #pragma once
 
@@ -79,7 +79,8 @@ struct hca_device {
 static_assert(sizeof(struct hca_device) == 56 && sizeof(struct hca_device) <= ADDRESS_MAX_BYTES,
               "wire format");
 
-/* A landing's blob. Between processes, the key, the address and the region are found out by asking. */
+/* A landing's blob. Between processes, the key, the address and the region are found out by
+ * asking. */
 struct hca_blob {
     uint32_t magic;
     uint32_t landing, generation;

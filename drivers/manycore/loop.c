@@ -71,7 +71,7 @@ static void leave_name(struct loop_names *names, const struct loop_name *name)
 
 static int domain_new(struct verbs_device *device, struct verbs_domain **ret_domain)
 {
-    struct loop_domain *domain = calloc(1, sizeof *domain);
+    struct loop_domain *domain = calloc(1, sizeof(*domain));
     if (!domain)
         return -ENOMEM;
     domain->base.device = device;
@@ -87,7 +87,7 @@ static void domain_free(struct verbs_domain *domain)
 static int memory_new(struct verbs_domain *domain, void *base, uint64_t bytes, uint64_t address,
                       unsigned access, struct verbs_memory **ret_memory)
 {
-    struct loop_memory *memory = malloc(sizeof *memory);
+    struct loop_memory *memory = malloc(sizeof(*memory));
     if (!memory)
         return -ENOMEM;
     *memory = (struct loop_memory){.base.device = domain->device,
@@ -121,7 +121,7 @@ static void memory_free(struct verbs_memory *base)
 
 static int cq_new(struct verbs_device *device, uint32_t entries, struct verbs_cq **ret_cq)
 {
-    struct loop_cq *cq = calloc(1, sizeof *cq + entries * sizeof cq->entries[0]);
+    struct loop_cq *cq = calloc(1, sizeof(*cq) + entries * sizeof(cq->entries[0]));
     if (!cq)
         return -ENOMEM;
     cq->base.device = device;
@@ -157,7 +157,7 @@ static int poll(struct verbs_cq *base, struct verbs_completion *ret_completions,
 static int queue_init(struct loop_queue *queue, uint32_t entries)
 {
     queue->capacity = entries;
-    queue->entries = malloc(entries * sizeof *queue->entries);
+    queue->entries = malloc(entries * sizeof(*queue->entries));
     return queue->entries ? 0 : -ENOMEM;
 }
 
@@ -168,7 +168,7 @@ static int take_share(struct loop_device *device, const void *owner, struct loop
     while (share && share->owner != owner)
         share = share->next;
     if (!share) {
-        share = calloc(1, sizeof *share);
+        share = calloc(1, sizeof(*share));
         if (!share)
             return -ENOMEM;
         share->owner = owner;
@@ -193,7 +193,7 @@ static int enter(struct loop_device *device, const void *owner, struct loop_qp *
     int r = take_share(device, owner, &qp->share);
     if (r < 0)
         return r;
-    r = enter_name(&device->qps, &qp->name, sizeof qp->name.value, qp);
+    r = enter_name(&device->qps, &qp->name, sizeof(qp->name.value), qp);
     if (r < 0)
         give_share(qp->share);
     return r;
@@ -208,7 +208,7 @@ static void qp_destroy(struct loop_qp *qp)
 
 static int qp_new(const struct verbs_qp_args *args, struct verbs_qp **ret_qp)
 {
-    struct loop_qp *qp = calloc(1, sizeof *qp);
+    struct loop_qp *qp = calloc(1, sizeof(*qp));
     if (!qp)
         return -ENOMEM;
     qp->base.device = args->domain->device;
@@ -229,8 +229,8 @@ static int qp_new(const struct verbs_qp_args *args, struct verbs_qp **ret_qp)
     }
     struct loop_address address = {.device = ((struct loop_device *)qp->base.device)->id,
                                    .qp = qp->name.value};
-    memcpy(address.magic, address_magic, sizeof address.magic);
-    memcpy(qp->base.address, &address, sizeof address);
+    memcpy(address.magic, address_magic, sizeof(address.magic));
+    memcpy(qp->base.address, &address, sizeof(address));
     *ret_qp = &qp->base;
     return 0;
 }
@@ -263,8 +263,8 @@ static int qp_connect(struct verbs_qp *base, const uint8_t bytes[static VERBS_AD
 {
     struct loop_qp *qp = (struct loop_qp *)base;
     struct loop_address address;
-    memcpy(&address, bytes, sizeof address);
-    if (memcmp(address.magic, address_magic, sizeof address.magic) != 0)
+    memcpy(&address, bytes, sizeof(address));
+    if (memcmp(address.magic, address_magic, sizeof(address.magic)) != 0)
         return -EINVAL;
     struct loop_device *device = lock(base->device);
     struct loop_qp *remote = loop_find(&device->qps, address.qp);
@@ -378,10 +378,10 @@ int verbs_open_loop(struct verbs_device **ret_device)
         .poll = poll,
         .progress = progress,
     };
-    struct loop_device *device = calloc(1, sizeof *device);
+    struct loop_device *device = calloc(1, sizeof(*device));
     if (!device)
         return -ENOMEM;
-    if (getrandom(&device->id, sizeof device->id, 0) < 0) {
+    if (getrandom(&device->id, sizeof(device->id), 0) < 0) {
         int r = -errno;
         free(device);
         return r;

@@ -61,7 +61,7 @@ int port_new(struct port_server *server, struct verbs_device *device, struct por
              void (*on_broken)(void *context, const char *why), void *context,
              struct port **ret_port)
 {
-    struct port *port = calloc(1, sizeof *port);
+    struct port *port = calloc(1, sizeof(*port));
     if (!port)
         return -ENOMEM;
     port->server = server;
@@ -139,7 +139,7 @@ static int domain_create(struct port *port, struct port_created *ret_created, ch
     int number = FREE_NUMBER(port->domains, DCFA_DOMAINS_MAX, "protection domains");
     if (number < 0)
         return number;
-    struct port_domain *domain = calloc(1, sizeof *domain);
+    struct port_domain *domain = calloc(1, sizeof(*domain));
     int r = domain ? port->device->ops->domain_new(port->device, &domain->domain) : -ENOMEM;
     if (r < 0) {
         free(domain);
@@ -167,7 +167,7 @@ static int cq_create(struct port *port, const struct port_request *request,
     int number = FREE_NUMBER(port->cqs, DCFA_CQS_MAX, "completion queues");
     if (number < 0)
         return number;
-    struct port_cq *cq = calloc(1, sizeof *cq);
+    struct port_cq *cq = calloc(1, sizeof(*cq));
     /* twice: completions of a queue pair can be left when it is released and another created */
     int r = cq ? port->device->ops->cq_new(port->device, 2 * entries, &cq->cq) : -ENOMEM;
     int page = r < 0 ? r : port_take_pages(port, pages);
@@ -197,7 +197,8 @@ static int cq_create(struct port *port, const struct port_request *request,
     return 0;
 }
 
-/* Whether the process has allocated all pages. Otherwise the device would, at the daemon's expense. */
+/* Whether the process has allocated all pages. Otherwise the device would, at the daemon's
+ * expense. */
 static bool is_made(const struct port *port)
 {
     struct stat status;
@@ -234,7 +235,7 @@ static int memory_create(struct port *port, const struct port_request *request,
     if (number < 0)
         return number;
     struct port_domain *domain = port->domains[request->domain];
-    struct port_memory *memory = calloc(1, sizeof *memory);
+    struct port_memory *memory = calloc(1, sizeof(*memory));
     int r = memory ? port->device->ops->memory_new(
                          domain->domain, (uint8_t *)port->head + request->offset, request->bytes,
                          request->address, request->access, &memory->memory)

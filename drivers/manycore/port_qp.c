@@ -64,7 +64,7 @@ static int check(const struct port *port, const struct port_request *request, ch
 static int queue_init(struct port *port, struct port_queue *queue, uint32_t entries)
 {
     if (!port_is_direct(port))
-        queue->ids = calloc(entries, sizeof *queue->ids);
+        queue->ids = calloc(entries, sizeof(*queue->ids));
     if (!queue->ids && !port_is_direct(port))
         return -ENOMEM;
     int page = port_take_pages(port, port_queue_pages(port, entries, sizeof(struct dcfa_entry)));
@@ -136,9 +136,9 @@ static void make_address(const struct port *port, const struct port_qp *qp,
                          uint8_t ret_address[static DCFA_ADDRESS_BYTES])
 {
     struct address address = {.user = port->owner.user};
-    memcpy(address.device, qp->qp->address, sizeof address.device);
+    memcpy(address.device, qp->qp->address, sizeof(address.device));
     sign(port, &address, address.signature);
-    memcpy(ret_address, &address, sizeof address);
+    memcpy(ret_address, &address, sizeof(address));
 }
 
 /* Of a queue pair that this processor's may be connected to: 0, -EINVAL or -EACCES. */
@@ -165,7 +165,7 @@ int port_qp_create(struct port *port, const struct port_request *request,
     }
     if (r < 0)
         return r;
-    struct port_qp *qp = calloc(1, sizeof *qp);
+    struct port_qp *qp = calloc(1, sizeof(*qp));
     r = qp ? make(port, request, qp) : -ENOMEM;
     if (r < 0) {
         if (qp)
@@ -238,7 +238,7 @@ int port_connect(struct port *port, uint32_t id, const uint8_t *bytes, size_t ad
         snprintf(text, text_bytes, "queue pair %u is connected already: create another", id);
         return -EISCONN;
     }
-    memcpy(&address, bytes, sizeof address);
+    memcpy(&address, bytes, sizeof(address));
     int r = check_address(port, &address);
     if (r == 0)
         r = port->device->ops->qp_connect(qp->qp, address.device);

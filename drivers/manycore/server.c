@@ -153,7 +153,7 @@ void port_server_remove(struct port *port)
 int port_server_new(struct verbs_device *device, uint64_t spin_ns, uint64_t yield_ns,
                     struct port_server **ret_server)
 {
-    struct port_server *server = calloc(1, sizeof *server);
+    struct port_server *server = calloc(1, sizeof(*server));
     if (!server)
         return -ENOMEM;
     server->device = device;

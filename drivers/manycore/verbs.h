@@ -3,8 +3,9 @@
  * libibverbs (verbs_hca.c), and a device in software (loop.c) that moves data between registered
  * memory of this daemon's offload processors.
  *
- * Threads: post_*, poll, progress and arm are called by the server's thread, all others by one other
- * thread; these can be slow. An object's functions are not called concurrently with its release.
+ * Threads: post_*, poll, progress and arm are called by the server's thread, all others by one
+ * other thread; these can be slow. An object's functions are not called concurrently with its
+ * release.
  */
 #pragma once
 
@@ -75,24 +76,25 @@ struct verbs_ops {
     void (*cq_free)(struct verbs_cq *cq);
     int (*qp_new)(const struct verbs_qp_args *args, struct verbs_qp **ret_qp);
     void (*qp_free)(struct verbs_qp *qp);
-    /* Once per queue pair. -EINVAL: the address is none of such a device. -EHOSTUNREACH: of a device
-     * out of reach. -ECONNREFUSED: the peer was released. */
+    /* Once per queue pair. -EINVAL: the address is none of such a device. -EHOSTUNREACH: of a
+     * device out of reach. -ECONNREFUSED: the peer was released. */
     int (*qp_connect)(struct verbs_qp *qp, const uint8_t address[static VERBS_ADDRESS_BYTES]);
     /* Puts it into its error state: what is posted is flushed, the peer sees it fail. */
     void (*qp_fail)(struct verbs_qp *qp);
 
     /* ---- the rest: NULL if the processor drives the queues ---- */
 
-    /* The entry was checked (port_serve.c) but for its keys and ranges, which the device checks. The
-     * caller never has more posted than the queue has entries. Every entry has a completion, in order.
+    /* The entry was checked (port_serve.c) but for its keys and ranges, which the device checks.
+     * The caller never has more posted than the queue has entries. Every entry has a completion, in
+     * order.
      */
     int (*post_send)(struct verbs_qp *qp, const struct dcfa_entry *entry, uint64_t token);
     int (*post_receive)(struct verbs_qp *qp, const struct dcfa_entry *entry, uint64_t token);
     /* The number of completions taken, or a negative errno. */
     int (*poll)(struct verbs_cq *cq, struct verbs_completion *ret_completions, unsigned max);
 
-    /* Advances transfers; NULL if the device does so by itself. The number of pieces of work done; a
-     * transfer that waits for its peer is none. */
+    /* Advances transfers; NULL if the device does so by itself. The number of pieces of work done;
+     * a transfer that waits for its peer is none. */
     unsigned (*progress)(struct verbs_device *device);
     /* With event_fd: takes the events; makes the next completion one. */
     void (*take_events)(struct verbs_device *device);

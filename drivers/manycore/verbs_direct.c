@@ -1,6 +1,6 @@
 /* Queues that an offload processor drives by itself: soft-RoCE's. The objects are on a uverbs
- * descriptor of the processor's own. They are created by the kernel's commands: libibverbs would map
- * the queues into this process, and soft-RoCE lets each be mapped once. */
+ * descriptor of the processor's own. They are created by the kernel's commands: libibverbs would
+ * map the queues into this process, and soft-RoCE lets each be mapped once. */
 #include <errno.h>
 #include <fcntl.h>
 #include <rdma/ib_user_verbs.h>
@@ -33,13 +33,13 @@ static int command(const struct verbs_device *device, uint32_t what, const void 
         struct ib_uverbs_cmd_hdr head;
         uint8_t body[sizeof(struct ib_uverbs_modify_qp)];
     } message = {.head = {.command = what,
-                          .in_words = (uint16_t)((sizeof message.head + bytes) / 4),
+                          .in_words = (uint16_t)((sizeof(message.head) + bytes) / 4),
                           .out_words = (uint16_t)(response_bytes / 4)}};
     const uint64_t response = (uintptr_t)ret_response;
     memcpy(message.body, body, bytes);
     if (ret_response)
-        memcpy(message.body, &response, sizeof response);
-    return write(device->fd, &message, sizeof message.head + bytes) < 0 ? -errno : 0;
+        memcpy(message.body, &response, sizeof(response));
+    return write(device->fd, &message, sizeof(message.head) + bytes) < 0 ? -errno : 0;
 }
 
 /* ---- domains and memory ---- */
@@ -48,11 +48,11 @@ static int domain_new(struct verbs_device *device, struct verbs_domain **ret_dom
 {
     const struct ib_uverbs_alloc_pd body = {0};
     struct ib_uverbs_alloc_pd_resp response;
-    struct direct_domain *domain = calloc(1, sizeof *domain);
+    struct direct_domain *domain = calloc(1, sizeof(*domain));
     if (!domain)
         return -ENOMEM;
-    int r =
-        command(device, IB_USER_VERBS_CMD_ALLOC_PD, &body, sizeof body, &response, sizeof response);
+    int r = command(device, IB_USER_VERBS_CMD_ALLOC_PD, &body, sizeof(body), &response,
+                    sizeof(response));
     if (r < 0) {
         free(domain);
         return r;
@@ -67,7 +67,7 @@ static void domain_free(struct verbs_domain *base)
 {
     struct direct_domain *domain = (struct direct_domain *)base;
     const struct ib_uverbs_dealloc_pd body = {domain->handle};
-    command(base->device, IB_USER_VERBS_CMD_DEALLOC_PD, &body, sizeof body, NULL, 0);
+    command(base->device, IB_USER_VERBS_CMD_DEALLOC_PD, &body, sizeof(body), NULL, 0);
     free(domain);
 }
 
@@ -80,11 +80,11 @@ static int memory_new(struct verbs_domain *base, void *at, uint64_t bytes, uint6
                                           .pd_handle = ((struct direct_domain *)base)->handle,
                                           .access_flags = (uint32_t)hca_access(access)};
     struct ib_uverbs_reg_mr_resp response;
-    struct direct_memory *memory = calloc(1, sizeof *memory);
+    struct direct_memory *memory = calloc(1, sizeof(*memory));
     if (!memory)
         return -ENOMEM;
-    int r = command(base->device, IB_USER_VERBS_CMD_REG_MR, &body, sizeof body, &response,
-                    sizeof response);
+    int r = command(base->device, IB_USER_VERBS_CMD_REG_MR, &body, sizeof(body), &response,
+                    sizeof(response));
     if (r < 0) {
         free(memory);
         return r;
@@ -99,7 +99,7 @@ static void memory_free(struct verbs_memory *base)
 {
     struct direct_memory *memory = (struct direct_memory *)base;
     const struct ib_uverbs_dereg_mr body = {memory->handle};
-    command(base->device, IB_USER_VERBS_CMD_DEREG_MR, &body, sizeof body, NULL, 0);
+    command(base->device, IB_USER_VERBS_CMD_DEREG_MR, &body, sizeof(body), NULL, 0);
     free(memory);
 }
 
@@ -112,11 +112,11 @@ static int cq_new(struct verbs_device *device, uint32_t entries, struct verbs_cq
         struct ib_uverbs_create_cq_resp base;
         struct rxe_create_cq_resp rxe;
     } response;
-    struct direct_cq *cq = calloc(1, sizeof *cq);
+    struct direct_cq *cq = calloc(1, sizeof(*cq));
     if (!cq)
         return -ENOMEM;
-    int r = command(device, IB_USER_VERBS_CMD_CREATE_CQ, &body, sizeof body, &response,
-                    sizeof response);
+    int r = command(device, IB_USER_VERBS_CMD_CREATE_CQ, &body, sizeof(body), &response,
+                    sizeof(response));
     if (r < 0) {
         free(cq);
         return r;
@@ -132,8 +132,8 @@ static void cq_free(struct verbs_cq *base)
     struct direct_cq *cq = (struct direct_cq *)base;
     const struct ib_uverbs_destroy_cq body = {.cq_handle = cq->handle};
     struct ib_uverbs_destroy_cq_resp response;
-    command(base->device, IB_USER_VERBS_CMD_DESTROY_CQ, &body, sizeof body, &response,
-            sizeof response);
+    command(base->device, IB_USER_VERBS_CMD_DESTROY_CQ, &body, sizeof(body), &response,
+            sizeof(response));
     free(cq);
 }
 
@@ -154,8 +154,8 @@ static int create_qp(const struct verbs_qp_args *args, struct hca_qp *qp)
         struct ib_uverbs_create_qp_resp base;
         struct rxe_create_qp_resp rxe;
     } response;
-    int r = command(qp->base.device, IB_USER_VERBS_CMD_CREATE_QP, &body, sizeof body, &response,
-                    sizeof response);
+    int r = command(qp->base.device, IB_USER_VERBS_CMD_CREATE_QP, &body, sizeof(body), &response,
+                    sizeof(response));
     if (r < 0)
         return r;
     qp->base.send = (struct verbs_map){response.rxe.sq_mi.offset, response.rxe.sq_mi.size};
@@ -169,8 +169,8 @@ static void destroy_qp(struct hca_qp *qp)
 {
     const struct ib_uverbs_destroy_qp body = {.qp_handle = qp->base.handle};
     struct ib_uverbs_destroy_qp_resp response;
-    command(qp->base.device, IB_USER_VERBS_CMD_DESTROY_QP, &body, sizeof body, &response,
-            sizeof response);
+    command(qp->base.device, IB_USER_VERBS_CMD_DESTROY_QP, &body, sizeof(body), &response,
+            sizeof(response));
 }
 
 static int modify_qp(struct hca_qp *qp, const struct ibv_qp_attr *attributes, int mask)
@@ -198,8 +198,8 @@ static int modify_qp(struct hca_qp *qp, const struct ibv_qp_attr *attributes, in
                  .sgid_index = path->grh.sgid_index,
                  .hop_limit = path->grh.hop_limit},
     };
-    memcpy(body.dest.dgid, path->grh.dgid.raw, sizeof body.dest.dgid);
-    return command(qp->base.device, IB_USER_VERBS_CMD_MODIFY_QP, &body, sizeof body, NULL, 0);
+    memcpy(body.dest.dgid, path->grh.dgid.raw, sizeof(body.dest.dgid));
+    return command(qp->base.device, IB_USER_VERBS_CMD_MODIFY_QP, &body, sizeof(body), NULL, 0);
 }
 
 /* ---- the device ---- */
@@ -215,8 +215,8 @@ static int get_context(struct verbs_device *device)
 {
     const struct ib_uverbs_get_context body = {0};
     struct ib_uverbs_get_context_resp response;
-    int r = command(device, IB_USER_VERBS_CMD_GET_CONTEXT, &body, sizeof body, &response,
-                    sizeof response);
+    int r = command(device, IB_USER_VERBS_CMD_GET_CONTEXT, &body, sizeof(body), &response,
+                    sizeof(response));
     if (r == 0)
         close((int)response.async_fd);
     return r;
@@ -242,17 +242,17 @@ int verbs_open_direct(struct verbs_device *of, struct verbs_device **ret_device)
     char path[300];
     if (!hca_is_rxe(of))
         return -EOPNOTSUPP;
-    struct hca_device *device = malloc(sizeof *device);
+    struct hca_device *device = malloc(sizeof(*device));
     if (!device)
         return -ENOMEM;
     *device = *hca_of(of);
     device->base.ops = &ops;
     device->raw = &raw;
-    snprintf(path, sizeof path, "/dev/infiniband/%s", device->context->device->dev_name);
+    snprintf(path, sizeof(path), "/dev/infiniband/%s", device->context->device->dev_name);
     device->context = NULL;
     device->channel = NULL;
     device->base.event_fd = -1;
-    snprintf(device->base.name, sizeof device->base.name, "%.50s direct", of->name);
+    snprintf(device->base.name, sizeof(device->base.name), "%.50s direct", of->name);
     device->base.fd = open(path, O_RDWR | O_CLOEXEC);
     int r = device->base.fd < 0 ? -errno : get_context(&device->base);
     if (r < 0) {

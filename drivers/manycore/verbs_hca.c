@@ -15,7 +15,7 @@ enum { READS_MAX = 16 }; /* in flight from one queue pair */
 
 static int domain_new(struct verbs_device *device, struct verbs_domain **ret_domain)
 {
-    struct hca_domain *domain = calloc(1, sizeof *domain);
+    struct hca_domain *domain = calloc(1, sizeof(*domain));
     if (!domain)
         return -ENOMEM;
     domain->base.device = device;
@@ -40,7 +40,7 @@ static int memory_new(struct verbs_domain *base, void *at, uint64_t bytes, uint6
                       unsigned access, struct verbs_memory **ret_memory)
 {
     const struct hca_domain *domain = (struct hca_domain *)base;
-    struct hca_memory *memory = calloc(1, sizeof *memory);
+    struct hca_memory *memory = calloc(1, sizeof(*memory));
     if (!memory)
         return -ENOMEM;
     memory->mr = ibv_reg_mr_iova(domain->pd, at, bytes, address, hca_access(access));
@@ -63,7 +63,7 @@ static void memory_free(struct verbs_memory *base)
 
 static int cq_new(struct verbs_device *device, uint32_t entries, struct verbs_cq **ret_cq)
 {
-    struct hca_cq *cq = calloc(1, sizeof *cq);
+    struct hca_cq *cq = calloc(1, sizeof(*cq));
     if (!cq)
         return -ENOMEM;
     cq->base.device = device;
@@ -142,7 +142,7 @@ static int open_channel(struct hca_device *device)
 static int device_new(const struct rnic_port *port, struct verbs_device **ret_device)
 {
     const int reads = port->device.max_qp_rd_atom;
-    struct hca_device *device = calloc(1, sizeof *device);
+    struct hca_device *device = calloc(1, sizeof(*device));
     if (!device) {
         ibv_close_device(port->context);
         return -ENOMEM;
@@ -154,7 +154,7 @@ static int device_new(const struct rnic_port *port, struct verbs_device **ret_de
                                   .gid_index = port->gid_index,
                                   .reads = (uint8_t)(reads < READS_MAX ? reads : READS_MAX),
                                   .gid = port->gid};
-    snprintf(device->base.name, sizeof device->base.name, "%.50s:%u",
+    snprintf(device->base.name, sizeof(device->base.name), "%.50s:%u",
              ibv_get_device_name(port->context->device), port->number);
     int r = rnic_port_is_active(port) ? open_channel(device) : -ENETDOWN;
     if (r < 0)
@@ -170,7 +170,7 @@ bool hca_is_rxe(const struct verbs_device *device)
     char path[300];
     if (device->ops != &ops)
         return false;
-    snprintf(path, sizeof path, "%s/parent",
+    snprintf(path, sizeof(path), "%s/parent",
              ((const struct hca_device *)device)->context->device->ibdev_path);
     return access(path, F_OK) == 0;
 }
@@ -183,9 +183,9 @@ int verbs_open_hca(const char *name, struct verbs_device **ret_device, char *tex
     const size_t length = name ? strcspn(name, ":") : 0;
     const unsigned number =
         name && name[length] ? (unsigned)strtoul(name + length + 1, NULL, 10) : 0;
-    snprintf(device, sizeof device, "%.*s", (int)length, name ? name : "");
-    int r = length < sizeof device ? rnic_port_open(name ? device : NULL, number, NULL, &port)
-                                   : -ENODEV;
+    snprintf(device, sizeof(device), "%.*s", (int)length, name ? name : "");
+    int r = length < sizeof(device) ? rnic_port_open(name ? device : NULL, number, NULL, &port)
+                                    : -ENODEV;
     if (r == 0)
         r = device_new(&port, ret_device);
     if (r == -ENETDOWN && !name)

@@ -34,9 +34,9 @@ static void make_address(struct hca_qp *qp)
                                   .lid = device->port.lid,
                                   .mtu = (uint8_t)device->port.active_mtu,
                                   .reads = device->reads};
-    memcpy(address.magic, address_magic, sizeof address.magic);
-    memcpy(address.gid, device->gid.raw, sizeof address.gid);
-    memcpy(qp->base.address, &address, sizeof address);
+    memcpy(address.magic, address_magic, sizeof(address.magic));
+    memcpy(address.gid, device->gid.raw, sizeof(address.gid));
+    memcpy(qp->base.address, &address, sizeof(address));
 }
 
 static int modify(struct hca_qp *qp, struct ibv_qp_attr *attributes, int mask)
@@ -78,11 +78,11 @@ static int create(const struct verbs_qp_args *args, struct hca_qp *qp)
 int hca_qp_new(const struct verbs_qp_args *args, struct verbs_qp **ret_qp)
 {
     const struct hca_raw *raw = hca_of(args->domain->device)->raw;
-    struct hca_qp *qp = calloc(1, sizeof *qp);
+    struct hca_qp *qp = calloc(1, sizeof(*qp));
     if (!qp)
         return -ENOMEM;
     qp->base.device = args->domain->device;
-    int r = getrandom(&qp->psn, sizeof qp->psn, 0) < 0 ? -errno : 0;
+    int r = getrandom(&qp->psn, sizeof(qp->psn), 0) < 0 ? -errno : 0;
     qp->psn &= PSN_MASK;
     if (r == 0)
         r = raw ? raw->create_qp(args, qp) : create(args, qp);
@@ -117,8 +117,8 @@ int hca_qp_connect(struct verbs_qp *base, const uint8_t bytes[static VERBS_ADDRE
     struct hca_qp *qp = (struct hca_qp *)base;
     const bool ethernet = device->port.link_layer == IBV_LINK_LAYER_ETHERNET;
     struct hca_address peer;
-    memcpy(&peer, bytes, sizeof peer);
-    if (memcmp(peer.magic, address_magic, sizeof peer.magic) != 0 || peer.mtu < IBV_MTU_256 ||
+    memcpy(&peer, bytes, sizeof(peer));
+    if (memcmp(peer.magic, address_magic, sizeof(peer.magic)) != 0 || peer.mtu < IBV_MTU_256 ||
         peer.mtu > IBV_MTU_4096)
         return -EINVAL;
     const uint8_t reads = peer.reads < device->reads ? peer.reads : device->reads;
@@ -132,7 +132,7 @@ int hca_qp_connect(struct verbs_qp *base, const uint8_t bytes[static VERBS_ADDRE
         .ah_attr = {.dlid = peer.lid, .port_num = device->port_number, .is_global = ethernet},
     };
     if (ethernet) {
-        memcpy(attributes.ah_attr.grh.dgid.raw, peer.gid, sizeof peer.gid);
+        memcpy(attributes.ah_attr.grh.dgid.raw, peer.gid, sizeof(peer.gid));
         attributes.ah_attr.grh.sgid_index = device->gid_index;
         attributes.ah_attr.grh.hop_limit = 64;
     }

@@ -6,18 +6,19 @@
  *   DIRECT  Source and target are contiguous: the provider writes from region to region, in pieces.
  *   GATHER  Only the target is contiguous: pieces are packed into staging buffers and written to
  *           the target from there.
- *   RING    The target is not contiguous, or the put is short: segments are written to a ring at the
- *           receiver, whose progress() copies them to the target. This takes one message instead of
- *           two, for two copies. Short puts and noncontiguous sources are copied into a mirror of
- *           the ring and written from there; other segments are written from the source.
+ *   RING    The target is not contiguous, or the put is short: segments are written to a ring at
+ *           the receiver, whose progress() copies them to the target. This takes one message
+ *           instead of two, for two copies. Short puts and noncontiguous sources are copied into a
+ *           mirror of the ring and written from there; other segments are written from the source.
  * The last operation of a put is a segment, with or without payload. It raises the notification.
  *
- * Nothing is lost or delivered twice: what is sent to a peer is a sequence of operations (pieces and
- * segments; ofi_wire.h). The receiver processes and counts them in order, and the sender keeps each
- * until it has been counted (drivers/window.h). A put whose bytes are all in the mirror completes at
- * once, any other when its last operation has been counted. The last operation of such a put asks
- * the receiver to report the count (a credit) as soon as it is idle, and so does an operation sent
- * by a flush. Otherwise a credit is sent for several operations, or after a few milliseconds.
+ * Nothing is lost or delivered twice: what is sent to a peer is a sequence of operations (pieces
+ * and segments; ofi_wire.h). The receiver processes and counts them in order, and the sender keeps
+ * each until it has been counted (drivers/window.h). A put whose bytes are all in the mirror
+ * completes at once, any other when its last operation has been counted. The last operation of such
+ * a put asks the receiver to report the count (a credit) as soon as it is idle, and so does an
+ * operation sent by a flush. Otherwise a credit is sent for several operations, or after a few
+ * milliseconds.
  *
  * Operations can be lost with a connection. When the provider reports that, or no count has arrived
  * for a while, the sender requests the count (SYNC) and sends the later operations again. The reply
@@ -27,8 +28,8 @@
  * counted.
  *
  * Order: the puts of one flow to a peer are posted in order, and the receiver processes operations
- * in order, so a notification never overtakes data if the provider keeps writes in order. If it does
- * not (ordered == false), the last segment of a put waits until the pieces before it have been
+ * in order, so a notification never overtakes data if the provider keeps writes in order. If it
+ * does not (ordered == false), the last segment of a put waits until the pieces before it have been
  * delivered, and caps.ordered is false. Flows take turns, piece by piece, and a long put has only a
  * few pieces in flight.
  *

@@ -38,12 +38,12 @@ int ofi_landing_new(struct driver *driver, const struct driver_landing_args *arg
     struct ofi_region *region = (struct ofi_region *)args->region;
     if (region && !layout_fits(args->layout, args->offset_bytes, region->memory.length_bytes))
         return -ERANGE;
-    struct ofi_landing *landing = calloc(1, sizeof *landing);
+    struct ofi_landing *landing = calloc(1, sizeof(*landing));
     if (!landing)
         return -ENOMEM;
     landing->notify = args->notify;
     landing->token = args->token;
-    int r = ofi_random(&landing->key, sizeof landing->key);
+    int r = ofi_random(&landing->key, sizeof(landing->key));
     if (r == 0 && region)
         r = packed_target_init(&landing->target, region->memory.base + args->offset_bytes,
                                args->layout, args->program);
@@ -54,8 +54,8 @@ int ofi_landing_new(struct driver *driver, const struct driver_landing_args *arg
         return r;
     }
     const struct ofi_blob blob = make_blob(ofi, region, landing);
-    memcpy(ret_blob, &blob, sizeof blob);
-    *ret_blob_bytes = sizeof blob;
+    memcpy(ret_blob, &blob, sizeof(blob));
+    *ret_blob_bytes = sizeof(blob);
     *ret_landing = (struct driver_landing *)landing;
     return 0;
 }

@@ -8,10 +8,10 @@
  * replaces it in one step and takes late writes. The addresses are not reused, and the registration
  * stays (a write with an unknown key would break the connection, and lose other writes with it),
  * until no late write can arrive: every sender that may know the key has been asked to stop
- * (REVOKE; drivers/recall.h), and its reply has arrived after everything that it had sent. No key can be
- * revoked otherwise, so none of them can be cut off. The senders are those that
- * have sent HELLO, because a driver writes only over a link. Anyone else who writes has the key
- * from a daemon of the cluster and is not a driver; it cannot be asked, nor its reply believed.
+ * (REVOKE; drivers/recall.h), and its reply has arrived after everything that it had sent. No key
+ * can be revoked otherwise, so none of them can be cut off. The senders are those that have sent
+ * HELLO, because a driver writes only over a link. Anyone else who writes has the key from a daemon
+ * of the cluster and is not a driver; it cannot be asked, nor its reply believed.
  *
  * The owner is told when the quarantine is over (driver_memory.gone), because until then late
  * writes may allocate pages.
@@ -266,7 +266,8 @@ int ofi_quarantine_run(struct ofi_driver *ofi)
 
 /* ---- the sender: stops when asked ---- */
 
-/* The reply follows everything that was posted before; nothing is written to these keys after it. */
+/* The reply follows everything that was posted before; nothing is written to these keys after
+ * it. */
 void ofi_revoke(struct ofi_driver *ofi, const struct ofi_message *message)
 {
     struct ofi_message reply = {

@@ -328,13 +328,13 @@ static void deliver(struct ofi_driver *ofi, const struct ofi_segment *segment, c
 }
 
 /* Copies the header once, and checks the copy. A segment without the ring's secret is ignored,
- * because the sender's own may still arrive. One that is the sender's but invalid is counted and not
- * delivered. */
+ * because the sender's own may still arrive. One that is the sender's but invalid is counted and
+ * not delivered. */
 static bool take_segment(struct ofi_driver *ofi, struct ofi_source *source, uint32_t *ret_bytes)
 {
     const uint8_t *bytes = source->ring->memory.base + source->head;
     struct ofi_segment segment;
-    memcpy(&segment, bytes, sizeof segment);
+    memcpy(&segment, bytes, sizeof(segment));
     if (!ofi_same(&segment.secret, &source->secret) ||
         segment.sequence != source->credits.counted ||
         segment.length_bytes > source->segment_bytes - sizeof(segment)) {
@@ -343,12 +343,12 @@ static bool take_segment(struct ofi_driver *ofi, struct ofi_source *source, uint
         return false;
     }
     const uint32_t next =
-        window_ring_after(source->head, (uint32_t)sizeof segment + segment.length_bytes,
+        window_ring_after(source->head, (uint32_t)sizeof(segment) + segment.length_bytes,
                           source->segment_bytes, source->ring_bytes);
     *ret_bytes = (next > source->head ? next : source->ring_bytes) - source->head;
     source->head = next;
     source->asked |= segment.flags & OFI_SEGMENT_ASK;
-    deliver(ofi, &segment, bytes + sizeof segment);
+    deliver(ofi, &segment, bytes + sizeof(segment));
     return true;
 }
 

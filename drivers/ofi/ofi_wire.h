@@ -13,8 +13,8 @@
  *   PIECE     kind 2 | epoch 8 | index 12 | sequence 10   a piece was written to its target
  *   CREDIT    kind 2 | epoch 8 | index 12 | 0             the count is in this link's mail
  *
- * If the provider supports 64 bits, the upper half is a secret, of the ring or of the mail: providers
- * also report data that arrives without a write to memory, which needs no key.
+ * If the provider supports 64 bits, the upper half is a secret, of the ring or of the mail:
+ * providers also report data that arrives without a write to memory, which needs no key.
  */
 #pragma once
 
@@ -126,8 +126,8 @@ struct ofi_mail {
 };
 static_assert(sizeof(struct ofi_mail) == 24, "wire format");
 
-/* Messages. A sender requests a link with HELLO; the receiver replies with WELCOME, after creating a
- * ring, or with an error in status. BYE ends the link. Any message can be lost with a connection;
+/* Messages. A sender requests a link with HELLO; the receiver replies with WELCOME, after creating
+ * a ring, or with an error in status. BYE ends the link. Any message can be lost with a connection;
  * requests without a reply are repeated. */
 enum {
     OFI_MESSAGE_MAGIC = 0x4d41434f,

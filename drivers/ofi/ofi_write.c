@@ -18,7 +18,7 @@ int ofi_write_probe(struct ofi_driver *ofi, struct ofi_name *name,
                     const struct ofi_address *address)
 {
     static const uint64_t zero; /* some providers send no packet for 0 bytes */
-    int r = (int)fi_inject_write(ofi->endpoint, &zero, sizeof zero, name->fi_addr,
+    int r = (int)fi_inject_write(ofi->endpoint, &zero, sizeof(zero), name->fi_addr,
                                  address->sink_address, address->sink_key);
     return r == -FI_EAGAIN ? -EAGAIN : r;
 }
@@ -133,12 +133,12 @@ static int post_segment(struct ofi_driver *ofi, struct ofi_peer *peer,
     if (put && put->base.stale)
         segment->landing = UINT32_MAX; /* notifies nobody */
     struct write write = {
-        .iov = {{segment, sizeof *segment}},
+        .iov = {{segment, sizeof(*segment)}},
         .descriptors = {fi_mr_desc(link->mirror->memory.mr)},
         .iov_count = 1,
         .address = link->address + operation->base.offset,
         .key = link->key,
-        .bytes = sizeof *segment + operation->length_bytes,
+        .bytes = sizeof(*segment) + operation->length_bytes,
         .data = data_of(ofi, link, operation, sequence),
     };
     if (put && operation->length_bytes > 0) {

@@ -1,16 +1,16 @@
 /*
  * Reuse of bus addresses, on the owner's side. Other nodes may have puts prepared or in flight to
- * the address of a freed landing. So the address is unmapped at once, but not reused until each node
- * that was told of it has confirmed a RECALL (drivers/recall.h): it starts no more puts there, and its
- * packets have landed or will be discarded. One range at a time is recalled, and only when many
- * addresses wait for that.
+ * the address of a freed landing. So the address is unmapped at once, but not reused until each
+ * node that was told of it has confirmed a RECALL (drivers/recall.h): it starts no more puts there,
+ * and its packets have landed or will be discarded. One range at a time is recalled, and only when
+ * many addresses wait for that.
  *
  * A node that does not confirm in time loses its admission: the board discards its packets, and the
  * addresses are reused. When it returns, it gets a REVOKE, which fails its peers whose puts were
  * prepared earlier, and is admitted again when it has confirmed that.
  *
- * A node is first admitted when it has synced with this instance: packets for landings of an earlier
- * instance, which had the same addresses, are discarded.
+ * A node is first admitted when it has synced with this instance: packets for landings of an
+ * earlier instance, which had the same addresses, are discarded.
  */
 #include <errno.h>
 

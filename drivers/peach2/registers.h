@@ -327,8 +327,8 @@ struct peach2_registers {
      * The destination board counts the numbered packets of each node. It discards a packet whose
      * number is below the count: it is late. After a packet whose number is above the count (a
      * packet was lost or overtaken), or one of a node that is not admitted, it discards all packets
-     * of that node until one to PEACH2_AT_RESTART, which needs no admission, sets the count. So data
-     * arrives complete and in order; the drivers resend what is not acknowledged in time. */
+     * of that node until one to PEACH2_AT_RESTART, which needs no admission, sets the count. So
+     * data arrives complete and in order; the drivers resend what is not acknowledged in time. */
     _Atomic uint64_t accept_epoch[PEACH2_NODES];
     /* Notification rings, one per sending node. Changes of notify_base and notify_entries take
      * effect with the next commit; serials then begin at 1 again. If notify_entries is not a power

@@ -35,7 +35,7 @@ static const char *kind_of(const struct ibv_gid_entry *entry)
 static int parse_ip(const char *text, struct in6_addr *ret_ip)
 {
     char mapped[INET6_ADDRSTRLEN + 8];
-    snprintf(mapped, sizeof mapped, "%s%.46s", strchr(text, ':') ? "" : "::ffff:", text);
+    snprintf(mapped, sizeof(mapped), "%s%.46s", strchr(text, ':') ? "" : "::ffff:", text);
     return inet_pton(AF_INET6, mapped, ret_ip) == 1 ? 0 : -EINVAL;
 }
 
@@ -50,7 +50,7 @@ static int choose_gid(const char *address, struct rnic_port *port)
     for (ssize_t i = 0; i < count; i++) {
         const struct ibv_gid_entry *entry = &entries[i];
         if (entry->port_num == port->number && entry->gid_index <= UINT8_MAX &&
-            (!address || memcmp(entry->gid.raw, &wanted, sizeof wanted) == 0) && rate(entry) > 0 &&
+            (!address || memcmp(entry->gid.raw, &wanted, sizeof(wanted)) == 0) && rate(entry) > 0 &&
             (!best || rate(entry) > rate(best)))
             best = entry;
     }

@@ -1,6 +1,6 @@
 /*
- * Ports of RDMA devices (libibverbs), for drivers/hca/ and drivers/manycore/: finding the device, its
- * port and the GID to use.
+ * Ports of RDMA devices (libibverbs), for drivers/hca/ and drivers/manycore/: finding the device,
+ * its port and the GID to use.
  */
 #pragma once
 
@@ -18,9 +18,9 @@ struct rnic_port {
     const char *kind; /* "RoCE v2" */
 };
 
-/* device: "mlx5_0"; NULL: the first with an active port, or the first. number: counted from 1; 0: the
- * first active port, or the first. address: the IP address of the GID; NULL: chosen by kind, IPv4
- * first. -ENODEV, -EACCES, -EADDRNOTAVAIL (no such GID), -EINVAL (no IP address). */
+/* device: "mlx5_0"; NULL: the first with an active port, or the first. number: counted from 1; 0:
+ * the first active port, or the first. address: the IP address of the GID; NULL: chosen by kind,
+ * IPv4 first. -ENODEV, -EACCES, -EADDRNOTAVAIL (no such GID), -EINVAL (no IP address). */
 int rnic_port_open(const char *device, uint32_t number, const char *address,
                    struct rnic_port *ret_port);
 /* One of the active ports of all devices, counted from 0. -ENODEV: there are fewer. */

@@ -1,15 +1,15 @@
 /*
- * The copy modes of a put whose copying the receiver can share: which are worth a trial, and a guess
- * for the starts before. The expensive operation is a store to a line that another core has last
- * read: that core's copy must be invalidated first, which takes longer the farther apart the two
- * cores are. The guess:
+ * The copy modes of a put whose copying the receiver can share: which are worth a trial, and a
+ * guess for the starts before. The expensive operation is a store to a line that another core has
+ * last read: that core's copy must be invalidated first, which takes longer the farther apart the
+ * two cores are. The guess:
  *
  *   RING  in nearly all cases: the receiver hands the slots' lines back (lane.c), and each process
  *         touches only its own memory, however scattered. The cost per line hardly depends on the
  *         distance.
- *   HALF  near, for data that leaves the inner caches between uses, in blocks of a line or more; and
- *         for transposes at any distance, which in pieces would fetch each line many times. Far, the
- *         sender must get back each line of its source that the receiver has read.
+ *   HALF  near, for data that leaves the inner caches between uses, in blocks of a line or more;
+ *         and for transposes at any distance, which in pieces would fetch each line many times.
+ *         Far, the sender must get back each line of its source that the receiver has read.
  *   PUSH  with streaming stores far, for large puts of large blocks: it needs no help.
  *
  * The guess is often wrong: it depends on caches that differ from machine to machine. The distance
@@ -30,8 +30,8 @@ struct copy_choice {
 };
 struct copy_choice copy_choose(const struct layout *target, const struct layout *source);
 
-/* Whether a push uses streaming stores, unless its copy mode says otherwise: for large puts in large
- * blocks only, because each block may open a memory page. */
+/* Whether a push uses streaming stores, unless its copy mode says otherwise: for large puts in
+ * large blocks only, because each block may open a memory page. */
 bool copy_streams(const struct layout *target, const struct layout *source);
 
 /* Whether sharing can pay off at any distance. */

@@ -38,10 +38,10 @@ int lane_add(struct lane *lane, struct lane_put *put)
         uint32_t room = lane->put_room ? lane->put_room : 8;
         while (room <= index)
             room *= 2;
-        struct lane_put **puts = reallocarray(lane->puts, room, sizeof *puts);
+        struct lane_put **puts = reallocarray(lane->puts, room, sizeof(*puts));
         if (!puts)
             return -ENOMEM;
-        memset(puts + lane->put_room, 0, (room - lane->put_room) * sizeof *puts);
+        memset(puts + lane->put_room, 0, (room - lane->put_room) * sizeof(*puts));
         lane->puts = puts;
         lane->put_room = room;
     }

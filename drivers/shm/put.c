@@ -105,7 +105,8 @@ static int choose_kind(struct shm_put *put, const struct driver_put_args *args)
     return 0;
 }
 
-/* Of a put whose starts move parts: two contiguous layouts are SHM_BYTES; otherwise a program copies. */
+/* Of a put whose starts move parts: two contiguous layouts are SHM_BYTES; otherwise a program
+ * copies. */
 static int choose_parts(struct shm_put *put, const struct driver_put_args *args)
 {
     int64_t target = 0, source = 0;

@@ -280,7 +280,7 @@ int shm_put_share(struct driver_put *driver_put, uint32_t id, const struct layou
     struct shm_put *put = (struct shm_put *)driver_put;
     if (!put->peer->lane || put->offered || put->size_bytes == 0)
         return -EINVAL;
-    struct shm_share *share = calloc(1, sizeof *share);
+    struct shm_share *share = calloc(1, sizeof(*share));
     if (!share)
         return -ENOMEM;
     int r = complete_program(put, target, source);

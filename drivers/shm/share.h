@@ -32,9 +32,9 @@ void shm_put_cancel(struct driver *driver, struct driver_put *put, int error);
  * copying at once only with parts, before put_part(). */
 void shm_put_defer(struct driver_put *put, bool defer);
 
-/* Nothing else is put where this prepared put goes while it is in flight: it overtakes puts whose copying
- * the receiver shares. post() then completes it, whatever the receiver does, unless it is deferred. Not for
- * shared puts. */
+/* Nothing else is put where this prepared put goes while it is in flight: it overtakes puts whose
+ * copying the receiver shares. post() then completes it, whatever the receiver does, unless it is
+ * deferred. Not for shared puts. */
 void shm_put_apart(struct driver_put *put);
 
 /* The copy mode of the last start. COPY_NONE: not started yet, or no data. */

@@ -13,11 +13,11 @@ static int make(const struct driver_landing_args *args, struct tcp_landing **ret
     struct tcp_address from = {0};
     if (region && !layout_fits(args->layout, args->offset_bytes, region->length_bytes))
         return -ERANGE;
-    if (args->from && args->from_bytes != sizeof from)
+    if (args->from && args->from_bytes != sizeof(from))
         return -EINVAL;
     if (args->from)
-        memcpy(&from, args->from, sizeof from);
-    struct tcp_landing *landing = calloc(1, sizeof *landing);
+        memcpy(&from, args->from, sizeof(from));
+    struct tcp_landing *landing = calloc(1, sizeof(*landing));
     if (!landing)
         return -ENOMEM;
     landing->notify = args->notify;
@@ -52,8 +52,8 @@ static size_t describe(uint32_t index, uint32_t generation, uint64_t size_bytes,
         .size_bytes = size_bytes,
         .id = id,
     };
-    memcpy(ret_blob, &blob, sizeof blob);
-    return sizeof blob;
+    memcpy(ret_blob, &blob, sizeof(blob));
+    return sizeof(blob);
 }
 
 int tcp_landing_new(struct driver *driver, const struct driver_landing_args *args,

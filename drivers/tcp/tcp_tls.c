@@ -244,7 +244,7 @@ static int give_key(int fd, int direction, const struct tcp_key *key)
 int tcp_kernel_seal(int fd, const struct tcp_key *sends, const struct tcp_key *receives)
 {
     const int one = 1;
-    if (setsockopt(fd, IPPROTO_TCP, TCP_ULP, "tls", sizeof "tls") < 0)
+    if (setsockopt(fd, IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls")) < 0)
         return -EOPNOTSUPP;
     int r = give_key(fd, TLS_RX, receives);
     if (r == 0)

@@ -1,5 +1,5 @@
-/* How much of a communication passes while all ranks compute. Included once by a program, which defines REPEATS,
- * count_for() and the functions below; an error ends it. */
+/* How much of a communication passes while all ranks compute. Included once by a program, which
+ * defines REPEATS, count_for() and the functions below; an error ends it. */
 #pragma once
 
 #include <stdbool.h>
@@ -78,8 +78,8 @@ static uint64_t overlap_all(void *operation, uint64_t count)
     return now_ns() - start_ns;
 }
 
-/* The part of an operation, which takes `us` at rank 0, that passes while all ranks compute for twice as long:
- * at most 1. */
+/* The part of an operation, which takes `us` at rank 0, that passes while all ranks compute for
+ * twice as long: at most 1. */
 static double hidden_part(void *operation, double us)
 {
     steps = 100000;

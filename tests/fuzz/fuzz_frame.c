@@ -58,7 +58,7 @@ static void send_input(uint8_t how, const uint8_t *data, size_t bytes)
     memcpy(copy, data, bytes);
     if ((how & STATED) && header_bytes == sizeof(struct frame_header)) {
         uint32_t stated = (uint32_t)payload_bytes;
-        memcpy(copy + offsetof(struct frame_header, length_bytes), &stated, sizeof stated);
+        memcpy(copy + offsetof(struct frame_header, length_bytes), &stated, sizeof(stated));
     }
 
     int fds[COUNT] = {0};

@@ -17,7 +17,7 @@ static void tell_the_truth(struct layout *layout, size_t bytes)
 {
     struct layout_sum sum;
     const char *why;
-    size_t behind = bytes - sizeof *layout;
+    size_t behind = bytes - sizeof(*layout);
     layout->magic = LAYOUT_MAGIC;
     layout->version = PROTO_VERSION;
     if ((uint64_t)layout->pair_count * sizeof(struct layout_pair) > behind)
@@ -94,8 +94,8 @@ static void walk_both(const struct layout *a, const struct layout *b)
         }
 }
 
-/* Blocks of it, far apart and close together: a good program of the right size, if one is possible.
- */
+/* Blocks of it, far apart and close together: a good program of the right size, if one is
+ * possible. */
 static void place_blocks(const struct layout *layout)
 {
     static const uint64_t lengths[] = {2, 0, 1, 1};
@@ -137,8 +137,8 @@ static void use(const struct layout *layout)
 {
     char text[40];
     struct layout_strided strided;
-    layout_describe(layout, text, sizeof text);
-    FUZZ_REQUIRE(memchr(text, 0, sizeof text));
+    layout_describe(layout, text, sizeof(text));
+    FUZZ_REQUIRE(memchr(text, 0, sizeof(text)));
     if (layout_as_strided(layout, &strided))
         FUZZ_REQUIRE(strided.count * strided.block_bytes == layout->size_bytes);
     if (layout->lower_bytes >= 0)
@@ -162,7 +162,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct layout *layout = malloc(program_bytes + !program_bytes);
     FUZZ_REQUIRE(layout);
     memcpy(layout, data + 1, program_bytes);
-    if ((data[0] & 1) && program_bytes >= sizeof *layout)
+    if ((data[0] & 1) && program_bytes >= sizeof(*layout))
         tell_the_truth(layout, program_bytes);
     if (layout_check(layout, program_bytes, NULL) == 0)
         use(layout);

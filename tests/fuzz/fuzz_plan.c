@@ -86,7 +86,7 @@ static void fill_in(Tca__PlanCommit *commit)
                     .node = j % 2 ? 7 : 0, .region = 5, .length_bytes = REGION_BYTES};
                 uint8_t bytes[HANDLE_BYTES];
                 handle_encode(&handle, bytes);
-                step->put->handle = copy(bytes, sizeof bytes);
+                step->put->handle = copy(bytes, sizeof(bytes));
             }
         }
     }
@@ -122,7 +122,7 @@ static void check_plan(const struct plan *plan)
     FUZZ_REQUIRE(plan->channel < CHANNELS && !(plan->wanted_rails >> 2) &&
                  plan->wanted_seat < SEAT_COUNT);
     FUZZ_REQUIRE(plan->chain_count <= PLAN_CHAINS_MAX && plan->step_count <= PLAN_STEPS_MAX);
-    FUZZ_REQUIRE(memchr(plan->name, '\0', sizeof plan->name));
+    FUZZ_REQUIRE(memchr(plan->name, '\0', sizeof(plan->name)));
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         const struct plan_chain *chain = &plan->chains[i];
         FUZZ_REQUIRE(chain->steps == plan->steps + steps && chain->step_count > 0);
@@ -143,8 +143,8 @@ static void check_plan(const struct plan *plan)
 /* Takes ownership of the message. */
 static void parse(Tca__Message *message)
 {
-    struct plan *plan = calloc(1, sizeof *plan);
-    struct client_request *request = calloc(1, sizeof *request);
+    struct plan *plan = calloc(1, sizeof(*plan));
+    struct client_request *request = calloc(1, sizeof(*request));
     FUZZ_REQUIRE(plan && request);
     request->message = message;
     request->fd = -1;

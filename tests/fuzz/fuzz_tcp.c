@@ -1,8 +1,8 @@
 /*
- * An instance of the tcp driver between peers that know its secret and say what they like, when they
- * like: one that it puts into, and several that put into it. It must write nothing outside its
- * landings, nothing into those that were freed, and notify nobody for them; keep its own books right,
- * and complete every put exactly once.
+ * An instance of the tcp driver between peers that know its secret and say what they like, when
+ * they like: one that it puts into, and several that put into it. It must write nothing outside its
+ * landings, nothing into those that were freed, and notify nobody for them; keep its own books
+ * right, and complete every put exactly once.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -18,8 +18,8 @@
 
 enum { GUARD = 0x5a, REGION_BYTES = 640 << 10, PAGE_BYTES = 4096, ROUNDS = 4 };
 
-/* Contiguous, in short blocks, a notification alone, in long blocks. Puts read what landings of these
- * shapes cover: where it lies, packed, nothing. */
+/* Contiguous, in short blocks, a notification alone, in long blocks. Puts read what landings of
+ * these shapes cover: where it lies, packed, nothing. */
 static const struct {
     uint64_t offset, block, count, stride;
 } shapes[TCP_LANDINGS] = {
@@ -65,7 +65,7 @@ static void done(struct driver_op *op, int status)
 static void open_door(void)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof at;
+    socklen_t bytes = sizeof(at);
     door_fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     FUZZ_REQUIRE(bind(door_fd, (struct sockaddr *)&at, bytes) == 0 && listen(door_fd, 64) == 0 &&
                  getsockname(door_fd, (struct sockaddr *)&at, &bytes) == 0);
@@ -106,7 +106,7 @@ static void begin(void)
     uint8_t offer[OFFER_MAX_BYTES];
     size_t offer_bytes;
     memset(memory, GUARD, REGION_BYTES);
-    FUZZ_REQUIRE(tcp_peer_connect(&tcp->driver, &door, sizeof door, (struct driver_peer **)&peer,
+    FUZZ_REQUIRE(tcp_peer_connect(&tcp->driver, &door, sizeof(door), (struct driver_peer **)&peer,
                                   offer, &offer_bytes) == 0);
     for (unsigned i = 0; i < TCP_LANDINGS; i++) {
         const bool data = shapes[i].block > 0;
@@ -126,7 +126,7 @@ static void begin(void)
                                                .offset_bytes = target.offset_bytes,
                                                .layout = layouts[i],
                                                .landing = &theirs,
-                                               .landing_bytes = sizeof theirs,
+                                               .landing_bytes = sizeof(theirs),
                                                .target_layout = layouts[i]};
         FUZZ_REQUIRE(tcp_put_prepare(&tcp->driver, &source, &starts[i].put, &info) == 0);
         starts[i].op = (struct driver_op){.done = done, .owner = (void *)(uintptr_t)i};
@@ -171,7 +171,7 @@ static void hang_up(int *fd)
     const struct linger now = {.l_onoff = 1};
     if (*fd < 0)
         return;
-    setsockopt(*fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    setsockopt(*fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
     close(*fd);
     *fd = -1;
 }
@@ -183,7 +183,7 @@ static void dial(unsigned index)
     memcpy(&to.sin_addr, tcp->address.endpoints[0].host, 4);
     hang_up(&callers[index].fd);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    FUZZ_REQUIRE(connect(fd, (struct sockaddr *)&to, sizeof to) == 0 || errno == EINTR);
+    FUZZ_REQUIRE(connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0 || errno == EINTR);
     callers[index].fd = fd;
 }
 
@@ -211,21 +211,21 @@ static void say_hello(unsigned index, const uint8_t *data, size_t bytes)
     struct tcp_welcome welcome;
     struct tcp_hello hello = {
         .magic = TCP_HELLO_MAGIC, .version = TCP_WIRE_VERSION, .id = {{1, 2}}, .link = index};
-    hear(fd, &challenge, sizeof challenge);
+    hear(fd, &challenge, sizeof(challenge));
     memcpy(&hello, data, least(bytes, offsetof(struct tcp_hello, by_listener)));
     const struct tcp_signature signature =
         tcp_sign_hello(tcp->address.secret, challenge.nonce, &hello);
-    memcpy(hello.by_listener, signature.bytes, sizeof hello.by_listener);
-    say(fd, &hello, sizeof hello);
+    memcpy(hello.by_listener, signature.bytes, sizeof(hello.by_listener));
+    say(fd, &hello, sizeof(hello));
     work(ROUNDS);
-    hear(fd, &welcome, sizeof welcome);
+    hear(fd, &welcome, sizeof(welcome));
     callers[index].number = welcome.received;
 }
 
 static void say_head(unsigned index, const uint8_t *data, size_t bytes)
 {
     struct tcp_head head = {.kind = TCP_PIECE};
-    const size_t own = least(bytes, sizeof head);
+    const size_t own = least(bytes, sizeof(head));
     memcpy(&head, data, own);
     if (head.landing < TCP_LANDINGS && head.generation == 0) {
         const struct tcp_blob *blob = &blobs[head.landing];
@@ -234,7 +234,7 @@ static void say_head(unsigned index, const uint8_t *data, size_t bytes)
     }
     if (head.number == 0)
         head.number = callers[index].number++;
-    say(callers[index].fd, &head, sizeof head);
+    say(callers[index].fd, &head, sizeof(head));
     say(callers[index].fd, data + own, bytes - own);
 }
 
@@ -243,26 +243,26 @@ static void answer(const uint8_t *data, size_t bytes)
     struct tcp_challenge challenge = {.magic = TCP_CHALLENGE_MAGIC, .version = TCP_WIRE_VERSION};
     hang_up(&answer_fd);
     answer_fd = accept4(door_fd, NULL, NULL, SOCK_CLOEXEC);
-    memcpy(&challenge, data, least(bytes, sizeof challenge));
-    say(answer_fd, &challenge, sizeof challenge);
+    memcpy(&challenge, data, least(bytes, sizeof(challenge)));
+    say(answer_fd, &challenge, sizeof(challenge));
 }
 
 static void admit(const uint8_t *data, size_t bytes)
 {
     struct tcp_hello hello;
     struct tcp_welcome welcome = {.magic = TCP_WELCOME_MAGIC};
-    hear(answer_fd, &hello, sizeof hello);
+    hear(answer_fd, &hello, sizeof(hello));
     memcpy(&welcome, data, least(bytes, offsetof(struct tcp_welcome, by_listener)));
     const struct tcp_signature signature = tcp_sign_welcome(door.secret, hello.nonce, &welcome);
-    memcpy(welcome.by_listener, signature.bytes, sizeof welcome.by_listener);
-    say(answer_fd, &welcome, sizeof welcome);
+    memcpy(welcome.by_listener, signature.bytes, sizeof(welcome.by_listener));
+    say(answer_fd, &welcome, sizeof(welcome));
 }
 
 static void swallow(int fd)
 {
     static uint8_t nowhere[1 << 20];
     if (fd >= 0)
-        (void)!recv(fd, nowhere, sizeof nowhere, MSG_DONTWAIT);
+        (void)!recv(fd, nowhere, sizeof(nowhere), MSG_DONTWAIT);
 }
 
 /* ---- what must hold ---- */
@@ -308,7 +308,7 @@ static bool is_target(uint64_t at)
 static void check_memory(void)
 {
     static uint8_t untouched[PAGE_BYTES];
-    memset(untouched, GUARD, sizeof untouched);
+    memset(untouched, GUARD, sizeof(untouched));
     for (uint64_t page = 0; page < REGION_BYTES; page += PAGE_BYTES) {
         if (memcmp(memory + page, untouched, PAGE_BYTES) == 0)
             continue;
@@ -388,10 +388,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct tcp_record record;
     open_once();
     begin();
-    while (bytes >= sizeof record) {
-        memcpy(&record, data, sizeof record);
-        data += sizeof record;
-        bytes -= sizeof record;
+    while (bytes >= sizeof(record)) {
+        memcpy(&record, data, sizeof(record));
+        data += sizeof(record);
+        bytes -= sizeof(record);
         record.bytes = (uint16_t)least(bytes, record.bytes);
         obey(&record, data);
         data += record.bytes;

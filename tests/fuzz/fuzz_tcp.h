@@ -31,5 +31,5 @@ _Static_assert(sizeof(struct tcp_record) == 4, "as it lies in files");
 
 enum { TCP_CALLERS = 3, TCP_LANDINGS = 4, TCP_PUTS = 4 };
 
-/* TCP_HEAD: a landing below TCP_LANDINGS with generation 0 means one of ours; number 0 means the one
- * that is due. */
+/* TCP_HEAD: a landing below TCP_LANDINGS with generation 0 means one of ours; number 0 means the
+ * one that is due. */

@@ -1,5 +1,5 @@
-/* Writes the seed corpora of board, copy, frame, message, layout and tcp: fuzz_seeds tests/fuzz/corpus.
- * The files are committed. */
+/* Writes the seed corpora of board, copy, frame, message, layout and tcp: fuzz_seeds
+ * tests/fuzz/corpus. The files are committed. */
 #include <errno.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static const char *root;
 void write_seed(const char *target, const char *name, int first, const void *data, size_t bytes)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s/%s", root, target, name);
+    snprintf(path, sizeof(path), "%s/%s/%s", root, target, name);
     FILE *file = fopen(path, "wb");
     if (!file) {
         fprintf(stderr, "%s: %s\n", path, strerror(errno));
@@ -34,9 +34,9 @@ static void frame_seed(const char *name, int first, uint16_t flags, const char *
     struct frame_header header;
     frame_header_fill(&header, 7, (uint32_t)strlen(payload));
     header.flags = flags;
-    memcpy(data, &header, sizeof header);
-    memcpy(data + sizeof header, payload, strlen(payload));
-    write_seed("frame", name, first, data, sizeof header + strlen(payload));
+    memcpy(data, &header, sizeof(header));
+    memcpy(data + sizeof(header), payload, strlen(payload));
+    write_seed("frame", name, first, data, sizeof(header) + strlen(payload));
 }
 
 static void frame_seeds(void)
@@ -57,7 +57,7 @@ static void frame_seeds(void)
 static void message_seed(const char *name, const Tca__Message *message)
 {
     uint8_t data[1024];
-    FUZZ_REQUIRE(tca__message__get_packed_size(message) <= sizeof data);
+    FUZZ_REQUIRE(tca__message__get_packed_size(message) <= sizeof(data));
     write_seed("message", name, -1, data, tca__message__pack(message, data));
 }
 
@@ -267,7 +267,7 @@ static void list_seed(void)
                 {.kind = LAYOUT_BLOCK, .count = 8, .offset_bytes = 64}},
         .pairs = {{0, 4}, {16, 4}},
     };
-    write_seed("layout", "list", 1, &program, sizeof program);
+    write_seed("layout", "list", 1, &program, sizeof(program));
 }
 
 static void layout_seeds(void)
@@ -294,10 +294,10 @@ static void copy_seeds(void)
                          nested[] = {2,    1, 31, LOOP_TOO, 3, 5,   0,     0, 60, LOOP, 3, 1,
                                      0,    0, 20, LIST,     3, 3,   0,     0, 1,  0,    3, 0,
                                      LOOP, 9, 2,  0,        0, 252, BLOCK, 7, 0,  0};
-    write_seed("copy", "blocks", -1, blocks, sizeof blocks);
-    write_seed("copy", "lists", -1, lists, sizeof lists);
-    write_seed("copy", "rows", -1, rows, sizeof rows);
-    write_seed("copy", "nested", -1, nested, sizeof nested);
+    write_seed("copy", "blocks", -1, blocks, sizeof(blocks));
+    write_seed("copy", "lists", -1, lists, sizeof(lists));
+    write_seed("copy", "rows", -1, rows, sizeof(rows));
+    write_seed("copy", "nested", -1, nested, sizeof(nested));
 }
 
 int main(int argc, char **argv)

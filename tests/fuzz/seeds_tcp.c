@@ -13,10 +13,10 @@ static void record(enum tcp_deed deed, unsigned whose, const void *bytes, size_t
 {
     const struct tcp_record header = {
         .deed = (uint8_t)deed, .whose = (uint8_t)whose, .bytes = (uint16_t)count};
-    memcpy(input + used, &header, sizeof header);
+    memcpy(input + used, &header, sizeof(header));
     if (count > 0)
-        memcpy(input + used + sizeof header, bytes, count);
-    used += sizeof header + count;
+        memcpy(input + used + sizeof(header), bytes, count);
+    used += sizeof(header) + count;
 }
 
 static void deed(enum tcp_deed deed, unsigned whose)
@@ -48,15 +48,15 @@ static void piece(unsigned caller, uint32_t landing, uint32_t length, uint64_t p
                                   .length_bytes = length,
                                   .landing = landing,
                                   .position_bytes = position};
-    memcpy(words, &head, sizeof head);
-    memset(words + sizeof head, 0x11, count);
-    record(TCP_HEAD, caller, words, sizeof head + count);
+    memcpy(words, &head, sizeof(head));
+    memset(words + sizeof(head), 0x11, count);
+    record(TCP_HEAD, caller, words, sizeof(head) + count);
 }
 
 static void control(unsigned caller, enum tcp_kind kind)
 {
     const struct tcp_head head = {.kind = (uint8_t)kind, .flags = kind == TCP_ASK ? TCP_TELL : 0};
-    record(TCP_HEAD, caller, &head, sizeof head);
+    record(TCP_HEAD, caller, &head, sizeof(head));
 }
 
 /* ---- a peer that we put into ---- */
@@ -64,7 +64,7 @@ static void control(unsigned caller, enum tcp_kind kind)
 static void reply(enum tcp_kind kind, uint64_t number)
 {
     const struct tcp_head head = {.kind = (uint8_t)kind, .number = number};
-    record(TCP_REPLY, 0, &head, sizeof head);
+    record(TCP_REPLY, 0, &head, sizeof(head));
 }
 
 static void admit(uint32_t known, uint64_t received)
@@ -97,15 +97,15 @@ static void receive_seeds(void)
 
     enter(0); /* straight into the target, which is freed meanwhile */
     piece(0, 0, 16384, 0, 0, 400);
-    record(TCP_RAW, 0, more, sizeof more);
+    record(TCP_RAW, 0, more, sizeof(more));
     deed(TCP_FREE, 0);
-    record(TCP_RAW, 0, more, sizeof more);
+    record(TCP_RAW, 0, more, sizeof(more));
     seed("freed");
 
     enter(0); /* into long blocks */
     piece(0, 3, 16384, 0, 0, 400);
     for (int i = 0; i < 3; i++)
-        record(TCP_RAW, 0, more, sizeof more);
+        record(TCP_RAW, 0, more, sizeof(more));
     deed(TCP_POST, 3);
     admit(0, 0);
     seed("blocks");

@@ -99,8 +99,8 @@ static bool is_selected(const struct options *options, const struct variant *var
 
 typedef bool routes[RAIL_COUNT][TCA_SEAT_DAEMON + 1];
 
-/* Collective. Without --rail, only what leads there is measured; the client's seat of hca leads there if
- * both ranks may open their devices. */
+/* Collective. Without --rail, only what leads there is measured; the client's seat of hca leads
+ * there if both ranks may open their devices. */
 static int find_routes(struct pair *pair, const struct options *options, routes leads)
 {
     static const struct variant tried[] = {{TCA_RAIL_TCP, TCA_SEAT_DAEMON},

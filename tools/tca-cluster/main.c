@@ -59,7 +59,7 @@ static int command_up(struct arguments *a)
     say("%u node%s up in %s%s%s", cluster.nodes, cluster.nodes == 1 ? "" : "s", cluster.dir,
         cluster.boards ? ", boards cabled as " : "",
         cluster.boards ? boards_shape(&cluster).text : "");
-    char usual[sizeof a->dir] = "";
+    char usual[sizeof(a->dir)] = "";
     bool here = cluster_directory(NULL, usual) == 0 && strcmp(usual, a->dir) == 0;
     say("%s%s%ssee tcactl -N 0 status; end with tca-cluster down",
         here ? "" : "export TCA_CLUSTER_DIR=", here ? "" : a->dir, here ? "" : ", ");

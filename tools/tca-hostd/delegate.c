@@ -15,7 +15,7 @@ int delegate_fail(struct delegate *delegate, int error, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(delegate->text, sizeof delegate->text, format, arguments);
+    vsnprintf(delegate->text, sizeof(delegate->text), format, arguments);
     va_end(arguments);
     return error;
 }
@@ -65,7 +65,7 @@ static int64_t open_group(struct delegate *delegate, const struct host_request *
 static int64_t execute(struct delegate *delegate, const struct host_request *request, int fd)
 {
     if (request->magic != HOST_MAGIC || request->version != HOST_VERSION ||
-        request->what >= HOST_WHATS || !memchr(request->name, '\0', sizeof request->name))
+        request->what >= HOST_WHATS || !memchr(request->name, '\0', sizeof(request->name)))
         return delegate_fail(delegate, REFUSED, "an invalid request (version mismatch?)");
     if (request->what == HOST_OPEN)
         return open_group(delegate, request, fd);
@@ -93,11 +93,11 @@ static ssize_t receive(int socket, struct host_request *ret_request, int *ret_fd
         struct cmsghdr head;
         char bytes[CMSG_SPACE(sizeof(int))];
     } control;
-    struct iovec part = {ret_request, sizeof *ret_request};
+    struct iovec part = {ret_request, sizeof(*ret_request)};
     struct msghdr message = {.msg_iov = &part,
                              .msg_iovlen = 1,
                              .msg_control = &control,
-                             .msg_controllen = sizeof control};
+                             .msg_controllen = sizeof(control)};
     ssize_t n;
     do
         n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
@@ -106,7 +106,7 @@ static ssize_t receive(int socket, struct host_request *ret_request, int *ret_fd
     *ret_fd = -1;
     if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
         head->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(ret_fd, CMSG_DATA(head), sizeof *ret_fd);
+        memcpy(ret_fd, CMSG_DATA(head), sizeof(*ret_fd));
     return message.msg_flags & MSG_TRUNC ? 0 : n;
 }
 
@@ -120,13 +120,13 @@ static bool serve_one(struct delegate *delegate)
     if (n <= 0)
         return false;
     delegate->text[0] = '\0';
-    reply.result = n == sizeof request
+    reply.result = n == sizeof(request)
                        ? execute(delegate, &request, fd)
                        : delegate_fail(delegate, REFUSED, "a request of %zd bytes", n);
-    memcpy(reply.text, delegate->text, sizeof reply.text);
+    memcpy(reply.text, delegate->text, sizeof(reply.text));
     if (fd >= 0)
         close(fd);
-    return send(delegate->fd, &reply, sizeof reply, MSG_NOSIGNAL) == sizeof reply &&
+    return send(delegate->fd, &reply, sizeof(reply), MSG_NOSIGNAL) == sizeof(reply) &&
            reply.result != REFUSED;
 }
 

@@ -16,7 +16,7 @@ static int open_file(struct delegate *delegate, const struct host_request *reque
                                  .mode = flags & O_CREAT ? 0666 : 0,
                                  .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
     struct stat status;
-    int fd = (int)syscall(SYS_openat2, delegate->directory, request->name, &how, sizeof how);
+    int fd = (int)syscall(SYS_openat2, delegate->directory, request->name, &how, sizeof(how));
     int r = fd < 0 || fstat(fd, &status) < 0 ? -errno : 0;
     if (r == 0 && S_ISREG(status.st_mode))
         return fd;

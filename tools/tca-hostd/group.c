@@ -36,9 +36,9 @@ int64_t delegate_join(struct delegate *delegate, const struct host_request *requ
     const bool alone = request->name[0] == '\0';
     /* not the processors' own group */
     if (alone)
-        snprintf(group, sizeof group, "hostd-%d-%d", getppid(), getpid());
+        snprintf(group, sizeof(group), "hostd-%d-%d", getppid(), getpid());
     else
-        snprintf(group, sizeof group, "%s.hostd", request->name);
+        snprintf(group, sizeof(group), "%s.hostd", request->name);
     const struct tca_open_args args = {.group = group,
                                        .rank = alone ? 0 : request->rank,
                                        .size = alone ? 1 : request->size,
@@ -73,7 +73,7 @@ int64_t delegate_allgather(struct delegate *delegate, const struct host_request 
         return r;
     const void *in = delegate_range(delegate, request->in, request->count);
     void *out =
-        request->count > sizeof blob
+        request->count > sizeof(blob)
             ? NULL
             : delegate_range(delegate, request->out, request->count * tca_size(delegate->session));
     if (!in || !out)

@@ -73,7 +73,7 @@ static int parse(int argc, char **argv, struct options *ret_options)
 static bool is_used(const struct sockaddr_un *address)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    const bool used = connect(fd, (const struct sockaddr *)address, sizeof *address) == 0;
+    const bool used = connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0;
     close(fd);
     return used;
 }
@@ -82,7 +82,7 @@ static int listen_at(const char *path, int *ret_fd)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct stat status;
-    if (strlen(path) >= sizeof address.sun_path)
+    if (strlen(path) >= sizeof(address.sun_path))
         return -ENAMETOOLONG;
     strcpy(address.sun_path, path);
     if (lstat(path, &status) == 0 && S_ISSOCK(status.st_mode)) {
@@ -92,7 +92,7 @@ static int listen_at(const char *path, int *ret_fd)
     }
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const mode_t mask = umask(S_IRWXG | S_IRWXO);
-    int r = fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
+    int r = fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
                     listen(fd, SOMAXCONN) < 0
                 ? -errno
                 : 0;
@@ -116,7 +116,7 @@ static void on_signal(int number)
 static bool is_ours(int fd)
 {
     struct ucred peer;
-    socklen_t bytes = sizeof peer;
+    socklen_t bytes = sizeof(peer);
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == geteuid();
 }
 
@@ -152,7 +152,7 @@ static void serve(int listener, int directory, unsigned most)
     sigset_t caught, before;
     unsigned count = 0;
     sigemptyset(&caught);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         sigaddset(&caught, numbers[i]);
         sigaction(numbers[i], &action, NULL);
     }

@@ -8,8 +8,8 @@ static void add_unknown(void *list, const char *name, const char *similar)
     json_array_append_new(list, json_pack("{s:s, s:s?}", "name", name, "similar", similar));
 }
 
-/* {"variables": [{"name", "value" or null, "default", "meaning"}], "unknown": [{"name", "similar" or
- * null}], "socket", "why"} */
+/* {"variables": [{"name", "value" or null, "default", "meaning"}], "unknown": [{"name", "similar"
+ * or null}], "socket", "why"} */
 static json_t *env_document(const char *socket, const char *why)
 {
     json_t *list = must(json_array());

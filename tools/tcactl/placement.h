@@ -1,6 +1,7 @@
 /*
  * Which rank of a process grid to run on which node. Faces between ranks of one node cost nothing;
- * faces between nodes cost their size, and those between sub-clusters twice as much. Pure functions.
+ * faces between nodes cost their size, and those between sub-clusters twice as much. Pure
+ * functions.
  */
 #pragma once
 
@@ -30,8 +31,8 @@ uint32_t placement_ranks(const struct placement_task *task);
 void placement_position(const struct placement_task *task, uint32_t rank,
                         uint32_t ret_position[PLACEMENT_DIMENSIONS]);
 
-/* The index of each rank's node. Nodes are filled in their order, so that the nodes of a sub-cluster
- * should follow one another. nodes: room for all ranks. */
+/* The index of each rank's node. Nodes are filled in their order, so that the nodes of a
+ * sub-cluster should follow one another. nodes: room for all ranks. */
 void placement_in_order(const struct placement_task *task, uint32_t *ret_nodes);
 void placement_find(const struct placement_task *task, uint32_t *ret_nodes);
 struct placement_cost placement_cost(const struct placement_task *task, const uint32_t *nodes);

@@ -13,7 +13,8 @@ static void add_rtt(struct table *table, const json_t *node, const char *path)
     table_add(table, "%s", units_time(up ? 1e3 * doc_number(node, path) : 0).text);
 }
 
-/* The last error, that it has another cluster file, or why the connection was lost last and resumed. */
+/* The last error, that it has another cluster file, or why the connection was lost last and
+ * resumed. */
 static void add_note(struct table *table, const json_t *node, const char *path)
 {
     const char *error = json_string_value(doc_get(node, path));
@@ -40,10 +41,10 @@ static void add_encryption(struct table *table, const json_t *node, const char *
         alike &= strcmp(doc_text(doc_at(node, path, i), "encryption"),
                         doc_text(doc_at(node, path, 0), "encryption")) == 0;
     if (count > 0 && alike)
-        snprintf(text, sizeof text, "%s", doc_text(doc_at(node, path, 0), "encryption"));
-    for (size_t i = 0; i < count && !alike && at < (int)sizeof text; i++) {
+        snprintf(text, sizeof(text), "%s", doc_text(doc_at(node, path, 0), "encryption"));
+    for (size_t i = 0; i < count && !alike && at < (int)sizeof(text); i++) {
         const json_t *one = doc_at(node, path, i);
-        at += snprintf(text + at, sizeof text - (size_t)at, "%s%s (%s) %s", i > 0 ? ", " : "",
+        at += snprintf(text + at, sizeof(text) - (size_t)at, "%s%s (%s) %s", i > 0 ? ", " : "",
                        doc_text(one, "rail"), doc_text(one, "seat"), doc_text(one, "encryption"));
     }
     table_add(table, "%s", text);

@@ -24,7 +24,7 @@ static void add_state(struct table *table, const json_t *plan, const char *path)
 {
     char text[64];
     (void)path;
-    state_of(plan, text, sizeof text);
+    state_of(plan, text, sizeof(text));
     table_add_state(table, text);
 }
 
@@ -37,10 +37,10 @@ static void add_nodes(struct table *table, const json_t *plan, const char *path)
     int at = 0;
 
     for (size_t i = 0; i < count && i < SHOWN_MAX; i++)
-        at += snprintf(text + at, sizeof text - (size_t)at, "%s%lld", i ? " " : "",
+        at += snprintf(text + at, sizeof(text) - (size_t)at, "%s%lld", i ? " " : "",
                        json_integer_value(doc_at(plan, path, i)));
     if (count > SHOWN_MAX)
-        snprintf(text + at, sizeof text - (size_t)at, " +%zu", count - SHOWN_MAX);
+        snprintf(text + at, sizeof(text) - (size_t)at, " +%zu", count - SHOWN_MAX);
     table_add(table, "%s", count ? text : "-");
 }
 
@@ -243,7 +243,7 @@ static void candidates(const json_t *chain, const struct screen *screen)
 static void plan_lines(const json_t *doc, const struct screen *screen)
 {
     char text[64];
-    const char *state = state_of(doc, text, sizeof text);
+    const char *state = state_of(doc, text, sizeof(text));
     const char *error = json_string_value(doc_get(doc, "error"));
 
     screen_print(screen, "plan %s (%s), session %lld, channel %lld: ", doc_text(doc, "id"),

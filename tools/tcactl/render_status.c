@@ -120,9 +120,9 @@ static void rail_lines(const json_t *doc, const struct screen *screen)
 static void engine_counts(const json_t *doc, const struct screen *screen)
 {
     static const char *const names[] = {"starts", "completions", "errors", "sleeps"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char path[32];
-        snprintf(path, sizeof path, "engine.%s", names[i]);
+        snprintf(path, sizeof(path), "engine.%s", names[i]);
         const double count = doc_number(doc, path);
         fprintf(screen->to, ", %s %.*s", units_count(count).text,
                 (int)strlen(names[i]) - (count == 1), names[i]);

@@ -37,6 +37,6 @@ void screen_paint(const struct screen *screen, enum screen_color color, const ch
 /* The word in the colour of the state. */
 void screen_state(const struct screen *screen, const char *state);
 
-/* Writes lines that were made by the functions above: those that are wider than the terminal are broken between
- * words, and go on below, indented by so many columns. */
+/* Writes lines that were made by the functions above: those that are wider than the terminal are
+ * broken between words, and go on below, indented by so many columns. */
 void screen_fold(const struct screen *screen, const char *lines, unsigned indent);

@@ -1,5 +1,5 @@
-/* tcactl simulate: a collective operation of ranks that need not exist. Needs no daemon, but takes the
- * costs that one has measured if it runs. */
+/* tcactl simulate: a collective operation of ranks that need not exist. Needs no daemon, but takes
+ * the costs that one has measured if it runs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

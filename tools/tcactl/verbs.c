@@ -59,7 +59,8 @@ int run_plan(struct tcactl *tcactl, int count, char **arguments)
     return EXIT_USAGE;
 }
 
-/* A health check of this node: other nodes count only with --strict, for which tcad asks all of them. */
+/* A health check of this node: other nodes count only with --strict, for which tcad asks all of
+ * them. */
 static int judge_status(const struct tcactl *tcactl, const json_t *doc)
 {
     bool strict = tcactl->given & OPTION_STRICT;

@@ -1,7 +1,7 @@
 /*
  * The part of the CUDA driver API that is used here, as documented in its reference manual. So no
- * CUDA header is needed to build; libcuda.so.1 is loaded at run time. Names differ from the manual's
- * where these would clash with <cuda.h>.
+ * CUDA header is needed to build; libcuda.so.1 is loaded at run time. Names differ from the
+ * manual's where these would clash with <cuda.h>.
  */
 #pragma once
 

@@ -11,7 +11,8 @@ struct remote {
     struct remote *next;
 };
 
-/* Maps the target for the GPU of `place`. NULL: not possible, the data must go through the agent. */
+/* Maps the target for the GPU of `place`. NULL: not possible, the data must go through the
+ * agent. */
 struct remote *remote_take(const struct reference *target, struct cuda_place *place);
 /* Accepts NULL. */
 void remote_give(struct remote *remote);

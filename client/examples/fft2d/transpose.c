@@ -229,8 +229,8 @@ static int failed(const struct transpose *transpose, const char *what, int r)
 }
 
 /*
- * All parts have come, the own one, too: that the start is complete says only that its source may be
- * written again. What is then put into a matrix here overwrites only what its sender has already
+ * All parts have come, the own one, too: that the start is complete says only that its source may
+ * be written again. What is then put into a matrix here overwrites only what its sender has already
  * got.
  */
 static int turn(struct transpose *transpose, int slot)

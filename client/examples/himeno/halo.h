@@ -29,8 +29,8 @@ struct halo;
 
 /*
  * Collective. Puts both buffers of p and the rows into one region (grid->p and grid->rows point
- * into it), fills them, and commits the plans. prefer: a rail, or NULL. room_for: starts that will be timed, for each face.
- * On failure says why on stderr and returns the negative errno.
+ * into it), fills them, and commits the plans. prefer: a rail, or NULL. room_for: starts that will
+ * be timed, for each face. On failure says why on stderr and returns the negative errno.
  */
 int halo_new(struct tca *session, struct grid *grid, const char *prefer, uint64_t room_for,
              struct halo **ret_halo);

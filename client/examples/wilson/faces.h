@@ -13,7 +13,8 @@ struct faces {
     const struct spinor *fields[2];
 };
 
-/* fields: by parity, from tca_alloc(). 0 or a negative errno, then faces_deinit() is needed, too. */
+/* fields: by parity, from tca_alloc(). 0 or a negative errno, then faces_deinit() is needed,
+ * too. */
 int faces_init(struct faces *faces, struct tca_qmp *qmp, struct tca *session,
                const struct lattice *lattice, struct spinor *const *fields);
 void faces_deinit(struct faces *faces);

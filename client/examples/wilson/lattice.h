@@ -1,5 +1,5 @@
-/* A four-dimensional periodic lattice, or a block of one, in even-odd order: each parity's sites are
- * an array of their own, in which the last coordinate varies fastest. All extents are even. */
+/* A four-dimensional periodic lattice, or a block of one, in even-odd order: each parity's sites
+ * are an array of their own, in which the last coordinate varies fastest. All extents are even. */
 #pragma once
 
 #include <stdbool.h>

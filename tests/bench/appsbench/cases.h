@@ -1,5 +1,5 @@
-/* The halo exchanges that tests/bench/apps measures: two ranks that have cut a periodic array in two, so that each sends both of its
- * faces to the other. */
+/* The halo exchanges that tests/bench/apps measures: two ranks that have cut a periodic array in
+ * two, so that each sends both of its faces to the other. */
 #pragma once
 
 #include <stdint.h>
@@ -16,7 +16,8 @@ struct bench_case {
 /* Calls a function for every case. sizes: "1024,65536", powers of two; -EINVAL: anything else. */
 int cases_run(const char *sizes, void (*run)(const struct bench_case *one));
 
-/* Elements of the array, and where its faces begin: those that are sent (0: low, 1: high) and the halos. */
+/* Elements of the array, and where its faces begin: those that are sent (0: low, 1: high) and the
+ * halos. */
 uint64_t case_full(const struct bench_case *one, int dimension);
 uint64_t case_elements(const struct bench_case *one);
 /* Elements from one index across to the next: so many of a face are consecutive. */
@@ -31,5 +32,6 @@ uint64_t count_for(double us);
 void case_fill(const struct bench_case *one, double *array, double seed);
 uint64_t case_wrong(const struct bench_case *one, const double *array, double seed);
 
-/* One line of JSON. hidden: the part of the time that passes while the ranks compute; NULL: not measured. */
+/* One line of JSON. hidden: the part of the time that passes while the ranks compute; NULL: not
+ * measured. */
 void case_print(const struct bench_case *one, const char *how, double us, const double *hidden);

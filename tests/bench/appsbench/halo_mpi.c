@@ -1,5 +1,6 @@
-/* halo_mpi SIZES [here|elsewhere]: the exchanges of cases.h by persistent requests and derived datatypes. Rank 0 writes a line of
- * JSON for each; with the word, also how much of each passes while the ranks compute. */
+/* halo_mpi SIZES [here|elsewhere]: the exchanges of cases.h by persistent requests and derived
+ * datatypes. Rank 0 writes a line of JSON for each; with the word, also how much of each passes
+ * while the ranks compute. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

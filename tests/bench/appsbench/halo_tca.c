@@ -1,7 +1,8 @@
 /*
- * halo_tca SIZES [here|elsewhere]: the exchanges of cases.h by tca-halo.h, with one buffer and with two, by plans written by hand,
- * with two, and, within a node, by plain loops. All of them in turn, REPEATS times. Rank 0 writes a line of JSON for each; with the
- * word, also how much of each passes while the ranks compute, except for the loops, of which nothing does.
+ * halo_tca SIZES [here|elsewhere]: the exchanges of cases.h by tca-halo.h, with one buffer and with
+ * two, by plans written by hand, with two, and, within a node, by plain loops. All of them in turn,
+ * REPEATS times. Rank 0 writes a line of JSON for each; with the word, also how much of each passes
+ * while the ranks compute, except for the loops, of which nothing does.
  */
 #include "client/include/tca-halo.h"
 #include "loops.h"

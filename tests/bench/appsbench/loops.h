@@ -1,5 +1,5 @@
-/* The exchanges of cases.h by plain loops over memory that both ranks of a node have mapped, and a counter in a line of its own:
- * what remains of an exchange if nothing is in between. */
+/* The exchanges of cases.h by plain loops over memory that both ranks of a node have mapped, and a
+ * counter in a line of its own: what remains of an exchange if nothing is in between. */
 #pragma once
 
 #include <stdatomic.h>
@@ -23,6 +23,6 @@ bool loops_init(struct loops *loops, struct tca *session, const struct bench_cas
                 double *const arrays[2]);
 void loops_deinit(struct loops *loops, struct tca *session);
 
-/* The buffers in turn. Each face is copied to its place in the other's array, or else through packed ones: then each rank
- * strides over its own memory only. */
+/* The buffers in turn. Each face is copied to its place in the other's array, or else through
+ * packed ones: then each rank strides over its own memory only. */
 void loops_exchange(struct loops *loops, bool packs);

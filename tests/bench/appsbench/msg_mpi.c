@@ -1,5 +1,5 @@
-/* msg_mpi SIZES [here|elsewhere]: what msg_tca.c measures, by MPI, with persistent requests and without. Rank 0 writes a line of JSON
- * for each. */
+/* msg_mpi SIZES [here|elsewhere]: what msg_tca.c measures, by MPI, with persistent requests and
+ * without. Rank 0 writes a line of JSON for each. */
 #include <errno.h>
 #include <mpi.h>
 #include <stdio.h>

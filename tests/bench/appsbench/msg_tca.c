@@ -1,8 +1,8 @@
 /*
  * msg_tca SIZES [here|elsewhere]: messages back and forth between two ranks, by a bare put with its
- * notification, by persistent requests of tca-msg.h and by one-shot ones. All of them in turn, REPEATS
- * times. Rank 0 writes a line of JSON for each: the time of one message; with the word, also how much of
- * two messages, one in each direction, passes while the ranks compute.
+ * notification, by persistent requests of tca-msg.h and by one-shot ones. All of them in turn,
+ * REPEATS times. Rank 0 writes a line of JSON for each: the time of one message; with the word,
+ * also how much of two messages, one in each direction, passes while the ranks compute.
  */
 #include <stdbool.h>
 

@@ -83,9 +83,9 @@ static bool finish(enum operation operation, const double *out, uint64_t bytes, 
     return true;
 }
 
-/* Calls a function for each of the operations that are named, but for the barrier with every size, which is
- * a multiple of 8. False: a size is not, or the function returned false. where: the ranks compute "here" or
- * "elsewhere". */
+/* Calls a function for each of the operations that are named, but for the barrier with every size,
+ * which is a multiple of 8. False: a size is not, or the function returned false. where: the ranks
+ * compute "here" or "elsewhere". */
 static inline bool for_all(const char *sizes, const char *operations, const char *where,
                            bool (*run)(enum operation, uint64_t bytes))
 {

@@ -1,5 +1,5 @@
-/* coll_mpi SIZES OPERATIONS here|elsewhere: the operations of bench.h by the persistent collective operations of MPI 4, or of
- * Open MPI's extension. Rank 0 writes a line of JSON for each. */
+/* coll_mpi SIZES OPERATIONS here|elsewhere: the operations of bench.h by the persistent collective
+ * operations of MPI 4, or of Open MPI's extension. Rank 0 writes a line of JSON for each. */
 #include <mpi.h>
 #ifdef OPEN_MPI
 #include <mpi-ext.h>

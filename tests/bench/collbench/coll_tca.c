@@ -1,5 +1,5 @@
-/* coll_tca SIZES OPERATIONS here|elsewhere [daemon | thread]: the operations of bench.h by tca-coll.h; in the
- * daemon's seat, or by the thread. Rank 0 writes a line of JSON for each. */
+/* coll_tca SIZES OPERATIONS here|elsewhere [daemon | thread]: the operations of bench.h by
+ * tca-coll.h; in the daemon's seat, or by the thread. Rank 0 writes a line of JSON for each. */
 #include "client/include/tca-coll.h"
 #include "tests/bench/check.h"
 #include "tests/bench/collbench/bench.h"

@@ -1,9 +1,10 @@
-/* dcfa_parts [DEVICE [ROUNDS]]: where the time of an offload processor's 8-byte write goes when tcad's thread
- * serves its queues, beside the same write by libibverbs, in turn. Both are to the writer's own memory, over
- * a queue pair that leads to itself, so that only one process takes part.
+/* dcfa_parts [DEVICE [ROUNDS]]: where the time of an offload processor's 8-byte write goes when
+ * tcad's thread serves its queues, beside the same write by libibverbs, in turn. Both are to the
+ * writer's own memory, over a queue pair that leads to itself, so that only one process takes part.
  *
- * Doorbell seen: from before the entry is pushed until the server has it. Forwarded: until the device has
- * it. Completed: until the server has taken the completion from the device. Polled: until the processor has. */
+ * Doorbell seen: from before the entry is pushed until the server has it. Forwarded: until the
+ * device has it. Completed: until the server has taken the completion from the device. Polled:
+ * until the processor has. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +72,7 @@ static struct port_created create(struct port *port, struct port_request request
 {
     struct port_created created;
     char text[256] = "";
-    if (port_create(port, &request, &created, text, sizeof text) < 0)
+    if (port_create(port, &request, &created, text, sizeof(text)) < 0)
         fail(text);
     return created;
 }
@@ -97,7 +98,7 @@ static void proxied_open(struct port_server *server, struct port_stats *totals, 
     const struct port_created qp = create(
         own->port,
         (struct port_request){.kind = DCFA_QP, .entries = ENTRIES, .receive_entries = ENTRIES});
-    if (port_connect(own->port, qp.id, qp.address, DCFA_ADDRESS_BYTES, text, sizeof text) < 0)
+    if (port_connect(own->port, qp.id, qp.address, DCFA_ADDRESS_BYTES, text, sizeof(text)) < 0)
         fail(text);
     dcfa_ring_init(&own->cq, base + cq.queue.offset, sizeof(struct dcfa_completion_entry),
                    2 * ENTRIES);
@@ -206,13 +207,13 @@ static int compare(const void *a, const void *b)
 
 static double median(double (*us)[PARTS], unsigned rounds, unsigned first, unsigned count)
 {
-    double *sums = calloc(rounds, sizeof *sums), result;
+    double *sums = calloc(rounds, sizeof(*sums)), result;
     if (!sums)
         fail("out of memory");
     for (unsigned i = 0; i < rounds; i++)
         for (unsigned part = first; part < first + count; part++)
             sums[i] += us[i][part];
-    qsort(sums, rounds, sizeof *sums, compare);
+    qsort(sums, rounds, sizeof(*sums), compare);
     result = sums[rounds / 2];
     free(sums);
     return result;
@@ -228,9 +229,9 @@ int main(int argc, char **argv)
     char text[256] = "";
     if (argc > 3 || rounds == 0 || rounds > 1000000)
         fail("usage: dcfa_parts [DEVICE [ROUNDS]]");
-    if (verbs_open(argc > 1 ? argv[1] : "auto", &device, text, sizeof text) < 0)
+    if (verbs_open(argc > 1 ? argv[1] : "auto", &device, text, sizeof(text)) < 0)
         fail(text);
-    double(*us)[PARTS] = calloc(rounds, sizeof *us);
+    double(*us)[PARTS] = calloc(rounds, sizeof(*us));
     if (!us)
         fail("out of memory");
     const bool has_verbs = strcmp(device->name, "loop") != 0;

@@ -37,8 +37,8 @@ struct mover {
 void bench_begin(struct bench *bench, uint32_t number);
 void bench_end(struct bench *bench);
 
-/* The other rank's data arrives, all of it, and nothing else changes; else prints what is wrong on stderr
- * and ends the program. Collective. */
+/* The other rank's data arrives, all of it, and nothing else changes; else prints what is wrong on
+ * stderr and ends the program. Collective. */
 void bench_check(struct bench *bench, const struct mover *mover, const char *what, bool gaps);
 
 /* Both directions, or both halves of an exchange. Collective. */

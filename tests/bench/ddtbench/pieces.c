@@ -111,7 +111,8 @@ int64_t pieces_contiguous(const struct pieces *pieces)
     return only->offset_bytes;
 }
 
-/* ---- the loops. The operation on a block is a parameter that the compiler knows, and so is the block's length if it is a usual short one: each case becomes a loop of its own. */
+/* ---- the loops. The operation on a block is a parameter that the compiler knows, and so is the
+ * block's length if it is a usual short one: each case becomes a loop of its own. */
 
 enum what { WRITE_8, WRITE_4, READ_8, READ_4, PACK, UNPACK };
 

@@ -1,7 +1,7 @@
 /*
- * pieces: a form written out as loops, as a programmer would write them by hand to fill it, to read it,
- * or to pack it. The benchmark needs these loops for every program; the MPI program also packs with
- * them.
+ * pieces: a form written out as loops, as a programmer would write them by hand to fill it, to read
+ * it, or to pack it. The benchmark needs these loops for every program; the MPI program also packs
+ * with them.
  *
  * The packed order is that of MPI: the order in which the form lists its blocks.
  */

@@ -1,7 +1,7 @@
 /*
- * predict_tca: one-way times of puts on one rail and seat, as tests/bench/predict compares them with
- * what tcad predicts. Two ranks of a group, on one node or on two; rank 0 writes lines of JSON. Its
- * plans exist until its standard input ends, so that tcactl can explain them.
+ * predict_tca: one-way times of puts on one rail and seat, as tests/bench/predict compares them
+ * with what tcad predicts. Two ranks of a group, on one node or on two; rank 0 writes lines of
+ * JSON. Its plans exist until its standard input ends, so that tcactl can explain them.
  *
  *     tca-cluster run -n 2 --bind -- predict_tca RAIL client|daemon REPEATS BYTES[xBLOCKS]...
  */

@@ -1,11 +1,11 @@
 /*
- * How fast the rail tcp can be: a ping-pong of two processes over loopback by write() and read(), by
- * OpenSSL, and by the driver itself in clear and encrypted, without daemons. Rounds take turns.
+ * How fast the rail tcp can be: a ping-pong of two processes over loopback by write() and read(),
+ * by OpenSSL, and by the driver itself in clear and encrypted, without daemons. Rounds take turns.
  *
  *     tcp_bound [SIZES [ROUNDS]]       sizes with commas (8,4096,65536,1048576), rounds (20)
  *
- * Prints microseconds one way: first quartile and median of the rounds, and the ratio of the quartiles
- * to that of the first line with the same security.
+ * Prints microseconds one way: first quartile and median of the rounds, and the ratio of the
+ * quartiles to that of the first line with the same security.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -60,10 +60,10 @@ static void connect_pair(int listener, const struct sockaddr_in *at)
         connection = accept(listener, NULL, NULL);
     } else {
         connection = socket(AF_INET, SOCK_STREAM, 0);
-        require(connect(connection, (const struct sockaddr *)at, sizeof *at) == 0, "connect");
+        require(connect(connection, (const struct sockaddr *)at, sizeof(*at)) == 0, "connect");
     }
     require(connection >= 0, "accept");
-    setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
 static void open_ssl(void)
@@ -151,10 +151,10 @@ static void open_driver(struct end *end, bool plain, size_t bytes, int control)
     require(ops->landing_new(end->driver, &target, &end->landing, &own.blob, &blob_bytes) == 0,
             "landing");
     ops->address(end->driver, &own.address);
-    require(write(control, &own, sizeof own) == sizeof own &&
-                read(control, &end->other, sizeof end->other) == sizeof end->other,
+    require(write(control, &own, sizeof(own)) == sizeof(own) &&
+                read(control, &end->other, sizeof(end->other)) == sizeof(end->other),
             "exchange");
-    require(ops->peer_connect(end->driver, &end->other.address, sizeof end->other.address,
+    require(ops->peer_connect(end->driver, &end->other.address, sizeof(end->other.address),
                               &end->peer, offer, &offer_bytes) == 0,
             "peer");
     const struct driver_put_args args = {.peer = end->peer,
@@ -241,7 +241,7 @@ static int by_value(const void *a, const void *b)
 static void report(size_t bytes, double found[WAYS][ROUNDS_MAX])
 {
     for (unsigned way = 0; way < WAYS; way++)
-        qsort(found[way], rounds, sizeof found[way][0], by_value);
+        qsort(found[way], rounds, sizeof(found[way][0]), by_value);
     for (unsigned way = 0; way < WAYS; way++)
         printf("%9zu  %-18s %10.2f %10.2f %8.2f\n", bytes, names[way], found[way][rounds / 4],
                found[way][rounds / 2], found[way][rounds / 4] / found[way % 2][rounds / 4]);
@@ -273,24 +273,24 @@ static void bind_to(unsigned cpu)
 {
     cpu_set_t all, one;
     CPU_ZERO(&one);
-    if (sched_getaffinity(0, sizeof all, &all) == 0 && CPU_COUNT(&all) > 1) {
+    if (sched_getaffinity(0, sizeof(all), &all) == 0 && CPU_COUNT(&all) > 1) {
         for (int i = 0; i < CPU_SETSIZE; i++)
             if (CPU_ISSET(i, &all) && cpu-- == 0)
                 CPU_SET(i, &one);
-        sched_setaffinity(0, sizeof one, &one);
+        sched_setaffinity(0, sizeof(one), &one);
     }
 }
 
 int main(int argc, char **argv)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t at_bytes = sizeof at;
+    socklen_t at_bytes = sizeof(at);
     int control[2], status = 0;
     char sizes[] = "8,4096,65536,1048576", *list = argc > 1 ? argv[1] : sizes;
     rounds = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : rounds;
     require(rounds > 0 && rounds <= ROUNDS_MAX, "1 to 1000 rounds");
     int listener = socket(AF_INET, SOCK_STREAM, 0);
-    require(bind(listener, (struct sockaddr *)&at, sizeof at) == 0 && listen(listener, 2) == 0 &&
+    require(bind(listener, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(listener, 2) == 0 &&
                 getsockname(listener, (struct sockaddr *)&at, &at_bytes) == 0 &&
                 socketpair(AF_UNIX, SOCK_SEQPACKET, 0, control) == 0,
             "sockets");

@@ -11,7 +11,8 @@
 
 enum { CARDS = 8, LINE_BYTES = 4096 };
 
-/* Of the kernel's interface (drm/drm.h, drm/drm_mode.h), whose headers Debian keeps in libdrm-dev. */
+/* Of the kernel's interface (drm/drm.h, drm/drm_mode.h), whose headers Debian keeps in
+ * libdrm-dev. */
 struct version {
     int major, minor, patch;
     size_t name_bytes;

@@ -1,7 +1,7 @@
 /*
- * coll-ahead [die]: short broadcasts whose root has completed several starts before any other rank begins
- * the first; then all go on at their own pace, or the root kills itself, and the others learn of it. Every
- * byte is checked after every start. Ends with 0, or prints what was wrong.
+ * coll-ahead [die]: short broadcasts whose root has completed several starts before any other rank
+ * begins the first; then all go on at their own pace, or the root kills itself, and the others
+ * learn of it. Every byte is checked after every start. Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 /*
- * coll-alike: whatever ranks give differently, they choose the same algorithm. Ranks differ in their
- * environment, and in turn in who does it in place, in the seat and in the thread that they ask for; the
- * lengths are such that these would change the choice. Every element is checked. Ends with 0, or prints
- * what was wrong.
+ * coll-alike: whatever ranks give differently, they choose the same algorithm. Ranks differ in
+ * their environment, and in turn in who does it in place, in the seat and in the thread that they
+ * ask for; the lengths are such that these would change the choice. Every element is checked. Ends
+ * with 0, or prints what was wrong.
  */
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
- * coll-bits SEED: reductions of doubles that round differently in every order, by each algorithm, started
- * by ranks that are slow at random. Every start must give the same bits; prints their digests, so that
- * another run can be compared.
+ * coll-bits SEED: reductions of doubles that round differently in every order, by each algorithm,
+ * started by ranks that are slow at random. Every start must give the same bits; prints their
+ * digests, so that another run can be compared.
  */
 #include <stdio.h>
 #include <unistd.h>

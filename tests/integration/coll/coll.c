@@ -1,10 +1,10 @@
 /*
  * coll SEED ROUNDS STARTS [VICTIM]: random collective operations, two at a time, the same ones at
  * all ranks of the group, with every byte checked after every start. Ranks are slow at random, and
- * start and wait in random order; in every round, one begins one of its starts long after all others.
- * Rank VICTIM kills itself in the midst, and the others must hear of that. PREFER in the environment names
- * a rail; with THREAD, most ranks use a thread; some buffers are attached memory, with ATTACH most of them.
- * Ends with 0, or prints what was wrong.
+ * start and wait in random order; in every round, one begins one of its starts long after all
+ * others. Rank VICTIM kills itself in the midst, and the others must hear of that. PREFER in the
+ * environment names a rail; with THREAD, most ranks use a thread; some buffers are attached memory,
+ * with ATTACH most of them. Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <signal.h>

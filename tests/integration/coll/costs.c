@@ -1,7 +1,7 @@
 /*
- * coll-costs LATENCY_NS WORK_NS KIB_NS ALGORITHM: what the ranks' nodes have measured of their network. All
- * ranks must have these numbers, and a broadcast of 64 KiB must choose this algorithm, as a simulation with
- * them does. Ends with 0, or prints what was wrong.
+ * coll-costs LATENCY_NS WORK_NS KIB_NS ALGORITHM: what the ranks' nodes have measured of their
+ * network. All ranks must have these numbers, and a broadcast of 64 KiB must choose this algorithm,
+ * as a simulation with them does. Ends with 0, or prints what was wrong.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * coll-errors: what the functions of tca-coll.h reject, at both ranks of a group of two. Ends with 0,
- * or prints what was wrong.
+ * coll-errors: what the functions of tca-coll.h reject, at both ranks of a group of two. Ends with
+ * 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -112,7 +112,8 @@ static void by_algorithm(void)
            "\"ring\" does not suit", "ordered ring");
 }
 
-/* Operations one after the other release what they take, and a new one is possible after too many. */
+/* Operations one after the other release what they take, and a new one is possible after too
+ * many. */
 static void by_number(void)
 {
     struct tca_coll *colls[OPERATIONS] = {0};
@@ -209,8 +210,8 @@ static void by_thread(void)
     tca_coll_free(gate);
 }
 
-/* Each rank in turn begins an alltoall long before the other one, whose memory it must not touch. An earlier
- * operation has left nothing in the slots. */
+/* Each rank in turn begins an alltoall long before the other one, whose memory it must not touch.
+ * An earlier operation has left nothing in the slots. */
 static void expect_order(const char *what)
 {
     const struct tca_coll_args direct = {.algorithm = TCA_COLL_DIRECT};
@@ -241,8 +242,8 @@ static void expect_order(const char *what)
     tca_coll_free(coll);
 }
 
-/* Nobody is notified in the slots of an operation that another rank could not prepare, nor in those of an
- * operation that the ranks did not start equally often. */
+/* Nobody is notified in the slots of an operation that another rank could not prepare, nor in those
+ * of an operation that the ranks did not start equally often. */
 static void by_slots(void)
 {
     struct tca_coll_args client = {.plan.seat = TCA_SEAT_CLIENT}, nowhere = {0};

@@ -1,8 +1,8 @@
 /*
- * coll-neighbours SEED ROUNDS STARTS: alltoall between random neighbours, the same ones at all ranks of
- * the group: rows of a matrix become columns of the neighbour's, and the other way round. Every
- * element is checked after every start. Each edge has one beside it over which nothing goes. In some
- * rounds, the matrices are attached memory. Ends with 0, or prints what was wrong.
+ * coll-neighbours SEED ROUNDS STARTS: alltoall between random neighbours, the same ones at all
+ * ranks of the group: rows of a matrix become columns of the neighbour's, and the other way round.
+ * Every element is checked after every start. Each edge has one beside it over which nothing goes.
+ * In some rounds, the matrices are attached memory. Ends with 0, or prints what was wrong.
  */
 #include <unistd.h>
 
@@ -12,7 +12,8 @@
 
 enum { RANKS = 16, SIDE_MAX = 24, EDGES_MAX = 3 * RANKS, UNTOUCHED = -1 };
 
-/* Line `from_line` of the sender becomes line `to_line` of the receiver. No two go to the same lines. */
+/* Line `from_line` of the sender becomes line `to_line` of the receiver. No two go to the same
+ * lines. */
 struct edge {
     uint32_t from, to, from_line, to_line;
 };

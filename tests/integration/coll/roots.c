@@ -1,7 +1,7 @@
 /*
  * coll-roots: broadcasts from and reductions to every rank of the group, of lengths that no block,
- * segment or word divides, and of nothing, each by another algorithm. Every byte is checked after every start.
- * Ends with 0, or prints what was wrong.
+ * segment or word divides, and of nothing, each by another algorithm. Every byte is checked after
+ * every start. Ends with 0, or prints what was wrong.
  */
 #include <stdbool.h>
 

@@ -1,7 +1,8 @@
 /*
  * coll-session: collective operations that go on while the processes of all ranks but rank 0 are
  * stopped. These start each operation and stop themselves; rank 0 waits for it, says so on its
- * standard output, and waits for a line on its standard input. Ends with 0, or prints what was wrong.
+ * standard output, and waits for a line on its standard input. Ends with 0, or prints what was
+ * wrong.
  */
 #include <errno.h>
 #include <signal.h>

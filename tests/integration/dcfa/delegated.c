@@ -90,12 +90,12 @@ static void death(void)
                                                                 rank still work */
 }
 
-/* tca-hostd is killed, which the test does when it sees the files of all ranks, perhaps before it has
- * replied to this. */
+/* tca-hostd is killed, which the test does when it sees the files of all ranks, perhaps before it
+ * has replied to this. */
 static void abandoned(void)
 {
     char file[32];
-    snprintf(file, sizeof file, "ready%u", rank);
+    snprintf(file, sizeof(file), "ready%u", rank);
     int64_t r = dcfa_host_write(host, file, 0, memory, 1);
     while (r >= 0)
         r = dcfa_host_read(host, file, 0, memory, 1);
@@ -151,7 +151,7 @@ int main(int argc, char **argv)
     GOOD(dcfa_host_open(processor, NULL, &host));
     rank = dcfa_host_rank(host);
     size = dcfa_host_size(host);
-    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         if (argc == 2 && strcmp(argv[1], tests[i].name) == 0)
             tests[i].run();
     dcfa_host_close(host);

@@ -82,7 +82,7 @@ static void consumer(struct world *world)
 static void everything(struct world *world)
 {
     for (int i = 0; i < 200; i++) {
-        hostile_scribble((uint8_t *)world->processor->head + sizeof *world->processor->head,
+        hostile_scribble((uint8_t *)world->processor->head + sizeof(*world->processor->head),
                          1 << 18);
         atomic_store(&world->processor->head->armed, 0);
         eventfd_write(world->processor->wake_fd, 1);

@@ -19,7 +19,7 @@ static int command(const struct world *world, uint64_t what, const void *in, siz
         struct ib_uverbs_ioctl_hdr head;
         struct ib_uverbs_attr attributes[3];
     } call = {
-        .head = {.length = sizeof call,
+        .head = {.length = sizeof(call),
                  .object_id = UVERBS_OBJECT_DEVICE,
                  .method_id = UVERBS_METHOD_INVOKE_WRITE,
                  .num_attrs = 3,
@@ -28,7 +28,7 @@ static int command(const struct world *world, uint64_t what, const void *in, siz
                         .data = (uintptr_t)in},
                        {UVERBS_ATTR_CORE_OUT, (uint16_t)out_bytes, .flags = UVERBS_ATTR_F_MANDATORY,
                         .data = (uintptr_t)out},
-                       {UVERBS_ATTR_WRITE_CMD, sizeof what, .flags = UVERBS_ATTR_F_MANDATORY,
+                       {UVERBS_ATTR_WRITE_CMD, sizeof(what), .flags = UVERBS_ATTR_F_MANDATORY,
                         .data = what}},
     };
     return ioctl(world->processor->device_fd, RDMA_VERBS_IOCTL, &call);
@@ -80,8 +80,8 @@ static void destroys(struct world *world)
 {
     const struct ib_uverbs_destroy_qp body = {.qp_handle = world->qps[0]->device_handle};
     struct ib_uverbs_destroy_qp_resp response;
-    CHECK(command(world, IB_USER_VERBS_CMD_DESTROY_QP, &body, sizeof body, &response,
-                  sizeof response) == 0,
+    CHECK(command(world, IB_USER_VERBS_CMD_DESTROY_QP, &body, sizeof(body), &response,
+                  sizeof(response)) == 0,
           "%m");
     const struct dcfa_send send = {.what = DCFA_WRITE};
     CHECK(dcfa_post_send(world->qps[0], &send) < 0, "posted to a queue pair that was destroyed");

@@ -21,7 +21,7 @@ void expect(struct dcfa_completion completion, enum dcfa_result result)
 /* ---- transfers ---- */
 
 static const uint32_t sizes[] = {0, 1, 8, 4096, 65536, 65537, 1 << 20};
-enum { SIZES = sizeof sizes / sizeof sizes[0] };
+enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
 void writes_and_reads(struct world *world)
 {
@@ -108,7 +108,7 @@ static void stream(struct world *world)
                 .pieces = &piece,
                 .piece_count = 1};
             int r;
-            world_fill(data, sizeof data, i);
+            world_fill(data, sizeof(data), i);
             while ((r = dcfa_post_send(world->qps[1], &send)) == -EAGAIN)
                 sched_yield();
             GOOD(r);
@@ -161,7 +161,7 @@ static void forbid_calls(void)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    const struct sock_fprog program = {sizeof rules / sizeof rules[0], rules};
+    const struct sock_fprog program = {sizeof(rules) / sizeof(rules[0]), rules};
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
               prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0,
           "seccomp: %d", errno);
@@ -263,7 +263,7 @@ int main(int argc, char **argv)
         {"filtered", 2, -1, filtered},   {"death", 4, 2, death},    {"held", 1, -1, held},
         {"measure", 2, -1, measure},     {"fair", 4, -1, fair},
     };
-    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         if (argc == 2 && strcmp(argv[1], tests[i].name) == 0)
             return world_run(tests[i].ranks, tests[i].dies, tests[i].run);
     fputs("usage: dcfa TEST\n", stderr);

@@ -59,7 +59,7 @@ static void latency(struct world *world)
             pause_unless_direct(world);
         expect(completion, DCFA_OK);
     }
-    qsort(half_us, ROUNDS, sizeof half_us[0], compare);
+    qsort(half_us, ROUNDS, sizeof(half_us[0]), compare);
     if (world->rank == 0)
         printf("%s: 8 B write, one way: least %.2f us, median %.2f, 90 %% %.2f\n",
                dcfa_device(world->processor), half_us[0], half_us[ROUNDS / 2],

@@ -11,7 +11,7 @@ static void exchange_cards(struct world *world)
                        .closed_key = dcfa_mr_remote_key(world->closed)};
     for (uint32_t i = 0; i < world->size; i++)
         dcfa_qp_address(world->qps[i], &own.addresses[i]);
-    GOOD(tca_allgather(world->session, &own, sizeof own, world->cards, TCA_FOREVER));
+    GOOD(tca_allgather(world->session, &own, sizeof(own), world->cards, TCA_FOREVER));
 }
 
 void world_connect(struct world *world)
@@ -64,7 +64,7 @@ int world_run(uint32_t size, int dies, void (*run)(struct world *world))
     pid_t pids[RANKS_MAX];
     char group[32];
     int failed = 0;
-    snprintf(group, sizeof group, "dcfa%d", getpid());
+    snprintf(group, sizeof(group), "dcfa%d", getpid());
     for (uint32_t rank = 0; rank < size; rank++) {
         pids[rank] = fork();
         if (pids[rank] == 0) {

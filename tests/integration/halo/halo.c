@@ -1,10 +1,10 @@
 /*
  * halo SEED ROUNDS STEPS [VICTIM]: random halo exchanges, the same ones at all ranks of the group,
- * with every cell checked after every step and again before the next start. Ranks are slow at random, with computing as well as
- * with reading; in every round, one begins one of its steps long after all others. Rank VICTIM kills
- * itself in the midst, and the others must hear of that; if there is no rank VICTIM, all stop at a
- * step, and a cable is pulled. PREFER in the environment names a rail. Ends with 0, or prints what was
- * wrong.
+ * with every cell checked after every step and again before the next start. Ranks are slow at
+ * random, with computing as well as with reading; in every round, one begins one of its steps long
+ * after all others. Rank VICTIM kills itself in the midst, and the others must hear of that; if
+ * there is no rank VICTIM, all stop at a step, and a cable is pulled. PREFER in the environment
+ * names a rail. Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <signal.h>

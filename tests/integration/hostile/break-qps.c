@@ -1,4 +1,5 @@
-/* Preloaded into a program: its first queue pairs fail when it gets SIGUSR1. For tests with a device. */
+/* Preloaded into a program: its first queue pairs fail when it gets SIGUSR1. For tests with a
+ * device. */
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 #include <signal.h>

@@ -1,10 +1,12 @@
 /*
- * A client that writes over every byte of the segments that it shares with its daemon, again and again, while plans of its own run:
+ * A client that writes over every byte of the segments that it shares with its daemon, again and
+ * again, while plans of its own run:
  *
  *     scribble SECONDS SEED WHAT [RAIL]
  *
- * WHAT: session, notify, or both. RAIL: of the plans in the daemon's seat. Ends with 0 when the daemon has thrown it out or the time is over; it is not to be
- * trusted with anything it says about itself.
+ * WHAT: session, notify, or both. RAIL: of the plans in the daemon's seat. Ends with 0 when the
+ * daemon has thrown it out or the time is over; it is not to be trusted with anything it says about
+ * itself.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -36,7 +38,7 @@ static size_t find(const char *name, struct mapping *ret, size_t room)
     char line[512];
     size_t count = 0;
     FILE *maps = fopen("/proc/self/maps", "r");
-    while (maps && fgets(line, sizeof line, maps) && count < room) {
+    while (maps && fgets(line, sizeof(line), maps) && count < room) {
         uintptr_t from, to;
         if (strstr(line, name) && sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &from, &to) == 2)
             ret[count++] = (struct mapping){(uint8_t *)from, to - from};
@@ -50,7 +52,7 @@ static size_t find(const char *name, struct mapping *ret, size_t room)
 static void scribble(const struct mapping *mapping)
 {
     uint64_t *words = (uint64_t *)mapping->base;
-    size_t count = mapping->bytes / sizeof *words;
+    size_t count = mapping->bytes / sizeof(*words);
     switch (chance() % 4) {
     case 0:
         memset(mapping->base, (int)chance(), mapping->bytes);

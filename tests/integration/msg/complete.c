@@ -1,9 +1,9 @@
 /*
- * msg-complete: sends that are complete arrive without another call of the sender, whatever the receiver does. Rank 1
- * seems to be interrupted while it unpacks a long message. Rank 0 sends short ones meanwhile, and then calls nothing
- * until rank 1 has received them.
- * msg-complete ahead: rank 1 takes a full ring in one call, and calls nothing more: as many sends are complete as
- * tca-msg.h says. Ends with 0, or prints what was wrong.
+ * msg-complete: sends that are complete arrive without another call of the sender, whatever the
+ * receiver does. Rank 1 seems to be interrupted while it unpacks a long message. Rank 0 sends short
+ * ones meanwhile, and then calls nothing until rank 1 has received them. msg-complete ahead: rank 1
+ * takes a full ring in one call, and calls nothing more: as many sends are complete as tca-msg.h
+ * says. Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <stdatomic.h>

@@ -113,7 +113,8 @@ static void rounds(void)
     meet();
 }
 
-/* Requests that are released as soon as they are started. They continue, and so do pairs after them. */
+/* Requests that are released as soon as they are started. They continue, and so do pairs after
+ * them. */
 static void running(void)
 {
     enum { COUNT = 40 };
@@ -189,8 +190,8 @@ static void reuse(void)
     meet();
 }
 
-/* Rank 0 starts its send until the messages find no place, and releases it; only then does rank 1 start
- * its receive. */
+/* Rank 0 starts its send until the messages find no place, and releases it; only then does rank 1
+ * start its receive. */
 static void ahead(void)
 {
     int value = -1, count = 0, r;
@@ -243,8 +244,8 @@ static void cancel(uint32_t first, int both)
     meet();
 }
 
-/* A send that nobody receives does not keep rank 0 from leaving, and thereby rank 1 from knowing. What
- * rank 0 has sent before is received nevertheless. */
+/* A send that nobody receives does not keep rank 0 from leaving, and thereby rank 1 from knowing.
+ * What rank 0 has sent before is received nevertheless. */
 static void leave(void)
 {
     static uint8_t data[3 * TCA_MSG_EAGER_BYTES];

@@ -1,6 +1,7 @@
 /*
- * msg-leave: rank 0 sends more messages than the ring holds to rank 1, which takes none, and frees its messenger, whose
- * wait for them times out. Rank 1 then receives those that the ring held. Ends with 0, or prints what was wrong.
+ * msg-leave: rank 0 sends more messages than the ring holds to rank 1, which takes none, and frees
+ * its messenger, whose wait for them times out. Rank 1 then receives those that the ring held. Ends
+ * with 0, or prints what was wrong.
  */
 #include "client/core/session.h"
 #include "client/msg/msg.h"

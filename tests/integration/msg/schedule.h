@@ -22,6 +22,6 @@ struct message {
 
 void schedule_choose(struct message *messages, struct random *random, uint32_t count,
                      uint32_t ranks);
-/* The message that the receive of `mine` gets: of the messages of its ranks and tag, the n-th, if it
- * is the n-th receive. */
+/* The message that the receive of `mine` gets: of the messages of its ranks and tag, the n-th, if
+ * it is the n-th receive. */
 const struct message *schedule_match(const struct message *messages, const struct message *mine);

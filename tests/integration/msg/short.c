@@ -1,4 +1,5 @@
-/* msg-short: short persistent messages between two ranks, in turn. Ends with 0, or prints what was wrong. */
+/* msg-short: short persistent messages between two ranks, in turn. Ends with 0, or prints what was
+ * wrong. */
 #include <stdio.h>
 
 #include "client/include/tca-msg.h"

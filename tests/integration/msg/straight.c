@@ -1,7 +1,8 @@
 /*
- * msg-straight: rank 1 receives messages of rank 0 into blocks of a region, full and shorter ones, by pairs and as
- * long messages; no byte between the blocks may change. Those of pairs go straight to the blocks: from the second round
- * on, rank 1 does not use its messenger until they have arrived. Ends with 0, or prints what was wrong.
+ * msg-straight: rank 1 receives messages of rank 0 into blocks of a region, full and shorter ones,
+ * by pairs and as long messages; no byte between the blocks may change. Those of pairs go straight
+ * to the blocks: from the second round on, rank 1 does not use its messenger until they have
+ * arrived. Ends with 0, or prints what was wrong.
  */
 #include <stdbool.h>
 #include <stdio.h>

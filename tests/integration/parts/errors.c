@@ -1,7 +1,7 @@
 /*
- * parts-errors: what tca_plan_put(), tca_plan_commit() and tca_start_parts() reject, at both ranks of
- * a group of two; none of it changes what a later start moves. Puts of 0 bytes, which they accept, and
- * regions that plans use. Ends with 0, or prints what was wrong.
+ * parts-errors: what tca_plan_put(), tca_plan_commit() and tca_start_parts() reject, at both ranks
+ * of a group of two; none of it changes what a later start moves. Puts of 0 bytes, which they
+ * accept, and regions that plans use. Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static void attached_accepted(const struct tca_handle *to)
     static uint8_t memory[BYTES];
     struct tca_region *region;
     struct tca_plan *plan = new_plan();
-    check(tca_region_attach(session, memory, sizeof memory, &region), "attach");
+    check(tca_region_attach(session, memory, sizeof(memory), &region), "attach");
     check(tca_plan_put(plan,
                        &(struct tca_put){.source = region, .target = *to, .bytes = 64, .parts = 1}),
           "put");
@@ -89,14 +89,14 @@ static void starts_rejected(struct tca_plan *plan, struct tca_plan *whole)
         {.target_at_bytes = 1, .bytes = BYTES},
         {.target_at_bytes = UINT64_MAX - 8, .bytes = 9},
     };
-    for (unsigned i = 0; i < sizeof outside / sizeof outside[0]; i++) {
-        memcpy(bad, good, sizeof bad);
+    for (unsigned i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
+        memcpy(bad, good, sizeof(bad));
         bad[0] = outside[i];
         expect(tca_start_parts(plan, bad, 2), -EINVAL, "part 0", "outside");
         expect(tca_wait(plan, TCA_DEFAULT), -EINVAL, "was refused: plan ", "its wait");
         expect(tca_test(plan), -EINVAL, "part 0: ", "its test");
     }
-    memcpy(bad, good, sizeof bad);
+    memcpy(bad, good, sizeof(bad));
     bad[1].target_at_bytes = 8;
     expect(tca_start_parts(plan, bad, 2), -EINVAL, "neither layout is contiguous", "two positions");
 }
@@ -302,7 +302,7 @@ int main(void)
     for (int i = 0; i < 2 * BYTES; i++)
         bytes[i] = (uint8_t)i;
     check(tca_region_handle(target, 0, TCA_ALL, &own), "handle");
-    check(tca_allgather(session, &own, sizeof own, all, TCA_DEFAULT), "allgather");
+    check(tca_allgather(session, &own, sizeof(own), all, TCA_DEFAULT), "allgather");
     const struct tca_handle *to = &all[1 - rank];
 
     puts_rejected(source, to);

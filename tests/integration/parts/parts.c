@@ -1,7 +1,8 @@
 /*
- * parts SEED STARTS [TOTALS]: each rank puts random parts into the memory of the next one, by starts of one
- * plan; each compares all of its memory with the result of a sequential copy. Appends a line to the
- * file TOTALS with the number of bytes that it put. Ends with 0, or prints what was wrong.
+ * parts SEED STARTS [TOTALS]: each rank puts random parts into the memory of the next one, by
+ * starts of one plan; each compares all of its memory with the result of a sequential copy. Appends
+ * a line to the file TOTALS with the number of bytes that it put. Ends with 0, or prints what was
+ * wrong.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -32,7 +33,11 @@ static const struct put moves[] = {
     {{64, 512, 1000}, {512, 64, 100}, false},
     {{1, LONG_BYTES, 0}, {1, LONG_BYTES, 0}, false}, /* in the client's seat: copied in pieces */
 };
-enum { PUTS = sizeof moves / sizeof moves[0], PARTS = PUTS - 1, BYTES = PUTS * ROOM + LONG_BYTES };
+enum {
+    PUTS = sizeof(moves) / sizeof(moves[0]),
+    PARTS = PUTS - 1,
+    BYTES = PUTS * ROOM + LONG_BYTES
+};
 
 struct rank {
     struct tca *session;
@@ -250,14 +255,14 @@ int main(int argc, char **argv)
     check(&rank, tca_open(NULL, &rank.session), "open");
     rank.rank = tca_rank(rank.session);
     rank.size = tca_size(rank.session);
-    all = calloc(rank.size, sizeof *all);
+    all = calloc(rank.size, sizeof(*all));
     rank.expected = calloc(1, BYTES);
     if (argc < 3 || !all || !rank.expected)
         return 1;
     struct tca_region *source = memory(&rank, &rank.source);
     struct tca_region *target = memory(&rank, &rank.target);
     check(&rank, tca_region_handle(target, 0, TCA_ALL, &own), "handle");
-    check(&rank, tca_allgather(rank.session, &own, sizeof own, all, TCA_DEFAULT), "allgather");
+    check(&rank, tca_allgather(rank.session, &own, sizeof(own), all, TCA_DEFAULT), "allgather");
     make_plan(&rank, source, &all[(rank.rank + 1) % rank.size]);
     run(&rank, (uint32_t)strtoul(argv[2], NULL, 10));
     if (argc > 3)

@@ -10,7 +10,8 @@
  *   stop          process 0: one more round. Others take no commands meanwhile, and answer then
  *   store RANK    one store there
  *   commit
- *   start RANK    a word there by DMA, one more than last time if that has succeeded, with a notification
+ *   start RANK    a word there by DMA, one more than last time if that has succeeded, with a
+ *                 notification
  *   receive RANK  waits for one from there; the word
  *   test RANK     tcaTestDMARecvDesc()
  *   quit RANK     a mark there that it waits for ("await RANK"), and at once exit()

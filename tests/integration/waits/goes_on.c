@@ -1,8 +1,8 @@
 /*
- * goes-on all|qmp TCAD: every waiting call of the headers moves on starts that wait. For each call: rank 0 starts a plan
- * that waits for a plan of rank 1, which waits for rank 0, and makes the call. Rank 1 ends the call only after rank 0's
- * plan has gone on. Requests to tcad (process TCAD), which none of the ranks can hold up, find it stopped until then.
- * Ends with 0, or prints what was wrong.
+ * goes-on all|qmp TCAD: every waiting call of the headers moves on starts that wait. For each call:
+ * rank 0 starts a plan that waits for a plan of rank 1, which waits for rank 0, and makes the call.
+ * Rank 1 ends the call only after rank 0's plan has gone on. Requests to tcad (process TCAD), which
+ * none of the ranks can hold up, find it stopped until then. Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <signal.h>

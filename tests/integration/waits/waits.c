@@ -1,5 +1,6 @@
 /*
- * waits message|condition|failure|late: rank 0 of a group of three waits for rank 1, which takes a second.
+ * waits message|condition|failure|late: rank 0 of a group of three waits for rank 1, which takes a
+ * second.
  *   message    by tca_msg_wait(): it sleeps until the message arrives
  *   condition  by tca_wait_until() for a notification: likewise
  *   failure    likewise, for a notification that does not come, while a start fails because rank 2

@@ -1,7 +1,7 @@
 /*
- * Two programs that send one another a byte at a time, and take it themselves or let their standby thread take
- * it: they spin, sleep in a wait, or compute, in turn. What both threads touch is plain memory, for the thread
- * sanitizer to look at.
+ * Two programs that send one another a byte at a time, and take it themselves or let their standby
+ * thread take it: they spin, sleep in a wait, or compute, in turn. What both threads touch is plain
+ * memory, for the thread sanitizer to look at.
  */
 #include <errno.h>
 #include <sched.h>

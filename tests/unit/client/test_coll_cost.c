@@ -55,7 +55,7 @@ Test(coll_cost, by_length)
     uint64_t ns;
 
     place(1);
-    for (unsigned i = 0; i < sizeof each / sizeof *each; i++) {
+    for (unsigned i = 0; i < sizeof(each) / sizeof(*each); i++) {
         struct coll_shape shape = broadcast(2, UINT64_C(65536) << i);
         cr_assert_eq(coll_predict(&shape, TCA_COLL_BINOMIAL, &costs, &ns), 0);
         cr_assert_eq(ns, (UINT64_C(64) << i) * each[i], "%u: %lu", i, ns);
@@ -91,12 +91,12 @@ Test(coll_cost, measured_by_seat)
     cr_assert_eq(costs.node.latency_ns, 700);
     coll_costs_measured(&none, false, &costs);
     tca_coll_costs(NULL, TCA_SEAT_ANY, &typical);
-    cr_assert_eq(memcmp(&costs, &typical, sizeof costs), 0);
+    cr_assert_eq(memcmp(&costs, &typical, sizeof(costs)), 0);
     cr_assert_eq(costs.combine_kib_ns, coll_costs_typical.combine_kib_ns);
 }
 
-/* With a slow start and a fast network, few hops win; with a network as near as the node, few puts of
- * each rank. */
+/* With a slow start and a fast network, few hops win; with a network as near as the node, few puts
+ * of each rank. */
 Test(coll_cost, choices_follow_what_was_measured)
 {
     const struct reach_costs slow = measured(70, 700, 1000000), quick = measured(70, 700, 70);
@@ -308,7 +308,8 @@ Test(coll_cost, choice)
     }
 }
 
-/* Each algorithm that suits, with the segments that suit it best: what tcactl plan explain shows. */
+/* Each algorithm that suits, with the segments that suit it best: what tcactl plan explain
+ * shows. */
 Test(coll_cost, candidates)
 {
     struct coll_candidate candidates[COLLECTIVE_CANDIDATES_MAX];

@@ -1,5 +1,5 @@
-/* Calls that wait several times have one deadline. The clock goes on by a step whenever it is read, so that it
- * counts what a wait has done. */
+/* Calls that wait several times have one deadline. The clock goes on by a step whenever it is read,
+ * so that it counts what a wait has done. */
 #include <errno.h>
 
 #include "client/core/session.h"

@@ -197,10 +197,10 @@ static void check_gets(unsigned count)
 TestSuite(inbox, .init = setup, .timeout = 30);
 
 /*
- * Histories of one place. A letter is a start of the chain of that name: alone it is good, with ! it fails
- * and has arrived, with ? it fails and has not, with - it is refused, with ~ its notice arrives, and the data
- * before it need not have: + is its notification. A digit: so many notifications can be taken. w: one is
- * taken by waiting.
+ * Histories of one place. A letter is a start of the chain of that name: alone it is good, with !
+ * it fails and has arrived, with ? it fails and has not, with - it is refused, with ~ its notice
+ * arrives, and the data before it need not have: + is its notification. A digit: so many
+ * notifications can be taken. w: one is taken by waiting.
  */
 struct history {
     char name[40], steps[24];
@@ -223,13 +223,13 @@ ParameterizedTestParameters(inbox, histories)
         {"repeated in vain", "A! 1 A- B 1"}, /* its number is not free for another chain's */
         {"refused", "A- 0 B 1"},
     };
-    return cr_make_param_array(struct history, histories, sizeof histories / sizeof histories[0]);
+    return cr_make_param_array(struct history, histories, sizeof(histories) / sizeof(histories[0]));
 }
 
 ParameterizedTest(struct history *history, inbox, histories)
 {
-    char text[sizeof *history + 8];
-    snprintf(text, sizeof text, "%s, %s: ", history->name, history->steps);
+    char text[sizeof(*history) + 8];
+    snprintf(text, sizeof(text), "%s, %s: ", history->name, history->steps);
     told = text;
     for (const char *step = history->steps; *step; step++)
         if (isupper((unsigned char)*step)) {

@@ -5,7 +5,8 @@
 
 enum { SEEDS = 200, PATIENCE = 5000 };
 
-/* Routes of this world: how long a start takes, and how long its data is on the way when it is complete. */
+/* Routes of this world: how long a start takes, and how long its data is on the way when it is
+ * complete. */
 struct world {
     double start_ns[4], late_ns[4];
     unsigned routes;

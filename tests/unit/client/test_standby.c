@@ -209,7 +209,7 @@ Test(standby, what_is_left_behind, .timeout = 60)
 static cpu_set_t worked_on;
 static bool work_somewhere(void *context)
 {
-    return sched_getaffinity(0, sizeof worked_on, &worked_on) != 0;
+    return sched_getaffinity(0, sizeof(worked_on), &worked_on) != 0;
 }
 
 static bool always(void *context)
@@ -224,7 +224,7 @@ Test(standby, runs_where_the_program_may, .timeout = 60)
     struct notify_segment segment = {0};
     struct standby *standby;
     cpu_set_t all, one;
-    cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    cr_assert_eq(sched_getaffinity(0, sizeof(all), &all), 0);
     if (CPU_COUNT(&all) < 2)
         cr_skip_test("one processor only");
     cr_assert_eq(standby_new(&place_ops, NULL, &segment, &standby), 0);
@@ -233,7 +233,7 @@ Test(standby, runs_where_the_program_may, .timeout = 60)
             continue;
         CPU_ZERO(&one);
         CPU_SET(cpu, &one);
-        cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
+        cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
         for (bool there = false; !there; pause_ms(2)) {
             standby_enter(standby);
             there = CPU_EQUAL(&worked_on, &one);

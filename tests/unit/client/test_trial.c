@@ -1,5 +1,5 @@
-/* When a plan tries copy modes and when it tries again. The clock, the distance to the receiver and the cost of each mode are the
- * test's: its struct trial_effects. */
+/* When a plan tries copy modes and when it tries again. The clock, the distance to the receiver and
+ * the cost of each mode are the test's: its struct trial_effects. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,7 +261,7 @@ Test(trial, the_one_that_tried_is_released)
     begin_twin();
     trial_end(&plan);
     twin.next = NULL;
-    memset(&plan, 0xa5, sizeof plan); /* nobody looks at it any more */
+    memset(&plan, 0xa5, sizeof(plan)); /* nobody looks at it any more */
     settle_twin();
     trial_end(&twin);
     plan = (struct tca_plan){0};
@@ -274,7 +274,8 @@ Test(trial, the_one_that_tried_is_started_no_more)
     trial_end(&twin);
 }
 
-/* Measurements near the boundary of two classes of distance: what is known in one of them is known. */
+/* Measurements near the boundary of two classes of distance: what is known in one of them is
+ * known. */
 Test(trial, distances_vary)
 {
     distance_ns = 45;

@@ -1,5 +1,5 @@
-/* When a plan tries rails, what it counts, and when it tries again. The clock, tcad and the cost of each rail are the test's: its
- * struct trial_effects. */
+/* When a plan tries rails, what it counts, and when it tries again. The clock, tcad and the cost of
+ * each rail are the test's: its struct trial_effects. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +152,7 @@ static void commit(uint32_t rails)
 static void prepare(unsigned chains)
 {
     trial_route_end(&plan);
-    memset(&tcad, 0, sizeof tcad);
+    memset(&tcad, 0, sizeof(tcad));
     tcad.chains = chains;
     plan = (struct tca_plan){.session = &session,
                              .steps = steps,
@@ -179,7 +179,7 @@ static void setup(void)
     disturbance_ns = 0;
     for (unsigned rail = SHM; rail <= RAILS; rail++)
         start_ns[rail] = 20000;
-    memset(flush_ns, 0, sizeof flush_ns);
+    memset(flush_ns, 0, sizeof(flush_ns));
     session.settings.tune = TUNE_ON;
     session.trial_effects = &effects;
     session.rails = (struct rail_list){.count = RAILS,

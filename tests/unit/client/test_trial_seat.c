@@ -1,5 +1,5 @@
-/* When a plan tries seats, when a start is held, what is counted, and what happens when tcad cannot run it. The clock, tcad and
- * the connections are the test's: its struct trial_effects. */
+/* When a plan tries seats, when a start is held, what is counted, and what happens when tcad cannot
+ * run it. The clock, tcad and the connections are the test's: its struct trial_effects. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -214,7 +214,7 @@ static void begin_with_faster(enum seat fast)
 {
     prepare(&plan);
     joined = false;
-    memset(asked, 0, sizeof asked);
+    memset(asked, 0, sizeof(asked));
     session.wisdom->count = session.wisdom->added = 0;
     start_ns[fast] = 20000;
     start_ns[fast == SEAT_CLIENT ? SEAT_DAEMON : SEAT_CLIENT] = 30000;
@@ -421,7 +421,8 @@ Test(trial_seat, the_connection_ends_after_the_trial)
     }
 }
 
-/* The receiver is stopped: the starts are complete nevertheless, and after some the trial is given up. */
+/* The receiver is stopped: the starts are complete nevertheless, and after some the trial is given
+ * up. */
 Test(trial_seat, data_that_never_arrives)
 {
     never_lands = true;
@@ -507,7 +508,8 @@ Test(trial_seat, an_end_that_cannot_be_sent)
     cr_assert_not(tries());
 }
 
-/* That all data has arrived, when the start that was held for it is not any more: the next one is under way. */
+/* That all data has arrived, when the start that was held for it is not any more: the next one is
+ * under way. */
 Test(trial_seat, an_answer_that_comes_too_late)
 {
     begin_until_tcad_has_run(1);

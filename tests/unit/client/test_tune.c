@@ -136,8 +136,8 @@ Test(tune, several_at_once)
     cr_assert(bad_choices(&app, 6, 0.15) <= 6 * SEEDS * 8 / 100);
 }
 
-/* `count` processes that put alike to each other in every iteration, which lasts as long as the slowest
- * candidate. Each reads its own clock. Returns how many choices cost more than `most`. */
+/* `count` processes that put alike to each other in every iteration, which lasts as long as the
+ * slowest candidate. Each reads its own clock. Returns how many choices cost more than `most`. */
 static unsigned exchange(const struct application *app, unsigned count, uint64_t seed, double most)
 {
     struct tune tunes[8];
@@ -176,7 +176,8 @@ Test(tune, processes_that_exchange)
     }
 }
 
-/* Whatever they measure, and even if they drop different candidates, most of the time two try the same. */
+/* Whatever they measure, and even if they drop different candidates, most of the time two try the
+ * same. */
 Test(tune, one_seed_is_one_order)
 {
     struct tune tunes[2];

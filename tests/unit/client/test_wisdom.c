@@ -20,15 +20,15 @@ static const char *why;
 static void set_up(void)
 {
     cr_assert(mkdtemp(directory));
-    snprintf(path, sizeof path, "%s/cache/tca/wisdom", directory);
-    wisdom = calloc(1, sizeof *wisdom);
-    other = calloc(1, sizeof *other);
+    snprintf(path, sizeof(path), "%s/cache/tca/wisdom", directory);
+    wisdom = calloc(1, sizeof(*wisdom));
+    other = calloc(1, sizeof(*other));
 }
 
 static void tear_down(void)
 {
     char command[512];
-    snprintf(command, sizeof command, "rm -r %s", directory);
+    snprintf(command, sizeof(command), "rm -r %s", directory);
     cr_assert(system(command) == 0);
     free(wisdom);
     free(other);
@@ -57,7 +57,7 @@ static bool knows(const struct wisdom *of, uint64_t number)
 {
     const struct wisdom_entry expected = entry_of(number);
     const struct wisdom_entry *found = wisdom_find(of, expected.key, expected.distance);
-    return found && memcmp(found, &expected, sizeof expected) == 0;
+    return found && memcmp(found, &expected, sizeof(expected)) == 0;
 }
 
 Test(wisdom, comes_back)
@@ -122,9 +122,9 @@ Test(wisdom, layouts_are_told_apart)
     wisdom_key(sixteen, sixteen, b);
     wisdom_key(eight, sixteen, c);
     wisdom_key(eight, eight, again);
-    cr_assert(memcmp(a, again, sizeof a) == 0);
-    cr_assert(memcmp(a, b, sizeof a) != 0 && memcmp(a, c, sizeof a) != 0 &&
-              memcmp(b, c, sizeof a) != 0);
+    cr_assert(memcmp(a, again, sizeof(a)) == 0);
+    cr_assert(memcmp(a, b, sizeof(a)) != 0 && memcmp(a, c, sizeof(a)) != 0 &&
+              memcmp(b, c, sizeof(a)) != 0);
     free(eight);
     free(sixteen);
 }
@@ -150,9 +150,9 @@ Test(wisdom, layouts_of_one_shape_are_one)
         wisdom_key(all[i], eight, key);
         cr_assert_eq(layout_shift(all[i], 4096, &moved), 0);
         wisdom_key(moved, eight, moved_key);
-        cr_expect(memcmp(key, moved_key, sizeof key) == 0, "layout %u", i);
+        cr_expect(memcmp(key, moved_key, sizeof(key)) == 0, "layout %u", i);
         wisdom_key(moved, moved, moved_key);
-        cr_expect(i == 0 || memcmp(key, moved_key, sizeof key) != 0, "layout %u", i);
+        cr_expect(i == 0 || memcmp(key, moved_key, sizeof(key)) != 0, "layout %u", i);
         free(moved);
     }
     for (unsigned i = 0; i < 3; i++)
@@ -194,7 +194,7 @@ static bool is_refused(int error)
 Test(wisdom, torn_files_count_as_empty)
 {
     uint8_t bytes[1024];
-    const size_t count = make_file(bytes, sizeof bytes - 1);
+    const size_t count = make_file(bytes, sizeof(bytes) - 1);
     for (size_t length = 0; length < count; length++) {
         write_file(bytes, length);
         cr_assert(is_refused(-EINVAL), "%zu of %zu bytes", length, count);
@@ -210,7 +210,7 @@ Test(wisdom, torn_files_count_as_empty)
 Test(wisdom, every_changed_bit_is_noticed)
 {
     uint8_t bytes[1024];
-    const size_t count = make_file(bytes, sizeof bytes);
+    const size_t count = make_file(bytes, sizeof(bytes));
     for (size_t bit = 0; bit < 8 * count; bit++) {
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         write_file(bytes, count);
@@ -241,7 +241,7 @@ Test(wisdom, impossible_entries_are_refused)
         {.bytes = 1, .rail = "tcp\033[2J"},
         {.bytes = 1, .rail = "a-name-of-32-bytes-without-a-NUL"},
     };
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         wisdom->count = wisdom->added = 0;
         wisdom_add(wisdom, &bad[i]);
         unlink(path);
@@ -258,9 +258,9 @@ Test(wisdom, random_files)
 {
     struct random random = {random_seed()};
     uint8_t bytes[2000];
-    make_file(bytes, sizeof bytes);
+    make_file(bytes, sizeof(bytes));
     for (unsigned i = 0; i < 300; i++) {
-        const size_t count = random_below(&random, sizeof bytes);
+        const size_t count = random_below(&random, sizeof(bytes));
         for (size_t at = 8 * random_below(&random, 2); at < count; at++)
             bytes[at] = (uint8_t)random_next(&random);
         write_file(bytes, count);
@@ -271,8 +271,8 @@ Test(wisdom, random_files)
 Test(wisdom, what_others_could_have_written_is_not_read)
 {
     uint8_t bytes[1024];
-    char elsewhere[sizeof path + 8];
-    make_file(bytes, sizeof bytes);
+    char elsewhere[sizeof(path) + 8];
+    make_file(bytes, sizeof(bytes));
     const mode_t modes[] = {0620, 0602, 0666};
     for (unsigned i = 0; i < 3; i++) {
         cr_assert(chmod(path, modes[i]) == 0 && is_refused(-EPERM));
@@ -284,7 +284,7 @@ Test(wisdom, what_others_could_have_written_is_not_read)
         cr_assert(chown(path, 12345, 12345) == 0);
         cr_assert(is_refused(-EPERM) && wisdom_write(path, wisdom, 0) == -EPERM);
     }
-    snprintf(elsewhere, sizeof elsewhere, "%s.link", path);
+    snprintf(elsewhere, sizeof(elsewhere), "%s.link", path);
     cr_assert(rename(path, elsewhere) == 0 && symlink(elsewhere, path) == 0 && is_refused(-EPERM));
     cr_assert(unlink(path) == 0 && mkfifo(path, 0600) == 0 && is_refused(-EPERM), "nor waits");
     cr_assert(unlink(path) == 0 && mkdir(path, 0700) == 0 && is_refused(-EPERM));

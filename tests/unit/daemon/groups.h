@@ -83,7 +83,7 @@ void session_fail(struct session *session, uint32_t tag, int error, const char *
     struct fake *fake = fake_of(session);
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(fake->text, sizeof fake->text, format, arguments);
+    vsnprintf(fake->text, sizeof(fake->text), format, arguments);
     va_end(arguments);
     fake->answers++;
     fake->status = error;
@@ -122,7 +122,7 @@ static inline struct fake *open_session(unsigned slot, unsigned node, uint32_t s
 {
     struct tcad *tcad = &test.nodes[node].tcad;
     struct fake *fake = &fakes[slot];
-    memset(fake, 0, sizeof *fake);
+    memset(fake, 0, sizeof(*fake));
     struct session *session = &fake->session;
     session->tcad = tcad;
     session->id = ++tcad->next_session;
@@ -130,7 +130,7 @@ static inline struct fake *open_session(unsigned slot, unsigned node, uint32_t s
     session->sources = sources;
     session->size = 1;
     session->root = tcad->node;
-    session->members = calloc(sources, sizeof *session->members);
+    session->members = calloc(sources, sizeof(*session->members));
     session->members[0] = (struct session_member){tcad->node, session->id, tcad->incarnation, true};
     session->next = tcad->sessions;
     tcad->sessions = session;
@@ -146,7 +146,7 @@ static inline void forget(struct fake *fake)
     free(fake->session.members);
     if (fake->answer)
         tca__message__free_unpacked(fake->answer, NULL);
-    memset(fake, 0, sizeof *fake);
+    memset(fake, 0, sizeof(*fake));
 }
 
 static inline void die(struct fake *fake)
@@ -262,10 +262,10 @@ static inline void gather(struct fake *fake, uint64_t sequence, const void *blob
 static inline void publish(struct fake *fake, const char *name, int fill)
 {
     uint8_t handle[HANDLE_BYTES];
-    memset(handle, fill, sizeof handle);
+    memset(handle, fill, sizeof(handle));
     Tca__Publish body =
         BODY_OF(publish, .name = (char *)name,
-                .handle = (ProtobufCBinaryData){.len = fill ? sizeof handle : 0, .data = handle});
+                .handle = (ProtobufCBinaryData){.len = fill ? sizeof(handle) : 0, .data = handle});
     group_publish(&fake->session, 79, &body);
 }
 

@@ -1,4 +1,5 @@
-/* A driver without operations; the test supplies its progress(), and may have others: IDLE_DRIVER_OPS. */
+/* A driver without operations; the test supplies its progress(), and may have others:
+ * IDLE_DRIVER_OPS. */
 #pragma once
 
 #include "drivers/driver.h"

@@ -44,7 +44,7 @@ static inline int drv_peer_connect(struct driver *driver, const void *address, s
 {
     if (connect_error < 0)
         return connect_error;
-    struct peer *peer = calloc(1, sizeof *peer);
+    struct peer *peer = calloc(1, sizeof(*peer));
     cr_assert_not_null(peer);
     peer->number = ++last_number;
     peers_alive++;
@@ -154,7 +154,7 @@ static inline bool work(void)
     if (job_count == 0)
         return false;
     const struct event job = jobs[0];
-    memmove(jobs, jobs + 1, --job_count * sizeof jobs[0]);
+    memmove(jobs, jobs + 1, --job_count * sizeof(jobs[0]));
     job.work(job.context);
     job.done(job.context);
     return true;
@@ -238,7 +238,7 @@ static inline bool deliver(unsigned from)
     if (wire->count == 0)
         return false;
     const struct message sent = wire->messages[0];
-    memmove(wire->messages, wire->messages + 1, --wire->count * sizeof wire->messages[0]);
+    memmove(wire->messages, wire->messages + 1, --wire->count * sizeof(wire->messages[0]));
     Tca__Message *message = tca__message__unpack(NULL, sent.count, sent.bytes);
     cr_assert_not_null(message);
     if (sent.answer)

@@ -115,10 +115,10 @@ static inline uint16_t free_port(void)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const int one = 1;
     struct sockaddr_in address = own_address(0);
-    socklen_t bytes = sizeof address;
-    cr_assert_eq(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    socklen_t bytes = sizeof(address);
+    cr_assert_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
     cr_assert_eq(getsockname(fd, (struct sockaddr *)&address, &bytes), 0);
-    cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one), 0);
+    cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), 0);
     return ntohs(address.sin_port);
 }
 
@@ -143,7 +143,7 @@ static inline void test_setup(void)
     log_init(getenv("TEST_DEBUG") ? LOG_LEVEL_DEBUG : LOG_LEVEL_ERROR, "stderr");
     strcpy(test.dir, "/tmp/tcad-test-XXXXXX");
     cr_assert_not_null(mkdtemp(test.dir));
-    snprintf(test.key, sizeof test.key, "%s/key", test.dir);
+    snprintf(test.key, sizeof(test.key), "%s/key", test.dir);
     write_key(test.key, "0123456789abcdef0123456789abcdef0123456789abcdef\n");
     cr_assert_eq(loop_new(&test.loop), 0);
     cr_assert_eq(worker_new(test.loop, "worker", 4, &test.worker), 0);
@@ -177,7 +177,7 @@ static inline void node_down(void *context, uint32_t peer, int error, const char
     cr_assert(!peers_is_up(node->tcad.peers, peer));
     node->downs++;
     node->down_error = error;
-    snprintf(node->down_text, sizeof node->down_text, "%s", text);
+    snprintf(node->down_text, sizeof(node->down_text), "%s", text);
 }
 
 static inline void node_take_offer(struct node *node, uint32_t peer, uint32_t tag,
@@ -247,9 +247,9 @@ static inline void node_open_as(struct node *node, const Tca__PeerHello *hello,
     char text[512] = "";
     struct peers_events own = *events;
     own.context = node;
-    int r = peers_find_own(&node->tcad, text, sizeof text);
+    int r = peers_find_own(&node->tcad, text, sizeof(text));
     cr_assert_eq(r, 0, "%s", text);
-    r = peers_new(&node->tcad, hello, &own, text, sizeof text, &node->tcad.peers);
+    r = peers_new(&node->tcad, hello, &own, text, sizeof(text), &node->tcad.peers);
     cr_assert_eq(r, 0, "%s", text);
 }
 
@@ -311,13 +311,13 @@ static inline void reply_take(void *context, int status, const Tca__Message *ans
     struct reply *reply = context;
     reply->count++;
     reply->status = status;
-    snprintf(reply->text, sizeof reply->text, "%s", text);
+    snprintf(reply->text, sizeof(reply->text), "%s", text);
     cr_assert((status < 0) == (answer == NULL));
     if (answer && answer->body_case == TCA__MESSAGE__BODY_FOUND)
-        snprintf(reply->handle, sizeof reply->handle, "%.*s", (int)answer->found->handle.len,
+        snprintf(reply->handle, sizeof(reply->handle), "%.*s", (int)answer->found->handle.len,
                  (const char *)answer->found->handle.data);
     if (answer && answer->body_case == TCA__MESSAGE__BODY_PEER_OFFERED)
-        snprintf(reply->handle, sizeof reply->handle, "%u",
+        snprintf(reply->handle, sizeof(reply->handle), "%u",
                  (unsigned)answer->peer_offered->generation);
 }
 

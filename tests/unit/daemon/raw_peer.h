@@ -34,8 +34,8 @@ static inline void raw_listen(void)
     struct sockaddr_in address = own_address(test.ports[0]);
     const int one = 1;
     raw_listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    setsockopt(raw_listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    cr_assert_eq(bind(raw_listener, (struct sockaddr *)&address, sizeof address), 0);
+    setsockopt(raw_listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    cr_assert_eq(bind(raw_listener, (struct sockaddr *)&address, sizeof(address)), 0);
     cr_assert_eq(listen(raw_listener, 64), 0);
 }
 
@@ -43,10 +43,10 @@ static inline void raw_say(uint32_t tag, const Tca__Message *message)
 {
     uint8_t bytes[4096];
     struct frame_header header;
-    cr_assert_leq(tca__message__get_packed_size(message), sizeof bytes);
+    cr_assert_leq(tca__message__get_packed_size(message), sizeof(bytes));
     const size_t count = tca__message__pack(message, bytes);
     frame_header_fill(&header, tag, (uint32_t)count);
-    cr_assert_eq(send(raw.fd, &header, sizeof header, MSG_NOSIGNAL), (ssize_t)sizeof header);
+    cr_assert_eq(send(raw.fd, &header, sizeof(header), MSG_NOSIGNAL), (ssize_t)sizeof(header));
     cr_assert_eq(send(raw.fd, bytes, count, MSG_NOSIGNAL), (ssize_t)count);
 }
 
@@ -54,10 +54,10 @@ static inline bool raw_has_frame(void)
 {
     const struct frame_header *header = (const struct frame_header *)raw.bytes;
     ssize_t n;
-    while ((n = recv(raw.fd, raw.bytes + raw.count, sizeof raw.bytes - raw.count, MSG_DONTWAIT)) >
+    while ((n = recv(raw.fd, raw.bytes + raw.count, sizeof(raw.bytes) - raw.count, MSG_DONTWAIT)) >
            0)
         raw.count += (size_t)n;
-    return raw.count >= sizeof *header && raw.count >= sizeof *header + header->length_bytes;
+    return raw.count >= sizeof(*header) && raw.count >= sizeof(*header) + header->length_bytes;
 }
 
 /* The next message. Free it. */
@@ -65,13 +65,13 @@ static inline Tca__Message *raw_hear(void)
 {
     struct frame_header header;
     run_until(raw_has_frame);
-    memcpy(&header, raw.bytes, sizeof header);
+    memcpy(&header, raw.bytes, sizeof(header));
     Tca__Message *message =
-        tca__message__unpack(NULL, header.length_bytes, raw.bytes + sizeof header);
+        tca__message__unpack(NULL, header.length_bytes, raw.bytes + sizeof(header));
     cr_assert_not_null(message);
     raw.tag = header.tag;
-    raw.count -= sizeof header + header.length_bytes;
-    memmove(raw.bytes, raw.bytes + sizeof header + header.length_bytes, raw.count);
+    raw.count -= sizeof(header) + header.length_bytes;
+    memmove(raw.bytes, raw.bytes + sizeof(header) + header.length_bytes, raw.count);
     return message;
 }
 
@@ -127,7 +127,7 @@ static inline void raw_hello(uint64_t incarnation, const uint8_t *resume_key)
     struct sockaddr_in address = own_address(test.ports[1]);
 
     raw.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(connect(raw.fd, (struct sockaddr *)&address, sizeof address), 0);
+    cr_assert_eq(connect(raw.fd, (struct sockaddr *)&address, sizeof(address)), 0);
     Tca__PeerHello hello = BODY_OF(
         peer_hello, .version = PROTO_VERSION, .node = 0, .node_name = (char *)"n0",
         .incarnation = incarnation, .cluster = (char *)"test", .daemon_version = (char *)"raw",

@@ -1,7 +1,8 @@
 /*
- * The loop and a client, against a running engine: the loop attaches plans by quiet jobs, which run in either thread, and
- * detaches them, while the client starts a plan of its own, and both let the engine fall asleep now and then. What the
- * engine's turn protects is plain memory of the driver here, for the thread sanitizer to look at.
+ * The loop and a client, against a running engine: the loop attaches plans by quiet jobs, which run
+ * in either thread, and detaches them, while the client starts a plan of its own, and both let the
+ * engine fall asleep now and then. What the engine's turn protects is plain memory of the driver
+ * here, for the thread sanitizer to look at.
  */
 #include <errno.h>
 #include <sched.h>
@@ -279,7 +280,7 @@ static void up(void)
 {
     const struct engine_config config = {.spin_ns = 2000, .yield_ns = 20000};
     const struct engine_events events = {0};
-    world.segment = pages(sizeof *world.segment);
+    world.segment = pages(sizeof(*world.segment));
     world.notify = pages(notify_segment_bytes(1));
     world.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     const struct engine_session_args args = {

@@ -6,7 +6,8 @@
 
 enum { ROUNDS = 2000, LINE_NS = 60, QUANTILE = ROUNDS / 100 };
 
-/* Rounds in random order: `shorter` below the line's time, `whole` of it, and the others disturbed. */
+/* Rounds in random order: `shorter` below the line's time, `whole` of it, and the others
+ * disturbed. */
 static double taken(size_t shorter, size_t whole)
 {
     struct random random = {random_seed()};

@@ -24,7 +24,7 @@ static void done(void *context, int fd, unsigned which, const char *text)
     connection = fd;
     at = which;
     failed = loop_dial_failed(dial);
-    strncpy(said, text, sizeof said - 1);
+    strncpy(said, text, sizeof(said) - 1);
     dial = loop_dial_free(dial);
     loop_stop(loop);
 }
@@ -32,7 +32,7 @@ static void done(void *context, int fd, unsigned which, const char *text)
 static uint16_t listen_here(int *ret_fd)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof address;
+    socklen_t bytes = sizeof(address);
     *ret_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     cr_assert_eq(bind(*ret_fd, (struct sockaddr *)&address, bytes), 0);
     cr_assert_eq(listen(*ret_fd, 1), 0);
@@ -43,7 +43,7 @@ static uint16_t listen_here(int *ret_fd)
 /* The addresses of several hosts. */
 static struct addresses *list(uint16_t port, unsigned count, const char *const *hosts)
 {
-    struct addresses *all = calloc(1, sizeof *all + count * sizeof all->list[0]);
+    struct addresses *all = calloc(1, sizeof(*all) + count * sizeof(all->list[0]));
     for (; all->count < count; all->count++) {
         struct addresses *one;
         cr_assert_eq(addresses_parse(hosts[all->count], port, &one), 0);
@@ -98,11 +98,11 @@ Test(dial, goes_on_when_one_does_not_answer)
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = inet_addr("127.0.0.2")};
     /* A listener whose queue is full answers nobody. */
     silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(bind(silent, (struct sockaddr *)&address, sizeof address), 0);
+    cr_assert_eq(bind(silent, (struct sockaddr *)&address, sizeof(address)), 0);
     cr_assert_eq(listen(silent, 0), 0);
     for (unsigned i = 0; i < 8; i++) {
         full[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        connect(full[i], (struct sockaddr *)&address, sizeof address);
+        connect(full[i], (struct sockaddr *)&address, sizeof(address));
     }
     struct addresses *addresses = list(port, 2, (const char *[]){"127.0.0.2", "127.0.0.1"});
     go(addresses, 0);
@@ -117,7 +117,8 @@ Test(dial, goes_on_when_one_does_not_answer)
     free(addresses);
 }
 
-/* Of one family first, as they are looked up: each other one is of the other family, as long as there are some. */
+/* Of one family first, as they are looked up: each other one is of the other family, as long as
+ * there are some. */
 Test(addresses, families_take_turns)
 {
     static const char *const found[] = {"fd00::1", "fd00::2", "fd00::3", "10.0.0.1", "10.0.0.2"},
@@ -127,7 +128,7 @@ Test(addresses, families_take_turns)
     addresses_interleave(addresses);
     for (unsigned i = 0; i < 5; i++) {
         char text[64];
-        address_text(&addresses->list[i], text, sizeof text);
+        address_text(&addresses->list[i], text, sizeof(text));
         cr_assert_str_eq(text, tried[i]);
     }
     free(addresses);
@@ -156,7 +157,7 @@ Test(addresses, are_parsed)
     char text[64];
     cr_assert_eq(addresses_parse("host", 1, &addresses), -EINVAL);
     cr_assert_eq(addresses_parse("fe80::1%lo", 1, &addresses), 0);
-    address_text(&addresses->list[0], text, sizeof text);
+    address_text(&addresses->list[0], text, sizeof(text));
     cr_assert_str_eq(text, "fe80::1%lo");
     cr_assert_not(address_is_loopback(&addresses->list[0]));
     free(addresses);

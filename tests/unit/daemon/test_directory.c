@@ -19,20 +19,20 @@ static void set_up(void)
     strcpy(base, "/tmp/tcad-test-XXXXXX");
     cr_assert_not_null(mkdtemp(base));
     cr_assert_eq(chmod(base, 0777), 0);
-    snprintf(path, sizeof path, "%s/run", base);
+    snprintf(path, sizeof(path), "%s/run", base);
 }
 
 static void tear_down(void)
 {
     char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", base);
+    snprintf(command, sizeof(command), "rm -rf %s", base);
     cr_assert_eq(system(command), 0);
 }
 
 static int make(const char *where)
 {
     text[0] = '\0';
-    return directory_make(where, 0700, "node.runtime_dir", text, sizeof text);
+    return directory_make(where, 0700, "node.runtime_dir", text, sizeof(text));
 }
 
 /* In a process of its own, as an ordinary user: whether it failed in this way, with this text. */
@@ -66,7 +66,7 @@ Test(directory, that_others_can_write)
 {
     static const mode_t modes[] = {0777, 01777, 0770, 0702};
     cr_assert_eq(make(path), 0);
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+    for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
         cr_assert_eq(chmod(path, modes[i]), 0);
         cr_assert_eq(make(path), -EACCES, "%04o", modes[i]);
         cr_assert_not_null(strstr(text, "chmod go-w"), "%s", text);
@@ -78,7 +78,7 @@ Test(directory, that_others_can_write)
 Test(directory, that_is_none)
 {
     char command[128];
-    snprintf(command, sizeof command, "touch %s", path);
+    snprintf(command, sizeof(command), "touch %s", path);
     cr_assert_eq(system(command), 0);
     cr_assert_eq(make(path), -ENOTDIR);
 }
@@ -100,7 +100,7 @@ Test(directory, through_a_link)
     char good[96];
     if (geteuid() != 0)
         cr_skip_test("only root can be several users");
-    snprintf(good, sizeof good, "%s/good", base);
+    snprintf(good, sizeof(good), "%s/good", base);
     cr_assert_eq(mkdir(good, 0700), 0);
     cr_assert_eq(chown(good, US, US), 0);
     cr_assert_eq(symlink(good, path), 0);

@@ -1,5 +1,5 @@
-/* Calls on the engine's thread: long work lets others run between its slices, and quiet work does not wait for an engine
- * that sleeps. */
+/* Calls on the engine's thread: long work lets others run between its slices, and quiet work does
+ * not wait for an engine that sleeps. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,6 +1,6 @@
 /* Starts that choose parts of their puts: taken and checked by the engine, and kept while the plan
- * is paused and its puts are prepared anew. The driver here records what it gets. And what the engine
- * wakes a client for. */
+ * is paused and its puts are prepared anew. The driver here records what it gets. And what the
+ * engine wakes a client for. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <sched.h>
@@ -160,7 +160,7 @@ static void up(void)
 {
     const struct engine_config config = {0};
     const struct engine_events events = {0};
-    world.segment = pages(sizeof *world.segment);
+    world.segment = pages(sizeof(*world.segment));
     world.notify = pages(notify_segment_bytes(1));
     world.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     const struct engine_session_args args = {
@@ -226,7 +226,7 @@ Test(engine_parts, taken_checked_and_kept)
     check(&moves[0], 2, SOURCE - TARGET, 0, TARGET);
     static const uint64_t outside[][3] = {
         {0, 0, TARGET + 1}, {SOURCE, 0, 1}, {0, TARGET, 1}, {UINT64_MAX, 0, 2}, {0, 2, UINT64_MAX}};
-    for (unsigned i = 0; i < sizeof outside / sizeof outside[0]; i++) {
+    for (unsigned i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
         submit(outside[i][0], outside[i][1], outside[i][2]);
         cr_assert(completion() == -EINVAL);
         check(&moves[0], 2, SOURCE - TARGET, 0, TARGET);

@@ -1,5 +1,5 @@
-/* Collective calls over the tree of a group, on a simulated network: messages of one connection arrive in order, those of
- * different ones in any. */
+/* Collective calls over the tree of a group, on a simulated network: messages of one connection
+ * arrive in order, those of different ones in any. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -438,7 +438,8 @@ Test(gather, a_rank_that_ends_breaks_it_behind_what_is_complete)
     cr_assert(complete > 20, "%u", complete);
 }
 
-/* What it costs at 10^4 and 10^5 nodes: no node sends more than its children's and its parent's share. */
+/* What it costs at 10^4 and 10^5 nodes: no node sends more than its children's and its parent's
+ * share. */
 Test(gather, many_nodes)
 {
     static const uint32_t counts[] = {10000, 100000};

@@ -105,7 +105,7 @@ Test(group_hostile, a_team_believes_neighbours_only_and_not_all)
         {0, 1, GATHER_DOWN, 0, 0},
         {0, 1, GATHER_FAILED, 5, 0},
     };
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         body.kind = wrong[i].kind;
         body.error = wrong[i].error;
         body.runs = runs;

@@ -43,10 +43,10 @@ Test(group_join, a_name_meets_at_the_same_node_for_all)
     for (unsigned i = 0; i < 400; i++) {
         uint32_t root[2];
         bool chosen = false;
-        snprintf(full, sizeof full, "job-%u", i);
+        snprintf(full, sizeof(full), "job-%u", i);
         for (unsigned node = 0; node < 2; node++)
             cr_assert_eq(group_place(&test.nodes[node].tcad, 1000, full, name, &root[node], &chosen,
-                                     text, sizeof text),
+                                     text, sizeof(text)),
                          0);
         cr_assert(chosen);
         cr_assert_eq(root[0], root[1]);
@@ -75,7 +75,7 @@ Test(group_join, wrong_names_and_numbers_are_said)
         {"g", 0, 5, "opened for a group of at most 4"},
     };
     wrong[2].text = "1 to 63 bytes";
-    for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    for (unsigned i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         join(fake, wrong[i].name, wrong[i].rank, wrong[i].size, LONG);
         await(1);
         expect_fail(fake, -EINVAL, wrong[i].text);
@@ -162,7 +162,7 @@ Test(group_join, a_user_has_so_many_groups)
     char name[32];
     test.nodes[0].conf.limits.groups_per_user = 2;
     for (unsigned i = 0; i < 3; i++) {
-        snprintf(name, sizeof name, "g%u@0", i);
+        snprintf(name, sizeof(name), "g%u@0", i);
         join(open_session(i, 1, 1), name, 0, 1, LONG);
         await(1);
     }

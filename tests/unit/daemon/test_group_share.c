@@ -11,7 +11,7 @@ Test(group_share, everybody_gets_every_blob)
     for (uint32_t round = 0; round < 3; round++) {
         for (uint32_t rank = 0; rank < 4; rank++) {
             uint32_t value = 100 * round + rank;
-            gather(&fakes[rank], round, &value, sizeof value, LONG);
+            gather(&fakes[rank], round, &value, sizeof(value), LONG);
         }
         await(4);
         for (uint32_t rank = 0; rank < 4; rank++) {
@@ -19,8 +19,8 @@ Test(group_share, everybody_gets_every_blob)
             cr_assert_eq(gathered->blobs.len, 4 * sizeof(uint32_t));
             for (uint32_t i = 0; i < 4; i++) {
                 uint32_t value = 100 * round + i;
-                cr_assert_eq(memcmp(gathered->blobs.data + i * sizeof value, &value, sizeof value),
-                             0);
+                cr_assert_eq(
+                    memcmp(gathered->blobs.data + i * sizeof(value), &value, sizeof(value)), 0);
             }
         }
     }
@@ -30,7 +30,7 @@ Test(group_share, a_gather_has_limits)
 {
     static char blob[BLOB_MAX_BYTES + 1];
     make_group(2);
-    gather(&fakes[0], 0, blob, sizeof blob, LONG);
+    gather(&fakes[0], 0, blob, sizeof(blob), LONG);
     await(1);
     expect_fail(&fakes[0], -EMSGSIZE, "at most 4096 bytes");
     gather(&fakes[0], 0, blob, BLOB_MAX_BYTES, LONG);
@@ -135,7 +135,7 @@ Test(group_share, a_group_publishes_so_much)
     make_group(2);
     test.nodes[0].conf.limits.published_per_group = 3;
     for (unsigned i = 0; i < 4; i++) {
-        snprintf(name, sizeof name, "h%u", i);
+        snprintf(name, sizeof(name), "h%u", i);
         publish(&fakes[i % 2], name, 1);
         await(1);
     }
@@ -152,7 +152,7 @@ Test(group_share, the_end_of_a_session_withdraws_its_names_with_one_message)
     make_group(3);
     test.nodes[0].conf.limits.published_per_group = NAMES + 1;
     for (unsigned i = 0; i < NAMES; i++) {
-        snprintf(name, sizeof name, "h%u", i);
+        snprintf(name, sizeof(name), "h%u", i);
         publish(&fakes[1], name, 1);
         await(1);
     }
@@ -180,12 +180,12 @@ Test(group_share, whoever_waits_for_a_name_is_found_among_others)
     make_group(3);
     test.nodes[0].conf.limits.published_per_group = ROUNDS;
     for (unsigned i = 0; i < ROUNDS; i++) {
-        snprintf(name, sizeof name, "h%u", i);
+        snprintf(name, sizeof(name), "h%u", i);
         look_up(&fakes[0], name, LONG);
         look_up(&fakes[2], name, LONG);
     }
     for (unsigned i = 0; i < ROUNDS; i++) {
-        snprintf(name, sizeof name, "h%u", i);
+        snprintf(name, sizeof(name), "h%u", i);
         publish(&fakes[1], name, (uint8_t)(i + 1));
         await(3);
         cr_assert_eq(fakes[0].answer->found->handle.data[0], i + 1);

@@ -231,7 +231,8 @@ Test(link_offer, a_node_goes_down_meanwhile)
     }
 }
 
-/* A link that has failed may still be used, by puts that then fail, but only if it was connected. */
+/* A link that has failed may still be used, by puts that then fail, but only if it was
+ * connected. */
 Test(link_offer, use_of_a_link_that_has_failed)
 {
     for (unsigned jobs_done = 0; jobs_done < 4; jobs_done++) {

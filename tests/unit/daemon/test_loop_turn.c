@@ -130,7 +130,7 @@ static void unpack(void *context)
 {
     struct parcel *parcel = context;
     const int number = parcel->number;
-    memset(parcel, 0x5a, sizeof *parcel); /* nobody looks at it any more */
+    memset(parcel, 0x5a, sizeof(*parcel)); /* nobody looks at it any more */
     free(parcel);
     note((void *)(uintptr_t)number);
 }
@@ -151,7 +151,7 @@ Test(loop_turn, own_posts_need_no_memory_and_keep_their_place)
     struct parcel *parcels[POSTS];
     cr_assert_eq(loop_new(&loop), 0);
     for (int i = 0; i < POSTS; i += 2) {
-        cr_assert_not_null(parcels[i] = malloc(sizeof *parcels[i]));
+        cr_assert_not_null(parcels[i] = malloc(sizeof(*parcels[i])));
         parcels[i]->number = i;
     }
     use_up_memory();

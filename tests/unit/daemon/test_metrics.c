@@ -59,7 +59,7 @@ static size_t http_bytes;
 static bool http_done(void)
 {
     ssize_t n;
-    while ((n = recv(http_fd, http_answer + http_bytes, sizeof http_answer - 1 - http_bytes,
+    while ((n = recv(http_fd, http_answer + http_bytes, sizeof(http_answer) - 1 - http_bytes,
                      MSG_DONTWAIT)) > 0)
         http_bytes += (size_t)n;
     http_answer[http_bytes] = '\0';
@@ -72,7 +72,7 @@ static int http_connect(int port)
                                   .sin_port = htons((uint16_t)port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
     return fd;
 }
 
@@ -107,7 +107,7 @@ Test(metrics, http_answers_a_get_and_nothing_else)
     contains(http_get(port, "GET yes HTTP/1.1\r\n\r\n"), "HTTP/1.1 400 ");
     contains(http_get(port, "GET /yes\r\n\r\n"), "HTTP/1.1 400 ");
     static char big[9000];
-    memset(big, 'a', sizeof big - 1);
+    memset(big, 'a', sizeof(big) - 1);
     memcpy(big, "GET /", 5);
     contains(http_get(port, big), "HTTP/1.1 431 ");
     memcpy(big + 1000, " HTTP/1.1\r\n\r\n", 14);

@@ -271,7 +271,7 @@ Test(order, of_a_long_chain, .timeout = 60)
 {
     enum { LONG = 65536 };
     struct layout *column = repeat(bytes(8), 1000, 8 * LONG), *piece = bytes(8 * 1000);
-    struct order_step *steps = calloc(LONG, sizeof *steps);
+    struct order_step *steps = calloc(LONG, sizeof(*steps));
     unsigned waits = 0;
     for (unsigned i = 0; i < LONG; i++)
         steps[i] = put(UINT64_C(1) << 40, piece, HERE, 8 * i, column);

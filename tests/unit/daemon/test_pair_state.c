@@ -1,4 +1,5 @@
-/* The states of pairs: which may follow which, and what becomes of a pair that is opened from both sides. */
+/* The states of pairs: which may follow which, and what becomes of a pair that is opened from both
+ * sides. */
 #include <criterion/criterion.h>
 
 #include "daemon/plans/pairs.h"
@@ -31,8 +32,8 @@ Test(pair_state, table)
         cr_assert_eq(pair_states[state].next, next[state], "%s", pair_states[state].name);
 }
 
-/* Two nodes that name a connection of their own to each other, in any two states that they can be in at that time:
- * exactly one of them dials, and both mean the same connection. */
+/* Two nodes that name a connection of their own to each other, in any two states that they can be
+ * in at that time: exactly one of them dials, and both mean the same connection. */
 Test(pair_state, both_sides)
 {
     for (enum pair_state lower = PAIR_EXPECTS; lower <= PAIR_NAMED; lower++)

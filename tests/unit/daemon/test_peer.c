@@ -120,7 +120,7 @@ Test(peer, a_big_message_passes)
     free(name);
     run_until(answered);
     cr_assert_eq(reply.status, 0, "%s", reply.text);
-    cr_assert_eq(strlen(reply.handle), sizeof reply.handle - 1);
+    cr_assert_eq(strlen(reply.handle), sizeof(reply.handle) - 1);
 }
 
 Test(peer, a_question_beyond_the_limit_fails_alone)
@@ -200,7 +200,7 @@ static struct node *node_alone(void)
     char text[128];
     struct node *a = node_init(0);
     cluster_free(a->tcad.cluster);
-    snprintf(text, sizeof text, "cluster = test\nn0 id=0 address=%s:%u\n", test.address,
+    snprintf(text, sizeof(text), "cluster = test\nn0 id=0 address=%s:%u\n", test.address,
              test.ports[0]);
     a->tcad.cluster = make_cluster(text);
     node_open(a);

@@ -31,7 +31,7 @@ Test(peer_ends, questions_end_when_the_node_ends)
     run_until(a_lost_b);
     contains(a->down_text, "node n1 (id 1) is down");
 
-    memset(b, 0, sizeof *b);
+    memset(b, 0, sizeof(*b));
     node_init(1)->tcad.incarnation = 5555;
     node_open(b);
     run_for_ms(1050);
@@ -187,7 +187,7 @@ Test(peer_ends, a_reload_drops_who_has_left_or_moved)
 
     char next[512];
     test.ports[3] = free_port();
-    snprintf(next, sizeof next, "cluster = test\nn0 id=0 address=%s:%u\nn2 id=2 address=%s:%u\n",
+    snprintf(next, sizeof(next), "cluster = test\nn0 id=0 address=%s:%u\nn2 id=2 address=%s:%u\n",
              test.address, test.ports[0], test.address, test.ports[3]);
     struct cluster *former = a->tcad.cluster;
     a->tcad.cluster = make_cluster(next);
@@ -214,7 +214,8 @@ Test(peer_ends, a_taken_port_is_an_error_that_says_so)
     char text[512];
     struct peers *peers;
     Tca__PeerHello hello = node_hello(b);
-    cr_assert_eq(peers_find_own(&b->tcad, text, sizeof text), 0);
-    cr_assert_eq(peers_new(&b->tcad, &hello, &node_events, text, sizeof text, &peers), -EADDRINUSE);
+    cr_assert_eq(peers_find_own(&b->tcad, text, sizeof(text)), 0);
+    cr_assert_eq(peers_new(&b->tcad, &hello, &node_events, text, sizeof(text), &peers),
+                 -EADDRINUSE);
     contains(text, "control.listen");
 }

@@ -1,4 +1,5 @@
-/* Greetings that are cut when only one side, or neither, has begun the link: who waits for the other node does not notice. */
+/* Greetings that are cut when only one side, or neither, has begun the link: who waits for the
+ * other node does not notice. */
 #include "raw_peer.h"
 
 #include <poll.h>
@@ -9,7 +10,8 @@ TestSuite(peer_greeting, .init = test_setup, .fini = test_teardown, .timeout = 1
 
 /* ---- two daemons, and what passes their connections on, frame by frame ---- */
 
-/* Passes on so many frames of its first connection each way, then cuts it; all of the later ones. */
+/* Passes on so many frames of its first connection each way, then cuts it; all of the later
+ * ones. */
 struct relay {
     int listener;
     uint16_t port, to;
@@ -32,9 +34,9 @@ static int pass_frame(int from, int to)
 {
     static uint8_t bytes[FRAME_PAYLOAD_MAX];
     struct frame_header header;
-    if (!read_all(from, &header, sizeof header) || !read_all(from, bytes, header.length_bytes))
+    if (!read_all(from, &header, sizeof(header)) || !read_all(from, bytes, header.length_bytes))
         return 0;
-    return send(to, &header, sizeof header, MSG_NOSIGNAL) == (ssize_t)sizeof header &&
+    return send(to, &header, sizeof(header), MSG_NOSIGNAL) == (ssize_t)sizeof(header) &&
            send(to, bytes, header.length_bytes, MSG_NOSIGNAL) == (ssize_t)header.length_bytes;
 }
 
@@ -43,7 +45,7 @@ static void cut(struct relay *relay, unsigned at)
     for (unsigned side = 0; side < 2; side++) {
         const struct linger abort = {1, 0};
         if (relay->reset)
-            setsockopt(relay->ends[at][side], SOL_SOCKET, SO_LINGER, &abort, sizeof abort);
+            setsockopt(relay->ends[at][side], SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
         close(relay->ends[at][side]);
         relay->ends[at][side] = -1;
     }
@@ -56,7 +58,7 @@ static void join(struct relay *relay)
     cr_assert_lt(relay->count, 64);
     ends[0] = accept(relay->listener, NULL, NULL);
     ends[1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(connect(ends[1], (struct sockaddr *)&address, sizeof address), 0);
+    cr_assert_eq(connect(ends[1], (struct sockaddr *)&address, sizeof(address)), 0);
     relay->count++;
 }
 
@@ -107,10 +109,10 @@ static void *relay_run(void *context)
 static void relay_begin(struct relay *relay, uint16_t to)
 {
     struct sockaddr_in address = own_address(0);
-    socklen_t bytes = sizeof address;
+    socklen_t bytes = sizeof(address);
     relay->to = to;
     relay->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(bind(relay->listener, (struct sockaddr *)&address, sizeof address), 0);
+    cr_assert_eq(bind(relay->listener, (struct sockaddr *)&address, sizeof(address)), 0);
     cr_assert_eq(listen(relay->listener, 64), 0);
     getsockname(relay->listener, (struct sockaddr *)&address, &bytes);
     relay->port = ntohs(address.sin_port);
@@ -176,7 +178,7 @@ static void ask_through(struct relay *relay, unsigned asking, bool both)
 static void every_cut(unsigned asking, bool both)
 {
     static const unsigned frames[][2] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 1}, {1, 2}, {2, 2}};
-    for (size_t i = 0; i < sizeof frames / sizeof frames[0]; i++)
+    for (size_t i = 0; i < sizeof(frames) / sizeof(frames[0]); i++)
         for (unsigned reset = 0; reset < 2; reset++) {
             struct relay relay = {.frames = {frames[i][0], frames[i][1]}, .reset = reset};
             ask_through(&relay, asking, both);
@@ -206,9 +208,9 @@ Test(peer_greeting, ports_of_nodes_stay_theirs)
     for (unsigned i = 0; i < NODES_MAX; i++) {
         const struct sockaddr_in address = own_address(test.ports[i]);
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        cr_assert_lt(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
-        cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one), 0);
-        cr_assert_eq(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+        cr_assert_lt(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+        cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), 0);
+        cr_assert_eq(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
         cr_assert_eq(listen(fd, 1), 0);
         close(fd);
     }
@@ -216,7 +218,8 @@ Test(peer_greeting, ports_of_nodes_stay_theirs)
 
 /* ---- one daemon, and every message by hand ---- */
 
-/* A node that has sent its welcome, and whose connection ends before it has another; it waits for an answer. */
+/* A node that has sent its welcome, and whose connection ends before it has another; it waits for
+ * an answer. */
 static struct node *half_begin(void)
 {
     struct node *node = raw_begin_half();
@@ -268,7 +271,7 @@ Test(peer_greeting, another_key_or_incarnation_begins_another)
     const uint8_t zero[LINK_KEY_BYTES] = {0};
     struct node *node = half_begin();
     uint8_t key[LINK_KEY_BYTES];
-    memcpy(key, raw.their_key, sizeof key);
+    memcpy(key, raw.their_key, sizeof(key));
     for (unsigned i = 0; i < 2; i++) {
         raw_hello(RAW_INCARNATION, wrong);
         cr_assert_eq(raw_welcomed(), -1);

@@ -24,7 +24,7 @@ Test(peer_hostile, another_key_is_refused_and_said)
     char path[128];
     node_new(0);
     struct node *b = node_init(1);
-    snprintf(path, sizeof path, "%s/other", test.dir);
+    snprintf(path, sizeof(path), "%s/other", test.dir);
     write_key(path, "another key, another key, another key, another key");
     b->conf.control.key_file = path;
     node_open(b);
@@ -39,19 +39,19 @@ Test(peer_hostile, nodes_share_secrets_of_their_key)
     uint64_t a[2], b[2], different[2];
     char path[128];
     struct node *nodes[] = {node_new(0), node_new(1), node_init(2)};
-    snprintf(path, sizeof path, "%s/other", test.dir);
+    snprintf(path, sizeof(path), "%s/other", test.dir);
     write_key(path, "another key, another key, another key, another key");
     nodes[2]->conf.control.key_file = path;
     node_open(nodes[2]);
     cr_assert_eq(peers_secret(nodes[0]->tcad.peers, "a purpose", a), 0);
     cr_assert_eq(peers_secret(nodes[1]->tcad.peers, "a purpose", b), 0);
-    cr_expect_arr_eq(a, b, sizeof a);
+    cr_expect_arr_eq(a, b, sizeof(a));
     cr_assert_eq(peers_secret(nodes[1]->tcad.peers, "another purpose", b), 0);
     cr_assert_eq(peers_secret(nodes[2]->tcad.peers, "a purpose", different), 0);
     const uint64_t none[2] = {0};
-    cr_expect_arr_neq(a, b, sizeof a);
-    cr_expect_arr_neq(a, different, sizeof a);
-    cr_expect_arr_neq(a, none, sizeof a);
+    cr_expect_arr_neq(a, b, sizeof(a));
+    cr_expect_arr_neq(a, different, sizeof(a));
+    cr_expect_arr_neq(a, none, sizeof(a));
     unlink(path);
 }
 
@@ -79,9 +79,9 @@ Test(peer_hostile, another_version_is_said_on_both_sides)
     hello.daemon_version = (char *)"9.9.9";
     say(b, hello);
     char own[64], theirs[64];
-    snprintf(theirs, sizeof theirs, "version %d (tcad 9.9.9)", PROTO_VERSION + 1);
+    snprintf(theirs, sizeof(theirs), "version %d (tcad 9.9.9)", PROTO_VERSION + 1);
     expect_refusal(&test.nodes[0], 1, theirs);
-    snprintf(own, sizeof own, "version %d (tcad 0.1.0)", PROTO_VERSION);
+    snprintf(own, sizeof(own), "version %d (tcad 0.1.0)", PROTO_VERSION);
     contains(reply.text, own);
     expect_refusal(b, 0, own);
     contains(reply.text, theirs);
@@ -126,7 +126,7 @@ Test(peer_hostile, another_node_at_the_address_is_refused)
 {
     node_new(0);
     char wrong[512];
-    snprintf(wrong, sizeof wrong,
+    snprintf(wrong, sizeof(wrong),
              "cluster = test\nn0 id=0 address=%s:%u\nn1 id=1 address=%s:%u\n"
              "n2 id=2 address=127.0.0.1:1\n",
              test.address, test.ports[3], test.address, test.ports[0]);
@@ -146,7 +146,7 @@ static int raw_connect(unsigned id)
 {
     struct sockaddr_in address = own_address(test.ports[id]);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
     return fd;
 }
 
@@ -156,7 +156,7 @@ static bool raw_closed(void)
 {
     char rest[4096];
     ssize_t n;
-    while ((n = recv(raw_fd, rest, sizeof rest, MSG_DONTWAIT)) > 0)
+    while ((n = recv(raw_fd, rest, sizeof(rest), MSG_DONTWAIT)) > 0)
         ;
     return n == 0 || (n < 0 && errno != EAGAIN);
 }
@@ -179,30 +179,30 @@ static void garbage(uint32_t security)
 
     uint8_t noise[4096];
     srand(7);
-    for (size_t i = 0; i < sizeof noise; i++)
+    for (size_t i = 0; i < sizeof(noise); i++)
         noise[i] = (uint8_t)rand();
-    expect_dropped(noise, sizeof noise);
+    expect_dropped(noise, sizeof(noise));
     expect_dropped("GET / HTTP/1.1\r\n\r\n", 18);
 
     struct frame_header header;
     frame_header_fill(&header, 1, 65537);
-    expect_dropped(&header, sizeof header); /* it is rejected by its length, before anything is
+    expect_dropped(&header, sizeof(header)); /* it is rejected by its length, before anything is
                                                allocated */
     header.length_bytes = UINT32_MAX;
-    expect_dropped(&header, sizeof header);
+    expect_dropped(&header, sizeof(header));
     header.length_bytes = 16;
     header.version = PROTO_VERSION + 1;
-    expect_dropped(&header, sizeof header);
+    expect_dropped(&header, sizeof(header));
     header.version = PROTO_VERSION;
     header.flags = FRAME_IN_MEMFD;
-    expect_dropped(&header, sizeof header);
+    expect_dropped(&header, sizeof(header));
     struct {
         struct frame_header header;
         uint8_t rest[16];
     } frame;
-    frame_header_fill(&frame.header, 1, sizeof frame.rest);
-    memset(frame.rest, 0xff, sizeof frame.rest);
-    expect_dropped(&frame, sizeof frame);
+    frame_header_fill(&frame.header, 1, sizeof(frame.rest));
+    memset(frame.rest, 0xff, sizeof(frame.rest));
+    expect_dropped(&frame, sizeof(frame));
 
     expect_answer(b, 0, "after");
     cr_assert_eq(a->downs + b->downs, 0);
@@ -231,7 +231,7 @@ Test(peer_hostile, a_question_before_the_greeting_is_refused)
     } frame;
     size_t bytes = tca__message__pack(&question, frame.rest);
     frame_header_fill(&frame.header, 1, (uint32_t)bytes);
-    expect_dropped(&frame, sizeof frame.header + bytes);
+    expect_dropped(&frame, sizeof(frame.header) + bytes);
     cr_assert_eq(a->asked, 0);
 }
 
@@ -242,8 +242,8 @@ static int connect_from(const char *host)
     inet_pton(AF_INET, test.address, &to.sin_addr);
     to.sin_port = htons((uint16_t)test.ports[0]);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    cr_assert_eq(bind(fd, (const struct sockaddr *)&from, sizeof from), 0);
-    cr_assert_eq(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
+    cr_assert_eq(bind(fd, (const struct sockaddr *)&from, sizeof(from)), 0);
+    cr_assert_eq(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
     return fd;
 }
 
@@ -269,7 +269,8 @@ static bool full(void)
            UNGREETED_ADDRESSES * (UNGREETED_MIN + (unsigned)watched->tcad.cluster->count);
 }
 
-/* All nodes may connect at once, also from one address; more of them take no places of other addresses. */
+/* All nodes may connect at once, also from one address; more of them take no places of other
+ * addresses. */
 Test(peer_hostile, silent_connections_are_bounded_and_end)
 {
     struct node *a = node_init(0);
@@ -305,10 +306,10 @@ Test(peer_hostile, silent_connections_of_many_addresses_hold_others_up)
     node_open(a);
     const unsigned most = UNGREETED_ADDRESSES * (UNGREETED_MIN + (unsigned)a->tcad.cluster->count);
     int fds[UNGREETED_ADDRESSES * (UNGREETED_MIN + CLUSTER_MAX)];
-    cr_assert_leq(most, sizeof fds / sizeof fds[0]);
+    cr_assert_leq(most, sizeof(fds) / sizeof(fds[0]));
     for (unsigned i = 0; i < most; i++) {
         char host[32];
-        snprintf(host, sizeof host, "127.77.0.%u", 1 + i % 16);
+        snprintf(host, sizeof(host), "127.77.0.%u", 1 + i % 16);
         fds[i] = connect_from(host);
         if (i % 64 == 0)
             run_for_ms(20); /* so few fit into the backlog */

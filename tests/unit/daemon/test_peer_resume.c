@@ -86,14 +86,14 @@ static unsigned cut_some(void)
     unsigned cuts = 0;
     for (int fd = 3; fd < 256; fd++) {
         struct sockaddr_in near, far;
-        socklen_t near_bytes = sizeof near, far_bytes = sizeof far;
+        socklen_t near_bytes = sizeof(near), far_bytes = sizeof(far);
         if (getsockname(fd, (struct sockaddr *)&near, &near_bytes) < 0 ||
             getpeername(fd, (struct sockaddr *)&far, &far_bytes) < 0 ||
             near.sin_family != AF_INET || rand() % 2)
             continue;
         const struct linger abort = {1, 0};
         if (rand() % 2)
-            setsockopt(fd, SOL_SOCKET, SO_LINGER, &abort, sizeof abort);
+            setsockopt(fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
         shutdown(fd, rand() % 2 ? SHUT_RD : SHUT_RDWR);
         cuts++;
     }
@@ -104,7 +104,7 @@ static void offer(struct node *node, uint32_t whom, unsigned generation, struct 
 {
     uint8_t bytes[OFFER_MAX_BYTES] = {0};
     Tca__PeerOffer offer = BODY_OF(peer_offer, .generation = generation,
-                                   .offer = (ProtobufCBinaryData){sizeof bytes, bytes});
+                                   .offer = (ProtobufCBinaryData){sizeof(bytes), bytes});
     const Tca__Message question = MESSAGE_OF(PEER_OFFER, peer_offer, &offer);
     peers_request(node->tcad.peers, whom, &question, LONG, reply_take, taken);
 }
@@ -125,7 +125,7 @@ static void ask_and_cut(uint32_t security)
     srand(5);
     for (unsigned i = 0; i < QUESTIONS; i++) {
         char name[16];
-        snprintf(name, sizeof name, "%u", i + 1);
+        snprintf(name, sizeof(name), "%u", i + 1);
         ask(&test.nodes[0], 1, name, LONG, &replies[0][i]);
         if (i % 2)
             offer(&test.nodes[1], 0, i + 1, &replies[1][i]);

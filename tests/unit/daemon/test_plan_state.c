@@ -13,8 +13,8 @@
 #include "daemon/rails/rails.h"
 #include "daemon/tcad.h"
 
-/* As in the comments of plan.h and plan_move.h; the code has its own tables. Every row may be left for the next one
- * where the plan breaks or is released. */
+/* As in the comments of plan.h and plan_move.h; the code has its own tables. Every row may be left
+ * for the next one where the plan breaks or is released. */
 static const enum plan_state commit[] = {PLAN_NEW,         PLAN_PARSING,   PLAN_BINDING,
                                          PLAN_REGISTERING, PLAN_PREPARING, PLAN_MAPPING,
                                          PLAN_READY};
@@ -98,7 +98,7 @@ Test(plan_state, transition_with_something_pending_aborts)
 Test(plan_state, waits)
 {
     static const enum plan_state waiting[] = {PLAN_READY, PLAN_BROKEN};
-    for (size_t i = 0; i < sizeof waiting / sizeof waiting[0]; i++) {
+    for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++) {
         struct plan plan = {.state = waiting[i], .error = waiting[i] == PLAN_BROKEN ? -ESTALE : 0};
         plan_advance(&plan);
         cr_assert_eq(plan.state, waiting[i]);
@@ -135,7 +135,8 @@ Test(plan_state, every_pair_of_a_move)
                          "%d to %d", from, to);
 }
 
-/* An attempt that fails leaves the plan in the seat that it has, without an error of its own; in none, it is the plan's. */
+/* An attempt that fails leaves the plan in the seat that it has, without an error of its own; in
+ * none, it is the plan's. */
 Test(plan_state, an_attempt_that_fails)
 {
     static const struct {
@@ -230,8 +231,8 @@ static struct failing {
 static void fail_together(int error, char letter)
 {
     char text[400];
-    memset(text, letter, sizeof text);
-    text[sizeof text - 1] = 0;
+    memset(text, letter, sizeof(text));
+    text[sizeof(text) - 1] = 0;
     for (int round = 0; round < FAIL_ROUNDS; round++) {
         atomic_fetch_add(&failing[round].ready, 1);
         for (int looks = 0; atomic_load(&failing[round].ready) < 2; looks++)
@@ -250,7 +251,7 @@ static void *fail_on_the_worker(void *argument)
 Test(plan_state, fails_once, .timeout = 60)
 {
     pthread_t worker;
-    failing = calloc(FAIL_ROUNDS, sizeof *failing);
+    failing = calloc(FAIL_ROUNDS, sizeof(*failing));
     cr_assert(failing);
     cr_assert_eq(pthread_create(&worker, NULL, fail_on_the_worker, NULL), 0);
     fail_together(-ESTALE, 's');

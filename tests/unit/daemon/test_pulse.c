@@ -24,7 +24,7 @@ static int udp(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    cr_assert_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
     return fd;
 }
 
@@ -43,7 +43,7 @@ static void set_up(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     cr_assert_eq(loop_new(&loop), 0);
-    cr_assert_eq(pulses_new(loop, US, (struct sockaddr *)&address, sizeof address, &pulses), 0);
+    cr_assert_eq(pulses_new(loop, US, (struct sockaddr *)&address, sizeof(address), &pulses), 0);
     peer = pulse_of(PEER);
     marker = pulse_of(MARKER);
     peer_fd = udp();
@@ -65,14 +65,14 @@ static void send_bytes(int fd, const void *bytes, size_t count)
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_addr = {htonl(INADDR_LOOPBACK)},
                              .sin_port = htons(pulses_port(pulses))};
-    cr_assert_eq(sendto(fd, bytes, count, 0, (struct sockaddr *)&to, sizeof to), (ssize_t)count);
+    cr_assert_eq(sendto(fd, bytes, count, 0, (struct sockaddr *)&to, sizeof(to)), (ssize_t)count);
 }
 
 static void beat(int fd, struct heartbeat heartbeat, const uint64_t key[2])
 {
     uint8_t bytes[HEARTBEAT_BYTES];
     heartbeat_sign(&heartbeat, key, bytes);
-    send_bytes(fd, bytes, sizeof bytes);
+    send_bytes(fd, bytes, sizeof(bytes));
 }
 
 /* On return, all that was sent before has been processed: datagrams arrive in order. */
@@ -121,12 +121,12 @@ Test(pulse, are_answered_to_the_peer, .init = set_up, .fini = tear_down)
     beat(other_fd, (struct heartbeat){PEER, US, 10}, keys[PEER]);
     settle();
     for (int i = 0; i < 5; i++) {
-        cr_assert_eq(recv(peer_fd, bytes, sizeof bytes, 0), HEARTBEAT_BYTES);
+        cr_assert_eq(recv(peer_fd, bytes, sizeof(bytes), 0), HEARTBEAT_BYTES);
         cr_assert_eq(heartbeat_parse(bytes, HEARTBEAT_BYTES, &heartbeat), 0);
         cr_assert(heartbeat.from == US && heartbeat.to == PEER);
         cr_assert(heartbeat_is_signed(bytes, keys[US]));
     }
-    while (recv(other_fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0) {
+    while (recv(other_fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0) {
         cr_assert_eq(heartbeat_parse(bytes, HEARTBEAT_BYTES, &heartbeat), 0);
         cr_assert_eq(heartbeat.to, MARKER);
     }

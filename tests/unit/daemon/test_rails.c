@@ -27,7 +27,7 @@ Test(rails, names_are_of_one)
     cr_expect_eq(rails_named(&tcad, "fast"), 1u << OFI_B);
     cr_expect_eq(rails_named(&tcad, "ofi:udp"), 1u << OFI_OFF, "to say why it is off");
     const char *const none[] = {"", "any", "ofi:", "ofi:tcp", "FAST", "hca", "fast "};
-    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
         cr_expect_eq(rails_named(&tcad, none[i]), 0, "%s", none[i]);
 }
 
@@ -54,7 +54,7 @@ Test(rails, are_shown)
 {
     Tca__Rail described[RAILS_MAX];
     char text[256];
-    cr_expect_str_eq(rails_text(&tcad, text, sizeof text), "shm, tcp:eth0, ofi:tcp:eth0, fast");
+    cr_expect_str_eq(rails_text(&tcad, text, sizeof(text)), "shm, tcp:eth0, ofi:tcp:eth0, fast");
     cr_expect_eq(strlen(rails_text(&tcad, text, 12)), 11);
     cr_expect_eq(rails_describe(&tcad, described), OFI_B);
     cr_expect_str_eq(described[OFI_B - 1].name, "fast");

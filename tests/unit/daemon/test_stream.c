@@ -19,7 +19,7 @@ static char heard[64];
 
 static void heard_frame(void *context, uint32_t tag, const void *payload, size_t bytes)
 {
-    cr_assert_lt(bytes, sizeof heard);
+    cr_assert_lt(bytes, sizeof(heard));
     memcpy(heard, payload, bytes);
 }
 
@@ -32,7 +32,7 @@ static void say(const char *text)
 {
     struct frame_header header;
     frame_header_fill(&header, 1, (uint32_t)strlen(text));
-    cr_assert_eq(write(other, &header, sizeof header), sizeof header);
+    cr_assert_eq(write(other, &header, sizeof(header)), sizeof(header));
     cr_assert_eq(write(other, text, strlen(text)), (ssize_t)strlen(text));
 }
 
@@ -41,7 +41,7 @@ static void say_and_break(void *context)
 {
     const struct linger reset = {.l_onoff = 1};
     say("last words");
-    setsockopt(other, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    setsockopt(other, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     close(other);
     cr_assert_eq(stream_send(stream, 1, "x", 1), 0);
 }
@@ -55,8 +55,8 @@ static void connect_to(int listener)
 {
     const struct stream_events events = {.ready = ready, .frame = heard_frame, .closed = closed};
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof address;
-    cr_assert_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    socklen_t bytes = sizeof(address);
+    cr_assert_eq(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
     cr_assert_eq(listen(listener, 1), 0);
     cr_assert_eq(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
     cr_assert_eq(loop_new(&loop), 0);

@@ -118,7 +118,7 @@ Test(table, texts_have_numbers_of_their_own)
     char name[32];
     static uint64_t numbers[THINGS];
     for (int i = 0; i < THINGS; i++) {
-        snprintf(name, sizeof name, "name-%d", i);
+        snprintf(name, sizeof(name), "name-%d", i);
         numbers[i] = table_text(name);
         cr_assert_eq(numbers[i], table_text(strdupa(name)));
         for (int j = i < 300 ? 0 : i; j < i; j++)

@@ -153,7 +153,7 @@ static bool hear(const struct use_event *event, void *context)
  * memory to record it for them. The last third comes later. */
 static void tell_three(bool without_memory)
 {
-    memset(news_heard, 0, sizeof news_heard);
+    memset(news_heard, 0, sizeof(news_heard));
     for (int i = 0; i < USERS * 2 / 3; i++)
         add(&users[i], 1);
     for (int error = 0; error < 3; error++) {

@@ -1,4 +1,5 @@
-/* Jobs of the worker: each ends exactly once, whenever the worker ends; those of one lane delay no other. */
+/* Jobs of the worker: each ends exactly once, whenever the worker ends; those of one lane delay no
+ * other. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <sched.h>

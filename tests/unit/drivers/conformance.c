@@ -8,8 +8,8 @@
 
 enum { REGION = 12 << 20, TARGET_OFFSET = REGION / 2, TOKEN = 0x5eed };
 
-/* The expected content of the target's whole region: every byte outside the layout is a guard byte.
- */
+/* The expected content of the target's whole region: every byte outside the layout is a guard
+ * byte. */
 static uint8_t *expect(const struct shape *source, uint64_t source_offset,
                        const struct shape *target, uint64_t target_offset)
 {

@@ -168,8 +168,8 @@ static bool is_untouched(const struct memory *memory)
     return i == FREED;
 }
 
-/* Whoever has the key of freed memory is asked to stop, and says nothing for a while: the memory is not
- * given back, nobody else's is written, and the others' work goes on. */
+/* Whoever has the key of freed memory is asked to stop, and says nothing for a while: the memory is
+ * not given back, nobody else's is written, and the others' work goes on. */
 static void recall_from_the_silent(const struct shape *shape)
 {
     struct memory freed, next;

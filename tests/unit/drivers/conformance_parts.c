@@ -15,7 +15,7 @@ static const struct shape shapes[] = {
     {.block = 2400, .count = 40, .stride = 2500, .outer = 1, .offset = 4},
     {.block = 4096, .count = 50, .stride = 9000, .outer = 1},
 };
-enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
 static bool is_contiguous(const struct shape *shape)
 {

@@ -1,4 +1,5 @@
-/* Pairs of hca's instances in processes whose queue pairs fail and are replaced. For tests with a device. */
+/* Pairs of hca's instances in processes whose queue pairs fail and are replaced. For tests with a
+ * device. */
 #pragma once
 
 #include "tests/unit/drivers/hca_pair.h"

@@ -18,7 +18,7 @@ static const struct shape shapes[] = {
     {.block = 4096, .count = 20, .stride = 8192, .outer = 1},
     {.block = 8, .count = 5000, .stride = 16, .outer = 1},
 };
-enum { KINDS = sizeof shapes / sizeof shapes[0] };
+enum { KINDS = sizeof(shapes) / sizeof(shapes[0]) };
 
 static struct side sender, receiver, stranger;
 

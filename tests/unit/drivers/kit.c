@@ -222,17 +222,17 @@ void op_init(struct op *op)
 static int loopback_pair(int ret_ends[2])
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof at;
+    socklen_t bytes = sizeof(at);
     const int one = 1, listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ret_ends[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ret_ends[1] = -1;
-    if (bind(listener, (struct sockaddr *)&at, sizeof at) < 0 || listen(listener, 1) < 0 ||
+    if (bind(listener, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(listener, 1) < 0 ||
         getsockname(listener, (struct sockaddr *)&at, &bytes) < 0 ||
-        connect(ret_ends[0], (struct sockaddr *)&at, sizeof at) < 0 ||
+        connect(ret_ends[0], (struct sockaddr *)&at, sizeof(at)) < 0 ||
         (ret_ends[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) < 0)
         return -errno;
     for (int i = 0; i < 2; i++)
-        setsockopt(ret_ends[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        setsockopt(ret_ends[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     return close(listener);
 }
 

@@ -163,9 +163,9 @@ static unsigned cut(void)
     return count;
 }
 
-/* A connection is cut when it has moved data, both ways: drivers give up when they lose one after the
- * other without a count from the other end, or get none for seconds, and on a slow machine a connection
- * takes longer to be made than from one cut to the next. */
+/* A connection is cut when it has moved data, both ways: drivers give up when they lose one after
+ * the other without a count from the other end, or get none for seconds, and on a slow machine a
+ * connection takes longer to be made than from one cut to the next. */
 static bool has_moved(const unsigned ended[2], const unsigned ended_then[2], unsigned rounds)
 {
     for (unsigned way = 0; way < 2; way++)
@@ -223,7 +223,7 @@ static void run(unsigned rounds, unsigned pause_ms, bool naps)
         const bool due = pause_ms > 0 && now_ns - cut_ns > pause_ms * UINT64_C(1000000);
         if (due && has_moved(ended, ended_then, rounds) && cuts < CUTS_MAX && cut() > 0) {
             cut_ns = now_ns;
-            memcpy(ended_then, ended, sizeof ended);
+            memcpy(ended_then, ended, sizeof(ended));
             cuts++;
             if (naps && cuts == 1)
                 nap();

@@ -33,7 +33,7 @@ static void done(struct driver_op *op, int status)
 
 static void push(unsigned number, uint64_t count)
 {
-    struct flush *flush = calloc(1, sizeof *flush);
+    struct flush *flush = calloc(1, sizeof(*flush));
     *flush = (struct flush){.op.done = done, .number = number};
     flushes_push(&queue, &flush->op, count);
 }

@@ -1,4 +1,5 @@
-/* The hca driver in processes: queue pairs that fail and are replaced. Needs a device: tests/vm/run. */
+/* The hca driver in processes: queue pairs that fail and are replaced. Needs a device:
+ * tests/vm/run. */
 #include "tests/unit/drivers/hca_breaks.h"
 
 TestSuite(hca_again, .init = setup_breaks, .fini = teardown, .timeout = 240);
@@ -11,7 +12,8 @@ static void stop_ends(const struct pair *pair, unsigned turn)
         stop(pair->back);
 }
 
-/* Again and again, before and in the middle of transfers, at either end or both: each arrives once. */
+/* Again and again, before and in the middle of transfers, at either end or both: each arrives
+ * once. */
 Test(hca_again, once)
 {
     enum { TURNS = 40 };
@@ -102,7 +104,8 @@ Test(hca_again, ends_while_paused)
     pair_close(&pair);
 }
 
-/* The keys of memory that was freed meanwhile are not used, or still valid: no queue pair fails again. */
+/* The keys of memory that was freed meanwhile are not used, or still valid: no queue pair fails
+ * again. */
 Test(hca_again, freed_while_paused)
 {
     struct pair pair;
@@ -137,13 +140,13 @@ static int join_with_count(struct pair *pair, int64_t more)
     struct hca_seat_offer made;
     const int bytes = tca_hca_seat.offer(sender.driver, pair->peer, true, offer),
               back_bytes = tca_hca_seat.offer(receiver.driver, pair->back, false, back);
-    cr_assert(bytes == sizeof made && back_bytes == bytes);
-    memcpy(&made, back, sizeof made);
+    cr_assert(bytes == sizeof(made) && back_bytes == bytes);
+    memcpy(&made, back, sizeof(made));
     made.counted += (uint64_t)more;
-    memcpy(back, &made, sizeof made);
+    memcpy(back, &made, sizeof(made));
     cr_assert(
         receiver.driver->ops->peer_answer(receiver.driver, pair->back, offer, (size_t)bytes) == 0);
-    return sender.driver->ops->peer_answer(sender.driver, pair->peer, back, sizeof made);
+    return sender.driver->ops->peer_answer(sender.driver, pair->peer, back, sizeof(made));
 }
 
 /* The other end has counted more than was sent, or less than its device has acknowledged. */

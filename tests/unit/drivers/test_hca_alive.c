@@ -1,5 +1,5 @@
-/* The hca driver in processes: an end of a connection that goes without a word while the other one waits
- * for its count. Needs a device: tests/vm/run. */
+/* The hca driver in processes: an end of a connection that goes without a word while the other one
+ * waits for its count. Needs a device: tests/vm/run. */
 #include <poll.h>
 
 #include "tests/unit/drivers/hca_breaks.h"
@@ -76,7 +76,7 @@ Test(hca_alive, noticed)
     join(&idle);
     land(&idle, 1);
     run(&idle, 1);
-    for (uint32_t i = 0; i < sizeof waits / sizeof waits[0]; i++) {
+    for (uint32_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
         struct pair pair;
         pair_open(&pair, &sender, 3 + i, 1 + (i + 1) * KINDS);
         join(&pair);

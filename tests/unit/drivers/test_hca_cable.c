@@ -1,8 +1,8 @@
 /*
- * The cable of an hca instance is pulled while puts run, and plugged in again: puts complete or fail,
- * whatever has completed has arrived, nothing hangs, and a new connection works. Both instances use one
- * device, so both notice when its port goes down; that only one end notices, or none, is made by hand.
- * Needs a device whose network can be taken away: tests/vm/run.
+ * The cable of an hca instance is pulled while puts run, and plugged in again: puts complete or
+ * fail, whatever has completed has arrived, nothing hangs, and a new connection works. Both
+ * instances use one device, so both notice when its port goes down; that only one end notices, or
+ * none, is made by hand. Needs a device whose network can be taken away: tests/vm/run.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -19,7 +19,8 @@
 
 enum { SLOT = 1 << 20, REGION = 5 * SLOT, ROUNDS = 12, NOTHING = 0x5a };
 
-/* One for each path: short, writes, writes of blocks, messages that gather, a notification alone. */
+/* One for each path: short, writes, writes of blocks, messages that gather, a notification
+ * alone. */
 static const struct shape shapes[] = {
     {.block = 64, .count = 1, .outer = 1},
     {.block = SLOT, .count = 1, .outer = 1},
@@ -27,7 +28,7 @@ static const struct shape shapes[] = {
     {.block = 8, .count = 50000, .stride = 16, .outer = 1},
     {.block = 1000, .count = 1, .outer = 1},
 };
-enum { PUTS = sizeof shapes / sizeof shapes[0] };
+enum { PUTS = sizeof(shapes) / sizeof(shapes[0]) };
 static_assert(PUTS * SLOT <= REGION, "each has a slot");
 static struct transfer transfers[PUTS];
 
@@ -38,7 +39,7 @@ static struct ifreq network(void)
     struct hca_driver *hca = (struct hca_driver *)world.from->driver;
     struct ifreq request = {0};
     char path[256];
-    snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/%u/gid_attrs/ndevs/0",
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/%u/gid_attrs/ndevs/0",
              ibv_get_device_name(hca->context->device), hca->port);
     FILE *file = fopen(path, "r");
     cr_assert(file && fscanf(file, "%15s", request.ifr_name) == 1, "%s", path);

@@ -1,7 +1,7 @@
 /*
  * Memory of an hca instance that is freed while a peer puts into it: the connection survives, late
- * writes do not reach other memory, and the memory is released when nothing more can arrive. Needs a
- * device: tests/vm/run.
+ * writes do not reach other memory, and the memory is released when nothing more can arrive. Needs
+ * a device: tests/vm/run.
  */
 #include <criterion/criterion.h>
 #include <errno.h>

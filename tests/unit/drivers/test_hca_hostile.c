@@ -1,7 +1,7 @@
 /*
  * A daemon of the cluster that sends messages which no driver sends: nothing outside the landing is
- * written, nobody is notified who should not be, and only its own connection is lost. Needs a device:
- * tests/vm/run.
+ * written, nobody is notified who should not be, and only its own connection is lost. Needs a
+ * device: tests/vm/run.
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -54,7 +54,7 @@ static void teardown(void)
                                    .region = honest.region,
                                    .layout = layout,
                                    .landing = &blob,
-                                   .landing_bytes = sizeof blob,
+                                   .landing_bytes = sizeof(blob),
                                    .target_layout = layout};
     cr_assert(driver->ops->put_prepare(driver, &args, &put, &info) == 0);
     op_init(&op);
@@ -94,7 +94,7 @@ static void say(const struct hca_head *head, uint32_t bytes)
         .addr = (uintptr_t)buffer, .length = bytes, .lkey = peer->buffers_mr->lkey};
     struct ibv_send_wr request = {.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1};
     memset(buffer, 0xee, peer->hca->segment_bytes);
-    memcpy(buffer, head, bytes < sizeof *head ? bytes : sizeof *head);
+    memcpy(buffer, head, bytes < sizeof(*head) ? bytes : sizeof(*head));
     cr_assert(hca_send_chain(peer, &request, 1, NULL) == 0);
 }
 
@@ -116,35 +116,35 @@ static void check_rejected(void)
 Test(hca_hostile, less_than_a_head)
 {
     const struct hca_head head = head_of(0, 0);
-    say(&head, sizeof head - 1);
+    say(&head, sizeof(head) - 1);
     check_rejected();
 }
 
 Test(hca_hostile, another_length)
 {
     const struct hca_head head = head_of(0, 9);
-    say(&head, sizeof head + 8);
+    say(&head, sizeof(head) + 8);
     check_rejected();
 }
 
 Test(hca_hostile, behind_the_landing)
 {
     const struct hca_head head = head_of(BYTES - 7, 8);
-    say(&head, sizeof head + 8);
+    say(&head, sizeof(head) + 8);
     check_rejected();
 }
 
 Test(hca_hostile, a_position_that_overflows)
 {
     const struct hca_head head = head_of(UINT64_MAX - 3, 8);
-    say(&head, sizeof head + 8);
+    say(&head, sizeof(head) + 8);
     check_rejected();
 }
 
 Test(hca_hostile, more_than_the_landing)
 {
     const struct hca_head head = head_of(0, BYTES + 1);
-    say(&head, sizeof head + BYTES + 1);
+    say(&head, sizeof(head) + BYTES + 1);
     check_rejected();
 }
 
@@ -152,7 +152,7 @@ Test(hca_hostile, an_unknown_kind)
 {
     struct hca_head head = head_of(0, 0);
     head.kind = HCA_RECALL + 1;
-    say(&head, sizeof head);
+    say(&head, sizeof(head));
     check_rejected();
 }
 
@@ -161,7 +161,7 @@ Test(hca_hostile, counts_what_was_not_sent)
     struct hca_head head = head_of(0, 0);
     head.kind = HCA_COUNT;
     head.counted = 1;
-    say(&head, sizeof head);
+    say(&head, sizeof(head));
     check_rejected();
 }
 
@@ -169,14 +169,14 @@ Test(hca_hostile, recalls_half_a_number)
 {
     struct hca_head head = head_of(0, 12);
     head.kind = HCA_RECALL;
-    say(&head, sizeof head + 12);
+    say(&head, sizeof(head) + 12);
     check_rejected();
 }
 
 Test(hca_hostile, longer_than_the_buffer)
 {
     const struct hca_head head = head_of(0, peer->hca->segment_bytes);
-    say(&head, peer->hca->segment_bytes + (uint32_t)sizeof head);
+    say(&head, peer->hca->segment_bytes + (uint32_t)sizeof(head));
     check_rejected();
 }
 
@@ -185,9 +185,9 @@ Test(hca_hostile, landings_that_do_not_exist)
 {
     struct hca_head head = head_of(0, 8);
     head.generation++;
-    say(&head, sizeof head + 8);
+    say(&head, sizeof(head) + 8);
     head.landing = UINT32_MAX;
-    say(&head, sizeof head + 8);
+    say(&head, sizeof(head) + 8);
     const uint32_t wrong[] = {hca_imm(blob.landing, blob.generation + 1), UINT32_MAX};
     for (unsigned i = 0; i < 2; i++) {
         struct ibv_send_wr request = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
@@ -258,7 +258,7 @@ Test(hca_hostile, the_key_of_a_part_is_no_key_of_other_regions)
     struct hca_blob part, others;
     static uint8_t memory[REGION] __attribute__((aligned(4096)));
     struct driver_region *region, *own = side->region;
-    const struct driver_memory args = {.base = memory, .length_bytes = sizeof memory, .fd = -1};
+    const struct driver_memory args = {.base = memory, .length_bytes = sizeof(memory), .fd = -1};
     cr_assert(side->driver->ops->region_add(side->driver, &args, &region) == 0);
     struct driver_landing *narrow = land_in(OFFSET, BYTES, &part);
     side->region = region;

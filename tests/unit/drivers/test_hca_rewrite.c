@@ -1,5 +1,5 @@
-/* The hca driver in processes: what is sent again over another queue pair, and what is not. Needs a device:
- * tests/vm/run. */
+/* The hca driver in processes: what is sent again over another queue pair, and what is not. Needs a
+ * device: tests/vm/run. */
 #include <unistd.h>
 
 #include "tests/unit/drivers/hca_breaks.h"
@@ -151,7 +151,7 @@ static void recall(const struct pair *pair)
 {
     uint64_t number = ((const struct hca_put *)pair->puts[WRITE])->region;
     cr_assert(number > 0 && number == ((const struct hca_put *)pair->puts[BLOCKS])->region);
-    const struct hca_head head = {.kind = HCA_RECALL, .length_bytes = sizeof number};
+    const struct hca_head head = {.kind = HCA_RECALL, .length_bytes = sizeof(number)};
     cr_assert(hca_recalled(peer_of(pair->peer), &head, &number) == 0);
 }
 
@@ -159,7 +159,7 @@ static int say_dropped(struct hca_peer *peer, const struct hca_put *put)
 {
     struct hca_found found = {
         .landing = put->landing, .generation = put->generation, .state = HCA_DROPPED};
-    const struct hca_head head = {.kind = HCA_FOUND, .length_bytes = sizeof found};
+    const struct hca_head head = {.kind = HCA_FOUND, .length_bytes = sizeof(found)};
     return hca_found(peer, &head, &found);
 }
 
@@ -210,8 +210,8 @@ Test(hca_rewrite, gone_meanwhile)
     }
 }
 
-/* The message that a landing is gone comes when only a part of the put's writes has been posted: it does not
- * complete while the device may read its source. */
+/* The message that a landing is gone comes when only a part of the put's writes has been posted: it
+ * does not complete while the device may read its source. */
 Test(hca_rewrite, gone_half_way)
 {
     struct pair pair;

@@ -1,5 +1,5 @@
-/* The hca driver in processes: landings that others number, peers that are not trusted, forks. Needs a
- * device: tests/vm/run. */
+/* The hca driver in processes: landings that others number, peers that are not trusted, forks.
+ * Needs a device: tests/vm/run. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,7 +34,8 @@ Test(hca_seat, starts_wait)
     }
 }
 
-/* Starts as fast as the driver takes them, while the receiver does not look: queues must not overflow. */
+/* Starts as fast as the driver takes them, while the receiver does not look: queues must not
+ * overflow. */
 Test(hca_seat, many_starts)
 {
     enum { ROUNDS = 20, STARTS = 200 };

@@ -195,18 +195,18 @@ static void expect_unreached(struct side *side)
     expect_none(side);
 }
 
-/* Whatever is made later never is the peer that has gone, however often somebody tries, even if they know
- * where to connect. */
+/* Whatever is made later never is the peer that has gone, however often somebody tries, even if
+ * they know where to connect. */
 Test(loop, connections_that_lost_their_peer_stay_broken)
 {
     enum { TRIES = 5000 };
     uint8_t gone[VERBS_ADDRESS_BYTES];
     struct side *survivor = &sides[0], *other = &sides[1];
-    memcpy(gone, other->qp->address, sizeof gone);
+    memcpy(gone, other->qp->address, sizeof(gone));
     for (unsigned i = 0; i < TRIES; i++) {
         free_qp(other);
         make_qp(other);
-        cr_assert_neq(memcmp(gone, other->qp->address, sizeof gone), 0, "after %u", i);
+        cr_assert_neq(memcmp(gone, other->qp->address, sizeof(gone)), 0, "after %u", i);
         cr_assert_eq(ops->qp_connect(other->qp, survivor->qp->address), 0);
         post(other, DCFA_OP_SEND_IMMEDIATE, 8, 1);
         finish_all();
@@ -222,7 +222,7 @@ Test(loop, connections_that_lost_their_peer_stay_broken)
 Test(loop, released_peers_cannot_be_connected_to)
 {
     uint8_t gone[VERBS_ADDRESS_BYTES];
-    memcpy(gone, sides[1].qp->address, sizeof gone);
+    memcpy(gone, sides[1].qp->address, sizeof(gone));
     free_qp(&sides[1]);
     free_qp(&sides[0]);
     make_qp(&sides[0]);

@@ -1,5 +1,5 @@
-/* drivers/manycore: what each of several offload processors gets, served round by round. One of them
- * is greedy: it has many queue pairs, long transfers, or queues full of garbage. */
+/* drivers/manycore: what each of several offload processors gets, served round by round. One of
+ * them is greedy: it has many queue pairs, long transfers, or queues full of garbage. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static struct port_created create(struct processor *processor, struct port_reque
 {
     struct port_created created;
     char text[256] = "";
-    cr_assert_eq(port_create(processor->port, &request, &created, text, sizeof text), 0, "%s",
+    cr_assert_eq(port_create(processor->port, &request, &created, text, sizeof(text)), 0, "%s",
                  text);
     return created;
 }
@@ -54,9 +54,9 @@ static void make_qp(struct processor *processor)
         processor,
         (struct port_request){.kind = DCFA_QP, .entries = ENTRIES, .receive_entries = ENTRIES});
     char text[256] = "";
-    cr_assert_eq(
-        port_connect(processor->port, made.id, made.address, DCFA_ADDRESS_BYTES, text, sizeof text),
-        0, "%s", text);
+    cr_assert_eq(port_connect(processor->port, made.id, made.address, DCFA_ADDRESS_BYTES, text,
+                              sizeof(text)),
+                 0, "%s", text);
     dcfa_ring_init(&processor->sends[processor->qps++],
                    (uint8_t *)processor->port->head + made.queue.offset, sizeof(struct dcfa_entry),
                    ENTRIES);
@@ -194,7 +194,8 @@ Test(manycore, queue_pairs_of_one_processor_take_turns)
     }
 }
 
-/* Its queue pairs fail, and what it goes on to post is flushed; that costs it its own share only. */
+/* Its queue pairs fail, and what it goes on to post is flushed; that costs it its own share
+ * only. */
 Test(manycore, garbage_takes_nothing_from_others)
 {
     serve(99, 8, 8);
@@ -221,7 +222,7 @@ static int connect_to(struct processor *processor, const struct port_created *qp
                       const uint8_t *address, const char *text)
 {
     char said[256] = "";
-    int r = port_connect(processor->port, qp->id, address, DCFA_ADDRESS_BYTES, said, sizeof said);
+    int r = port_connect(processor->port, qp->id, address, DCFA_ADDRESS_BYTES, said, sizeof(said));
     cr_expect(r == 0 || strstr(said, text), "%s", said);
     return r;
 }
@@ -242,7 +243,7 @@ Test(manycore_owners, one_user)
     cr_expect_eq(connect_to(&processors[0], &mine, foreign.address, "this cluster"), -EINVAL);
     for (unsigned i = 0; i < DCFA_ADDRESS_BYTES; i++) {
         uint8_t forged[DCFA_ADDRESS_BYTES];
-        memcpy(forged, other.address, sizeof forged);
+        memcpy(forged, other.address, sizeof(forged));
         forged[i] ^= 1;
         cr_expect_eq(connect_to(&processors[0], &mine, forged, "this cluster"), -EINVAL, "byte %u",
                      i);

@@ -35,7 +35,7 @@ static void setup(void)
 
 static void check_alive(void)
 {
-    check_served(&victim, "ofi", 4096, &shape, OFFSET, &blob, sizeof blob);
+    check_served(&victim, "ofi", 4096, &shape, OFFSET, &blob, sizeof(blob));
 }
 
 static void check_untouched(void)
@@ -147,7 +147,7 @@ static void write_segment(const struct ofi_message *ring, const struct ofi_segme
         return;
     cursor.sequence++;
     cursor.offset =
-        window_ring_after(cursor.offset, (uint32_t)sizeof *segment + segment->length_bytes,
+        window_ring_after(cursor.offset, (uint32_t)sizeof(*segment) + segment->length_bytes,
                           ring->segment_bytes, ring->ring_bytes);
 }
 
@@ -288,7 +288,7 @@ Test(ofi_hostile, operations_after_a_gap_come_twice)
 {
     const struct ofi_message ring = get_ring();
     struct ofi_segment lost = segment_of(&ring, 0), last = segment_of(&ring, 2);
-    const uint32_t after = window_ring_after(0, (uint32_t)sizeof lost + lost.length_bytes,
+    const uint32_t after = window_ring_after(0, (uint32_t)sizeof(lost) + lost.length_bytes,
                                              ring.segment_bytes, ring.ring_bytes);
     lost.flags = 0;
     write_piece(&ring, 1);

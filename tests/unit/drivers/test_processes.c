@@ -1,6 +1,6 @@
 /*
- * A driver (DRIVER) between two processes that sleep on its descriptor whenever they can, and with a
- * receiver that is killed, stopped or replaced in the middle of transfers.
+ * A driver (DRIVER) between two processes that sleep on its descriptor whenever they can, and with
+ * a receiver that is killed, stopped or replaced in the middle of transfers.
  */
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* Recall of keys, with holders that answer, are silent, leave, come and are cut off; in virtual time. */
+/* Recall of keys, with holders that answer, are silent, leave, come and are cut off; in virtual
+ * time. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <poll.h>

@@ -143,7 +143,8 @@ static void drain_receiver(void *context)
     lane_drain_one(context);
 }
 
-/* The receiver waits for this process, as in an exchange: both copy what the other one has left to them. */
+/* The receiver waits for this process, as in an exchange: both copy what the other one has left to
+ * them. */
 Test(share, two_wait_for_each_other)
 {
     sender.meanwhile = drain_receiver;
@@ -196,7 +197,8 @@ Test(share, strict_receivers_are_told_after_the_data)
     }
 }
 
-/* The receiver has been interrupted while it processed an entry: what is apart is complete at once. */
+/* The receiver has been interrupted while it processed an entry: what is apart is complete at
+ * once. */
 Test(share, what_is_apart_waits_for_nobody)
 {
     make_put(0, COPY_RING, 0, 20000, true);

@@ -218,10 +218,10 @@ static int enter(uint64_t grant, struct driver_peer **ret_victim)
     cr_assert(tcp_seat_peer(receiver.driver, grant, ret_victim) == 0);
     cr_assert(tcp_adopt(receiver.driver, *ret_victim, ends[0], false, true, NULL) == 0);
     pump_rounds(&receiver, NULL, 200); /* it looks for events in some of them */
-    cr_assert(recv(ends[1], &welcome, sizeof welcome, MSG_DONTWAIT) == sizeof welcome);
+    cr_assert(recv(ends[1], &welcome, sizeof(welcome), MSG_DONTWAIT) == sizeof(welcome));
     cr_assert(welcome.magic == TCP_WELCOME_MAGIC);
     welcome = (struct tcp_welcome){.magic = TCP_WELCOME_MAGIC};
-    cr_assert(write(ends[1], &welcome, sizeof welcome) == sizeof welcome);
+    cr_assert(write(ends[1], &welcome, sizeof(welcome)) == sizeof(welcome));
     return ends[1];
 }
 
@@ -261,7 +261,7 @@ Test(tcp_adopt, another_grant)
                             .generation = blob->generation}};
         struct driver_peer *victim;
         int fd = enter(2 + what, &victim);
-        cr_assert(write(fd, &piece, sizeof piece) == sizeof piece);
+        cr_assert(write(fd, &piece, sizeof(piece)) == sizeof(piece));
         cr_assert(is_closed(fd), "case %u", what);
         receiver.driver->ops->peer_disconnect(receiver.driver, victim);
         close(fd);
@@ -285,11 +285,11 @@ Test(tcp_adopt, garbage_in_return)
         const struct tcp_welcome welcome = {.magic = TCP_WELCOME_MAGIC, .received = seed % 5};
         struct driver_peer *victim;
         int ends[2];
-        fill(words, sizeof words, seed);
+        fill(words, sizeof(words), seed);
         if (seed > 4)
-            memcpy(words, &welcome, sizeof welcome);
+            memcpy(words, &welcome, sizeof(welcome));
         cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-        cr_assert(write(ends[1], words, sizeof words) == sizeof words);
+        cr_assert(write(ends[1], words, sizeof(words)) == sizeof(words));
         cr_assert(tcp_seat_peer(sender.driver, 2, &victim) == 0);
         cr_assert(tcp_adopt(sender.driver, victim, ends[0], true, true, NULL) == 0);
         while (connection_of(victim))

@@ -44,7 +44,7 @@ static void burst_open(struct burst *burst)
                                              .region = sender.region,
                                              .layout = pair->layouts[0],
                                              .landing = &pair->blobs[0],
-                                             .landing_bytes = sizeof pair->blobs[0],
+                                             .landing_bytes = sizeof(pair->blobs[0]),
                                              .target_layout = pair->layouts[0]};
         cr_assert(sender.driver->ops->put_prepare(sender.driver, &args, &burst->puts[i], &info) ==
                   0);

@@ -48,14 +48,14 @@ static void run(struct side *sender, struct side *receiver, struct driver_put *p
 static uint16_t port_of(const struct driver_peer *peer)
 {
     struct sockaddr_in at;
-    socklen_t bytes = sizeof at;
+    socklen_t bytes = sizeof(at);
     const int fd = ((const struct tcp_peer *)peer)->sender.connection->fd;
     cr_assert(getsockname(fd, (struct sockaddr *)&at, &bytes) == 0);
     return at.sin_port;
 }
 
-/* Of the source everything is sent. Bytes for a target that is gone may go nowhere; what comes after
- * them arrives. */
+/* Of the source everything is sent. Bytes for a target that is gone may go nowhere; what comes
+ * after them arrives. */
 static void check(const struct shape *shape, bool of_source)
 {
     struct side sender, receiver;

@@ -1,7 +1,7 @@
 /*
- * An instance of the tcp driver and somebody who connects to it: without its secret, and with it, as a
- * daemon of the cluster that means harm. Whatever comes, nothing outside the landing's layout is
- * written, nobody is notified who should not be, and honest peers are served.
+ * An instance of the tcp driver and somebody who connects to it: without its secret, and with it,
+ * as a daemon of the cluster that means harm. Whatever comes, nothing outside the landing's layout
+ * is written, nobody is notified who should not be, and honest peers are served.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -45,7 +45,7 @@ static void setup(void)
                                        .notify = true,
                                        .token = TOKEN};
     cr_assert(victim.driver->ops->landing_new(victim.driver, &args, &landing, &blob, &bytes) == 0);
-    cr_assert(victim.driver->ops->address(victim.driver, &address) == sizeof address);
+    cr_assert(victim.driver->ops->address(victim.driver, &address) == sizeof(address));
 }
 
 static void teardown(void)
@@ -64,7 +64,7 @@ static int dial(void)
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(address.endpoints[0].port)};
     memcpy(&to.sin_addr, address.endpoints[0].host, 4);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    cr_assert(connect(fd, (const struct sockaddr *)&to, sizeof to) == 0);
+    cr_assert(connect(fd, (const struct sockaddr *)&to, sizeof(to)) == 0);
     return fd;
 }
 
@@ -121,13 +121,13 @@ static struct tcp_hello hello_of(int fd, uint64_t link)
     struct tcp_challenge challenge;
     struct tcp_hello hello = {
         .magic = TCP_HELLO_MAGIC, .version = TCP_WIRE_VERSION, .id = {{1, 2}}, .link = link};
-    cr_assert(hear(fd, &challenge, sizeof challenge));
+    cr_assert(hear(fd, &challenge, sizeof(challenge)));
     cr_assert(challenge.magic == TCP_CHALLENGE_MAGIC);
     const struct tcp_signature signature = tcp_sign_hello(address.secret, challenge.nonce, &hello);
-    memcpy(hello.by_listener, signature.bytes, sizeof hello.by_listener);
+    memcpy(hello.by_listener, signature.bytes, sizeof(hello.by_listener));
     if (own_secret) {
         const struct tcp_signature own = tcp_sign_hello(own_secret, challenge.nonce, &hello);
-        memcpy(hello.by_sender, own.bytes, sizeof hello.by_sender);
+        memcpy(hello.by_sender, own.bytes, sizeof(hello.by_sender));
     }
     return hello;
 }
@@ -138,8 +138,8 @@ static int enter(uint64_t link, uint64_t expected)
     struct tcp_welcome welcome;
     int fd = dial();
     const struct tcp_hello hello = hello_of(fd, link);
-    say(fd, &hello, sizeof hello);
-    cr_assert(hear(fd, &welcome, sizeof welcome));
+    say(fd, &hello, sizeof(hello));
+    cr_assert(hear(fd, &welcome, sizeof(welcome)));
     cr_assert(welcome.magic == TCP_WELCOME_MAGIC && welcome.received == expected);
     return fd;
 }
@@ -164,7 +164,7 @@ static void check_untouched(void)
 
 static void check_alive(void)
 {
-    check_served(&victim, "tcp", 0, &shape, OFFSET, &blob, sizeof blob);
+    check_served(&victim, "tcp", 0, &shape, OFFSET, &blob, sizeof(blob));
 }
 
 /* ---- without the secret ---- */
@@ -191,9 +191,9 @@ Test(tcp_hostile, strangers)
             hello.known = 2;
             break;
         case 5:
-            memset(&hello, 0xff, sizeof hello);
+            memset(&hello, 0xff, sizeof(hello));
         }
-        say(fd, &hello, sizeof hello);
+        say(fd, &hello, sizeof(hello));
         cr_assert(is_closed(fd), "case %u", what);
         cr_assert(forged() == what + 1);
         close(fd);
@@ -208,8 +208,8 @@ Test(tcp_hostile, a_hello_is_good_once)
     int first = dial(), second = dial();
     const struct tcp_hello hello = hello_of(first, 9);
     struct tcp_challenge challenge;
-    cr_assert(hear(second, &challenge, sizeof challenge));
-    say(second, &hello, sizeof hello);
+    cr_assert(hear(second, &challenge, sizeof(challenge)));
+    say(second, &hello, sizeof(hello));
     cr_assert(is_closed(second));
     close(first);
     close(second);
@@ -236,14 +236,14 @@ Test(tcp_hostile, in_the_name_of_another)
 {
     struct tcp_address known = address;
     known.id = (struct tcp_id){{1, 2}};
-    memset(known.secret, 3, sizeof known.secret);
-    cr_assert(victim.driver->ops->admit(victim.driver, &known, sizeof known, true) == 0);
+    memset(known.secret, 3, sizeof(known.secret));
+    cr_assert(victim.driver->ops->admit(victim.driver, &known, sizeof(known), true) == 0);
     int fd = dial();
     const struct tcp_hello hello = hello_of(fd, 1);
-    say(fd, &hello, sizeof hello);
+    say(fd, &hello, sizeof(hello));
     cr_assert(is_closed(fd));
     close(fd);
-    cr_assert(victim.driver->ops->admit(victim.driver, &known, sizeof known, false) == 0);
+    cr_assert(victim.driver->ops->admit(victim.driver, &known, sizeof(known), false) == 0);
     close(enter(1, 0));
     check_alive();
 }
@@ -254,7 +254,7 @@ Test(tcp_hostile, impossible_heads)
 {
     const uint8_t bytes[64] = {0};
     for (unsigned what = 0; what < 11; what++) {
-        struct tcp_head head = head_of(0, 0, sizeof bytes, TCP_LAST);
+        struct tcp_head head = head_of(0, 0, sizeof(bytes), TCP_LAST);
         switch (what) {
         case 0:
             head.kind = 0;
@@ -278,7 +278,7 @@ Test(tcp_hostile, impossible_heads)
             head.length_bytes = TCP_PIECE_MAX + 1;
             break;
         case 7:
-            head.position_bytes = shape_bytes(&shape) - sizeof bytes + 1;
+            head.position_bytes = shape_bytes(&shape) - sizeof(bytes) + 1;
             break;
         case 8:
             head.position_bytes = UINT64_MAX - 8;
@@ -292,8 +292,8 @@ Test(tcp_hostile, impossible_heads)
             break;
         }
         int fd = enter(100 + what, 0);
-        say(fd, &head, sizeof head);
-        say(fd, bytes, sizeof bytes);
+        say(fd, &head, sizeof(head));
+        say(fd, bytes, sizeof(bytes));
         cr_assert(is_closed(fd), "case %u", what);
         cr_assert(forged() == what + 1, "case %u", what);
         close(fd);
@@ -302,8 +302,8 @@ Test(tcp_hostile, impossible_heads)
     check_alive();
 }
 
-/* A landing that was agreed with one sender is none for another, who has only guessed its number: one
- * with its name and no proof, one with proof of another name. */
+/* A landing that was agreed with one sender is none for another, who has only guessed its number:
+ * one with its name and no proof, one with proof of another name. */
 Test(tcp_hostile, a_landing_of_another_sender)
 {
     const uint8_t bytes[64] = {0x22};
@@ -315,22 +315,22 @@ Test(tcp_hostile, a_landing_of_another_sender)
                                        .notify = true,
                                        .token = TOKEN,
                                        .from = &sender,
-                                       .from_bytes = sizeof sender};
+                                       .from_bytes = sizeof(sender)};
     const struct tcp_id us = {{1, 2}}, other = {{1, 3}};
     const struct driver_ops *ops = victim.driver->ops;
     size_t blob_bytes;
-    memset(sender.secret, 3, sizeof sender.secret);
+    memset(sender.secret, 3, sizeof(sender.secret));
     for (unsigned what = 0; what < 3; what++) {
         sender.id = what == 1 ? other : us;
         cr_assert(ops->landing_new(victim.driver, &args, &reserved, &blob, &blob_bytes) == 0);
         sender.id = us;
         own_secret = what > 0 ? sender.secret : NULL;
         if (own_secret)
-            cr_assert(ops->admit(victim.driver, &sender, sizeof sender, true) == 0);
-        const struct tcp_head head = head_of(0, 0, sizeof bytes, TCP_LAST);
+            cr_assert(ops->admit(victim.driver, &sender, sizeof(sender), true) == 0);
+        const struct tcp_head head = head_of(0, 0, sizeof(bytes), TCP_LAST);
         int fd = enter(200 + what, 0);
-        say(fd, &head, sizeof head);
-        say(fd, bytes, sizeof bytes);
+        say(fd, &head, sizeof(head));
+        say(fd, bytes, sizeof(bytes));
         if (what < 2) {
             cr_assert(is_closed(fd), "case %u", what);
             cr_assert(forged() == what + 1, "case %u", what);
@@ -349,15 +349,15 @@ Test(tcp_hostile, landings_that_are_not)
     static const uint8_t bytes[100000] = {1};
     int fd = enter(1, 0);
     for (uint64_t n = 0; n < 3; n++) {
-        struct tcp_head head = head_of(n, n * 1000, sizeof bytes, TCP_LAST | TCP_TELL), back;
+        struct tcp_head head = head_of(n, n * 1000, sizeof(bytes), TCP_LAST | TCP_TELL), back;
         head.landing += n == 1;
         head.landing = n == 2 ? UINT32_MAX : head.landing;
         head.generation += n == 0;
-        say(fd, &head, sizeof head);
-        say(fd, bytes, sizeof bytes);
-        cr_assert(hear(fd, &back, sizeof back));
+        say(fd, &head, sizeof(head));
+        say(fd, bytes, sizeof(bytes));
+        cr_assert(hear(fd, &back, sizeof(back)));
         cr_assert(back.kind == TCP_STALE && back.number == n);
-        cr_assert(hear(fd, &back, sizeof back));
+        cr_assert(hear(fd, &back, sizeof(back)));
         cr_assert(back.kind == TCP_RECEIVED && back.number == n + 1);
     }
     check_untouched();
@@ -369,17 +369,17 @@ Test(tcp_hostile, landings_that_are_not)
 Test(tcp_hostile, half_a_piece)
 {
     const uint8_t bytes[64] = {0x22};
-    struct tcp_head head = head_of(0, 0, sizeof bytes, TCP_LAST | TCP_TELL), back;
+    struct tcp_head head = head_of(0, 0, sizeof(bytes), TCP_LAST | TCP_TELL), back;
     int fd = enter(5, 0);
-    say(fd, &head, sizeof head);
+    say(fd, &head, sizeof(head));
     say(fd, bytes, 10);
     close(fd);
     move(1000);
     fd = enter(5, 0);
     cr_assert(victim.notified_count == 0);
-    say(fd, &head, sizeof head);
-    say(fd, bytes, sizeof bytes);
-    cr_assert(hear(fd, &back, sizeof back));
+    say(fd, &head, sizeof(head));
+    say(fd, bytes, sizeof(bytes));
+    cr_assert(hear(fd, &back, sizeof(back)));
     cr_assert(back.kind == TCP_RECEIVED && back.number == 1);
     cr_assert(victim.notified_count == 1 && victim.notified[0] == TOKEN);
     int other = enter(6, 0), again = enter(5, 1); /* which takes the place of the first */
@@ -394,10 +394,10 @@ Test(tcp_hostile, half_a_piece)
 static int other_end(int fd)
 {
     struct sockaddr_in own, peer;
-    socklen_t bytes = sizeof own;
+    socklen_t bytes = sizeof(own);
     cr_assert(getsockname(fd, (struct sockaddr *)&own, &bytes) == 0);
     for (int other = 3; other < 1024; other++) {
-        bytes = sizeof peer;
+        bytes = sizeof(peer);
         if (getpeername(other, (struct sockaddr *)&peer, &bytes) == 0 &&
             peer.sin_family == AF_INET && peer.sin_port == own.sin_port)
             return other;
@@ -410,16 +410,16 @@ static int other_end(int fd)
 Test(tcp_hostile, a_welcome_that_does_not_go_out)
 {
     const uint8_t bytes[64] = {0x22};
-    const struct tcp_head head = head_of(0, 0, sizeof bytes, TCP_LAST | TCP_TELL);
+    const struct tcp_head head = head_of(0, 0, sizeof(bytes), TCP_LAST | TCP_TELL);
     struct tcp_head back;
     int fd = enter(5, 0);
-    say(fd, &head, sizeof head);
-    say(fd, bytes, sizeof bytes);
-    cr_assert(hear(fd, &back, sizeof back) && back.number == 1);
+    say(fd, &head, sizeof(head));
+    say(fd, bytes, sizeof(bytes));
+    cr_assert(hear(fd, &back, sizeof(back)) && back.number == 1);
     int second = dial();
     const struct tcp_hello hello = hello_of(second, 5);
     cr_assert(shutdown(other_end(second), SHUT_WR) == 0);
-    say(second, &hello, sizeof hello);
+    say(second, &hello, sizeof(hello));
     cr_assert(is_closed(second));
     close(second);
     close(fd);
@@ -434,7 +434,7 @@ Test(tcp_hostile, counts_that_nobody_reads)
     for (uint64_t n = 0; n < 400000; n++) {
         struct tcp_head head = head_of(n, 0, 0, TCP_TELL);
         head.landing += n % 2; /* each other one is told of twice */
-        if (send(fd, &head, sizeof head, MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof head)
+        if (send(fd, &head, sizeof(head), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(head))
             break;
         if (n % 16 == 0)
             move(1);

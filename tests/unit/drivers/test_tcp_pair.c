@@ -32,7 +32,7 @@ static void setup_with(bool plain)
     cr_assert(side_open(&door, "tcp", 0, REGION) == 0);
     cr_assert(side_open(&sender, TCP_SEAT, 0, REGION) == 0);
     cr_assert(side_open(&receiver, TCP_SEAT, 0, REGION) == 0);
-    cr_assert(door.driver->ops->address(door.driver, &address) == sizeof address);
+    cr_assert(door.driver->ops->address(door.driver, &address) == sizeof(address));
     fill(sender.memory, REGION, 1);
 }
 
@@ -70,7 +70,7 @@ struct call {
 static void *dial_work(void *context)
 {
     struct call *call = context;
-    call->fd = door.driver->ops->pairs->dial(door.driver, &address, sizeof address, call->pair,
+    call->fd = door.driver->ops->pairs->dial(door.driver, &address, sizeof(address), call->pair,
                                              call->secret, TIMEOUT_S * UINT64_C(1000000000),
                                              &call->encrypts);
     call->over = true;
@@ -240,10 +240,10 @@ Test(tcp_pair, refused_where_encrypted)
 Test(tcp_pair, silent_door)
 {
     bool encrypts;
-    cr_assert(door.driver->ops->pairs->dial(door.driver, &address, sizeof address, PAIR, right,
+    cr_assert(door.driver->ops->pairs->dial(door.driver, &address, sizeof(address), PAIR, right,
                                             10000000, &encrypts) == -ETIMEDOUT);
     address.magic++;
-    cr_assert(door.driver->ops->pairs->dial(door.driver, &address, sizeof address, PAIR, right,
+    cr_assert(door.driver->ops->pairs->dial(door.driver, &address, sizeof(address), PAIR, right,
                                             10000000, &encrypts) == -EINVAL);
 }
 

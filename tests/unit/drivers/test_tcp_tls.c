@@ -1,6 +1,6 @@
 /*
- * TLS of the tcp driver: keys as RFC 8448 has them, records that OpenSSL understands and that nobody
- * else can have sealed; whose records they are, the kernel's or ours; a key that is used up.
+ * TLS of the tcp driver: keys as RFC 8448 has them, records that OpenSSL understands and that
+ * nobody else can have sealed; whose records they are, the kernel's or ours; a key that is used up.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -37,7 +37,7 @@ Test(tcp_tls, keys_of_rfc_8448)
                           .known[TCP_TRAFFIC_SERVER] = true};
     struct tcp_key found;
     cr_assert(tcp_tls_key(&tls, TCP_TRAFFIC_SERVER, &found) == 0);
-    cr_assert(memcmp(found.key, key, sizeof key) == 0 && memcmp(found.iv, iv, sizeof iv) == 0);
+    cr_assert(memcmp(found.key, key, sizeof(key)) == 0 && memcmp(found.iv, iv, sizeof(iv)) == 0);
     cr_assert(tcp_tls_key(&tls, TCP_TRAFFIC_CLIENT, &found) == -EPROTO);
     tcp_tls_forget(&tls);
     cr_assert(tcp_tls_key(&tls, TCP_TRAFFIC_SERVER, &found) == -EPROTO);
@@ -126,9 +126,9 @@ Test(tcp_tls, records_of_openssl)
     struct iovec parts[4];
     struct pair pair;
     pair_open(&pair);
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         const size_t bytes = sizes[i];
-        fill(from, sizeof from, (uint32_t)i);
+        fill(from, sizeof(from), (uint32_t)i);
         gather(scattered(from, bytes, parts), data);
         /* ours, which OpenSSL opens */
         struct tcp_cursor cursor = scattered(from, bytes, parts);
@@ -136,11 +136,11 @@ Test(tcp_tls, records_of_openssl)
         cr_assert(n == (ssize_t)(bytes + TCP_RECORD_EXTRA_BYTES));
         cr_assert(tcp_record_sealed(sealed, (size_t)n) == n);
         cr_assert(BIO_write(SSL_get_wbio(pair.ssl[0]), sealed, (int)n) == n);
-        cr_assert(SSL_read(pair.ssl[1], back, sizeof back) == (int)bytes);
+        cr_assert(SSL_read(pair.ssl[1], back, sizeof(back)) == (int)bytes);
         cr_assert(memcmp(back, data, bytes) == 0);
         /* and the other way */
         const size_t length = openssl_seals(&pair, data, bytes, sealed);
-        memset(back, 0, sizeof back);
+        memset(back, 0, sizeof(back));
         cursor = scattered(to, bytes, parts);
         cr_assert(tcp_record_unseal(&pair.receives, sealed, length, &cursor) == (ssize_t)bytes);
         gather(scattered(to, bytes, parts), back);
@@ -153,11 +153,11 @@ Test(tcp_tls, records_of_openssl)
 Test(tcp_tls, several_records)
 {
     static uint8_t data[40000], sealed[TCP_SEALED_BYTES];
-    const struct iovec part = {data, sizeof data};
+    const struct iovec part = {data, sizeof(data)};
     struct tcp_cursor cursor = {.parts = &part, .count = 1};
     struct pair pair;
     pair_open(&pair);
-    const size_t last = sizeof data - 2 * TCP_RECORD_BYTES;
+    const size_t last = sizeof(data) - 2 * TCP_RECORD_BYTES;
     cr_assert(tcp_record_seal(&pair.sends, &cursor, sealed) == TCP_SEALED_BYTES);
     cr_assert(tcp_record_seal(&pair.sends, &cursor, sealed) == TCP_SEALED_BYTES);
     cr_assert(tcp_record_seal(&pair.sends, &cursor, sealed) ==
@@ -172,11 +172,11 @@ Test(tcp_tls, forged_records)
         back[TCP_RECORD_BYTES];
     struct pair pair;
     pair_open(&pair);
-    const size_t bytes = openssl_seals(&pair, data, sizeof data, good[0]);
+    const size_t bytes = openssl_seals(&pair, data, sizeof(data), good[0]);
     pair_close(&pair);
     for (size_t bit = 0; bit < 8 * bytes; bit += bit < 40 ? 1 : 7) {
         pair_open(&pair);
-        openssl_seals(&pair, data, sizeof data, bad);
+        openssl_seals(&pair, data, sizeof(data), bad);
         bad[bit / 8] ^= (uint8_t)(1 << bit % 8);
         cr_assert(tcp_record_sealed(bad, bytes) != (ssize_t)bytes ||
                   opened(&pair, bad, bytes, back) == -EPROTO);
@@ -184,18 +184,18 @@ Test(tcp_tls, forged_records)
     }
     pair_open(&pair);
     for (int i = 0; i < 2; i++)
-        openssl_seals(&pair, data, sizeof data, good[i]);
+        openssl_seals(&pair, data, sizeof(data), good[i]);
     cr_assert(opened(&pair, good[1], bytes, back) == -EPROTO); /* number 0 is expected */
     pair_close(&pair);
     pair_open(&pair);
-    openssl_seals(&pair, data, sizeof data, good[0]);
-    cr_assert(opened(&pair, good[0], bytes, back) == sizeof data);
+    openssl_seals(&pair, data, sizeof(data), good[0]);
+    cr_assert(opened(&pair, good[0], bytes, back) == sizeof(data));
     cr_assert(opened(&pair, good[0], bytes, back) == -EPROTO);
     pair_close(&pair);
     pair_open(&pair);
     cr_assert(SSL_key_update(pair.ssl[1], SSL_KEY_UPDATE_NOT_REQUESTED) &&
               SSL_do_handshake(pair.ssl[1]) == 1);
-    const int update = BIO_read(SSL_get_rbio(pair.ssl[0]), bad, sizeof bad);
+    const int update = BIO_read(SSL_get_rbio(pair.ssl[0]), bad, sizeof(bad));
     cr_assert(update > 0 && tcp_record_sealed(bad, (size_t)update) == update);
     cr_assert(opened(&pair, bad, (size_t)update, back) == -EPROTO);
     pair_close(&pair);
@@ -235,7 +235,7 @@ static void check_kernel(bool found)
     FILE *file = fopen("/proc/sys/net/ipv4/tcp_available_ulp", "r");
     if (!file)
         return;
-    cr_assert_not_null(fgets(text, sizeof text, file));
+    cr_assert_not_null(fgets(text, sizeof(text), file));
     fclose(file);
     cr_assert(found == (strstr(text, "tls") != NULL));
 }
@@ -261,7 +261,8 @@ Test(tcp_tls, said)
 
 /* ---- a key that is used up ---- */
 
-/* The connection is replaced by one with another key, in the middle of a put, which arrives once. */
+/* The connection is replaced by one with another key, in the middle of a put, which arrives
+ * once. */
 Test(tcp_tls, key_used_up, .timeout = 60)
 {
     enum { BYTES = 2 << 20 };

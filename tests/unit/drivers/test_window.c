@@ -62,7 +62,7 @@ static void setup(unsigned seed)
     srand(seed);
     window = (struct window){.pieces = pieces,
                              .size = WINDOW,
-                             .piece_bytes = sizeof pieces[0],
+                             .piece_bytes = sizeof(pieces[0]),
                              .ring = {.bytes = RING, .largest = LARGEST}};
     for (unsigned i = 0; i < PUTS; i++)
         all[i] = (struct put){.base = {.flow = {.peer = &window, .flow = i % FLOWS}, .cost = 1},
@@ -197,7 +197,7 @@ Test(window, a_lost_peer_ends_all)
         bool running[PUTS];
         for (unsigned i = 0; i < PUTS; i++)
             running[i] = all[i].base.op;
-        memset(lost, 0, sizeof lost);
+        memset(lost, 0, sizeof(lost));
         struct put flushing = {.op.done = done};
         flushes_push(&window.flushes, &flushing.op, window.made);
         window_fail(&window, &events, NULL, seed % 4 == 0, -EHOSTDOWN);

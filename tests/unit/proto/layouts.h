@@ -43,7 +43,7 @@ static inline void expect_bounds(const struct layout *layout, uint64_t size, uin
 static inline void expect_text(struct layout *layout, const char *expected)
 {
     char text[200];
-    layout_describe(layout, text, sizeof text);
+    layout_describe(layout, text, sizeof(text));
     cr_assert_str_eq(text, expected);
     free(layout);
 }

@@ -27,7 +27,7 @@ static inline uint64_t random_below(struct random *random, uint64_t limit)
 static inline uint64_t random_seed(void)
 {
     uint32_t seed = 1;
-    (void)!getrandom(&seed, sizeof seed, 0);
+    (void)!getrandom(&seed, sizeof(seed), 0);
     return seed;
 }
 

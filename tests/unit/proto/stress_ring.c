@@ -42,7 +42,7 @@ static void wait_for_submission(struct stress *stress, struct session_segment *s
         if (ring_readable(submit))
             stress_fail("the engine lost a wake-up after %u", submit->mine);
     uint64_t count;
-    if (read(stress->eventfd, &count, sizeof count) != sizeof count)
+    if (read(stress->eventfd, &count, sizeof(count)) != sizeof(count))
         stress_fail("eventfd: %m");
 }
 

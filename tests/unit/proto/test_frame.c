@@ -31,7 +31,7 @@ FRAME_TEST(sizes_there_and_back)
         1 << 20,
         FRAME_PAYLOAD_MAX,
     };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         uint8_t *data = pattern(sizes[i]);
         struct frame *frame;
         cr_assert_eq(frame_send(ends[0], 1000 + (uint32_t)i, data, sizes[i], NULL, 0), 0);
@@ -120,7 +120,7 @@ FRAME_TEST(in_order)
 {
     struct frame *frame;
     for (uint32_t tag = 1; tag <= 5; tag++)
-        cr_assert_eq(frame_send(ends[0], tag, &tag, sizeof tag, NULL, 0), 0);
+        cr_assert_eq(frame_send(ends[0], tag, &tag, sizeof(tag), NULL, 0), 0);
     for (uint32_t tag = 1; tag <= 5; tag++) {
         cr_assert_eq(frame_recv(ends[1], &frame), 0);
         cr_assert_eq(frame->header.tag, tag);
@@ -138,7 +138,7 @@ FRAME_TEST(full_socket)
 {
     static uint8_t data[FRAME_INLINE_MAX];
     int r, sent = 0;
-    while ((r = frame_send(ends[0], 1, data, sizeof data, (int[]){0}, 1)) == 0)
+    while ((r = frame_send(ends[0], 1, data, sizeof(data), (int[]){0}, 1)) == 0)
         sent++;
     cr_assert_eq(r, -EAGAIN);
     cr_assert_gt(sent, 0);
@@ -206,7 +206,7 @@ FRAME_TEST(messages_are_packed)
                                    FRAME_INLINE_MAX / 2,
                                    100000,
                                    3 << 20};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         uint8_t *data = pattern(sizes[i]);
         struct request request;
         struct frame *frame;

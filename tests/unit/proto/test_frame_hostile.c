@@ -55,13 +55,13 @@ FRAME_TEST(header_check)
         {{FRAME_MAGIC, PROTO_VERSION, 0, FRAME_PAYLOAD_MAX + 1, 0}, -EMSGSIZE},
         {{FRAME_MAGIC, PROTO_VERSION, 0, UINT32_MAX, 0}, -EMSGSIZE},
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++) {
         const char *why = NULL;
         cr_assert_eq(frame_header_check(&table[i].header, &why), table[i].expected, "row %zu", i);
         cr_assert_eq(why != NULL, table[i].expected != 0, "row %zu", i);
         cr_assert_eq(frame_header_check(&table[i].header, NULL), table[i].expected, "row %zu", i);
         if (table[i].expected != 0) {
-            send_raw(&table[i].header, sizeof table[i].header, (int[]){0, 1}, 2);
+            send_raw(&table[i].header, sizeof(table[i].header), (int[]){0, 1}, 2);
             expect_refused(table[i].expected);
         }
     }
@@ -74,12 +74,12 @@ FRAME_TEST(lengths_that_do_not_match)
         char payload[32];
     } raw = {0};
     static const uint32_t stated[] = {0, 1, 31, 33, FRAME_INLINE_MAX, FRAME_PAYLOAD_MAX};
-    for (size_t i = 0; i < sizeof stated / sizeof *stated; i++) {
+    for (size_t i = 0; i < sizeof(stated) / sizeof(*stated); i++) {
         frame_header_fill(&raw.header, 1, stated[i]);
-        send_raw(&raw, sizeof raw, (int[]){0}, 1);
+        send_raw(&raw, sizeof(raw), (int[]){0}, 1);
         expect_refused(-EPROTO);
     }
-    for (size_t bytes = 1; bytes < sizeof raw.header; bytes++) {
+    for (size_t bytes = 1; bytes < sizeof(raw.header); bytes++) {
         send_raw(&raw, bytes, (int[]){0}, 1);
         expect_refused(-EPROTO);
     }
@@ -98,9 +98,9 @@ FRAME_TEST(more_descriptors_than_allowed)
     struct frame_header header;
     int fds[100] = {0};
     frame_header_fill(&header, 1, 0);
-    send_raw(&header, sizeof header, fds, FRAME_FDS_MAX + 1);
+    send_raw(&header, sizeof(header), fds, FRAME_FDS_MAX + 1);
     expect_refused(-EPROTO);
-    send_raw(&header, sizeof header, fds, 100);
+    send_raw(&header, sizeof(header), fds, 100);
     expect_refused(-EPROTO);
 }
 
@@ -149,10 +149,10 @@ static void send_memfd(int fd, uint32_t stated, const void *extra, size_t extra_
     struct frame_header header;
     frame_header_fill(&header, 9, stated);
     header.flags = FRAME_IN_MEMFD;
-    memcpy(raw, &header, sizeof header);
+    memcpy(raw, &header, sizeof(header));
     if (extra_bytes > 0)
-        memcpy(raw + sizeof header, extra, extra_bytes);
-    send_raw(raw, sizeof header + extra_bytes, &fd, fd >= 0);
+        memcpy(raw + sizeof(header), extra, extra_bytes);
+    send_raw(raw, sizeof(header) + extra_bytes, &fd, fd >= 0);
 }
 
 FRAME_TEST(memfd_short_payload_is_fine)
@@ -197,7 +197,7 @@ FRAME_TEST(memfd_not_sealed)
 {
     static const int seals[] = {0, F_SEAL_SHRINK, F_SEAL_SHRINK | F_SEAL_GROW,
                                 F_SEAL_GROW | F_SEAL_WRITE, F_SEAL_SHRINK | F_SEAL_WRITE};
-    for (size_t i = 0; i < sizeof seals / sizeof *seals; i++) {
+    for (size_t i = 0; i < sizeof(seals) / sizeof(*seals); i++) {
         int fd = memfd_create("test", MFD_ALLOW_SEALING);
         cr_assert_eq(write(fd, "hello", 5), 5);
         cr_assert_eq(fcntl(fd, F_ADD_SEALS, seals[i]), 0);
@@ -227,7 +227,7 @@ FRAME_TEST(memfd_is_sealed)
     int fd = frame_memfd("test", "hello", 5);
     char back[8];
     cr_assert_geq(fd, 0);
-    cr_assert_eq(pread(fd, back, sizeof back, 0), 5);
+    cr_assert_eq(pread(fd, back, sizeof(back), 0), 5);
     cr_assert_eq(pwrite(fd, "x", 1, 0), -1);
     cr_assert_eq(ftruncate(fd, 4), -1);
     cr_assert_eq(ftruncate(fd, 6), -1);

@@ -35,7 +35,7 @@ Test(handle, bytes_stay)
     handle_encode(&sample, bytes);
     static const uint8_t front[] = {0x54, 0x43, 0x41, 0x48, 2, 0, 0, 0, 7, 0, 0, 0, 0x0c,
                                     0xc4, 0x4d, 0x0d, 8,    7, 6, 5, 4, 3, 2, 1, 42};
-    cr_assert_arr_eq(bytes, front, sizeof front);
+    cr_assert_arr_eq(bytes, front, sizeof(front));
 }
 
 Test(handle, every_garbled_bit_is_seen)
@@ -102,7 +102,7 @@ Test(handle, signed_for_what_it_names)
     cr_assert(handle_is_signed(&good, secret));
     cr_assert(!handle_is_signed(&good, (const uint64_t[2]){secret[0], secret[1] ^ 1}));
     struct handle forged[8];
-    for (size_t i = 0; i < sizeof forged / sizeof *forged; i++)
+    for (size_t i = 0; i < sizeof(forged) / sizeof(*forged); i++)
         forged[i] = good;
     forged[0].node ^= 1;
     forged[1].incarnation ^= 1;
@@ -112,7 +112,7 @@ Test(handle, signed_for_what_it_names)
     forged[5].length_bytes -= 1; /* only the owner can sign a narrower part, too */
     forged[6].key[0] ^= 1ull << 63;
     forged[7].key[1] ^= 1;
-    for (size_t i = 0; i < sizeof forged / sizeof *forged; i++)
+    for (size_t i = 0; i < sizeof(forged) / sizeof(*forged); i++)
         cr_assert(!handle_is_signed(&forged[i], secret), "%zu", i);
 }
 

@@ -13,7 +13,7 @@ Test(heartbeat, is_what_was_sent)
     uint8_t bytes[HEARTBEAT_BYTES];
     struct heartbeat heartbeat;
     heartbeat_sign(&sent, key, bytes);
-    cr_assert_eq(heartbeat_parse(bytes, sizeof bytes, &heartbeat), 0);
+    cr_assert_eq(heartbeat_parse(bytes, sizeof(bytes), &heartbeat), 0);
     cr_expect_eq(heartbeat.from, sent.from);
     cr_expect_eq(heartbeat.to, sent.to);
     cr_expect_eq(heartbeat.sequence, sent.sequence);
@@ -26,7 +26,7 @@ Test(heartbeat, of_another_length)
     uint8_t bytes[HEARTBEAT_BYTES + 1] = {0};
     struct heartbeat heartbeat;
     heartbeat_sign(&sent, key, bytes);
-    for (size_t count = 0; count <= sizeof bytes; count++)
+    for (size_t count = 0; count <= sizeof(bytes); count++)
         cr_expect_eq(heartbeat_parse(bytes, count, &heartbeat),
                      count == HEARTBEAT_BYTES ? 0 : -EPROTO, "%zu bytes", count);
 }
@@ -37,7 +37,7 @@ Test(heartbeat, changed_on_its_way)
     uint8_t good[HEARTBEAT_BYTES], bytes[HEARTBEAT_BYTES];
     heartbeat_sign(&sent, key, good);
     for (unsigned bit = 0; bit < 8 * HEARTBEAT_BYTES; bit++) {
-        memcpy(bytes, good, sizeof bytes);
+        memcpy(bytes, good, sizeof(bytes));
         bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
         cr_expect_not(heartbeat_is_signed(bytes, key), "bit %u", bit);
     }

@@ -236,7 +236,7 @@ Test(layout, describe)
 
     struct layout *l = repeat(bytes(256), 64, 4096);
     char text[8] = "xxxxxxx";
-    layout_describe(l, text, sizeof text);
+    layout_describe(l, text, sizeof(text));
     cr_assert_str_eq(text, "64 x 25");
     layout_describe(l, text, 1);
     cr_assert_str_eq(text, "");

@@ -17,13 +17,13 @@ struct program {
 /* The parts in sequence, as on the wire. */
 static struct layout *lay_out(const struct program *p, size_t *ret_bytes)
 {
-    size_t ops = p->header.op_count * sizeof *p->ops,
-           pairs = p->header.pair_count * sizeof *p->pairs;
-    char *data = malloc(sizeof p->header + ops + pairs);
-    memcpy(data, &p->header, sizeof p->header);
-    memcpy(data + sizeof p->header, p->ops, ops);
-    memcpy(data + sizeof p->header + ops, p->pairs, pairs);
-    *ret_bytes = sizeof p->header + ops + pairs;
+    size_t ops = p->header.op_count * sizeof(*p->ops),
+           pairs = p->header.pair_count * sizeof(*p->pairs);
+    char *data = malloc(sizeof(p->header) + ops + pairs);
+    memcpy(data, &p->header, sizeof(p->header));
+    memcpy(data + sizeof(p->header), p->ops, ops);
+    memcpy(data + sizeof(p->header) + ops, p->pairs, pairs);
+    *ret_bytes = sizeof(p->header) + ops + pairs;
     return (struct layout *)data;
 }
 
@@ -100,12 +100,12 @@ Test(layout_check, every_bit)
     size_t bytes;
     struct layout *data = lay_out(&good, &bytes);
     for (size_t i = 0; i < bytes; i++) {
-        bool free_choice = i >= offsetof(struct layout, lb_bytes) && i < sizeof *data;
+        bool free_choice = i >= offsetof(struct layout, lb_bytes) && i < sizeof(*data);
         for (int bit = 0; bit < 8; bit++) {
             ((uint8_t *)data)[i] ^= (uint8_t)(1 << bit);
             int r = layout_check(data, bytes, NULL);
             /* changing an offset inside the bounds makes another valid program */
-            bool place = i >= sizeof *data && r == 0;
+            bool place = i >= sizeof(*data) && r == 0;
             cr_assert(free_choice || r < 0 || place, "byte %zu bit %d", i, bit);
             ((uint8_t *)data)[i] ^= (uint8_t)(1 << bit);
         }
@@ -145,13 +145,13 @@ Test(layout_check, counts_that_the_data_cannot_have)
 {
     struct layout header = good.header;
     header.op_count = LAYOUT_OPS_MAX + 1;
-    cr_assert_eq(layout_check(&header, sizeof header, NULL), -E2BIG);
+    cr_assert_eq(layout_check(&header, sizeof(header), NULL), -E2BIG);
     header.op_count = UINT32_MAX;
     header.pair_count = UINT32_MAX;
-    cr_assert_eq(layout_check(&header, sizeof header, NULL), -E2BIG);
+    cr_assert_eq(layout_check(&header, sizeof(header), NULL), -E2BIG);
     header.op_count = LAYOUT_OPS_MAX;
     header.pair_count = LAYOUT_OPS_MAX;
-    cr_assert_eq(layout_check(&header, sizeof header, NULL), -EINVAL);
+    cr_assert_eq(layout_check(&header, sizeof(header), NULL), -EINVAL);
 }
 
 Test(layout_check, operations)
@@ -263,7 +263,7 @@ Test(layout_check, depth)
 /* The largest program allowed, with huge loop counts: checking and seeking must be fast. */
 Test(layout_check, largest)
 {
-    struct layout *big = calloc(1, sizeof *big + LAYOUT_OPS_MAX * sizeof *big->ops);
+    struct layout *big = calloc(1, sizeof(*big) + LAYOUT_OPS_MAX * sizeof(*big->ops));
     *big = (struct layout){.magic = LAYOUT_MAGIC,
                            .version = PROTO_VERSION,
                            .op_count = LAYOUT_OPS_MAX,

@@ -65,7 +65,7 @@ Test(layout_indexed, lists_of_equal_blocks_say_so)
 Test(layout_indexed, a_million_blocks_and_no_more)
 {
     const uint64_t most = LAYOUT_OPS_MAX;
-    int64_t *offsets = malloc((most + 1) * sizeof *offsets);
+    int64_t *offsets = malloc((most + 1) * sizeof(*offsets));
     for (uint64_t i = 0; i <= most; i++)
         offsets[i] = (int64_t)(i * 20 + i * i % 7);
     struct layout *l = indexed(most, 8, offsets), *byte = bytes(8), *none = NULL;

@@ -18,7 +18,7 @@ struct expansion {
 
 static struct expansion expand_bytes(uint64_t count)
 {
-    struct expansion e = {.count = count, .places = malloc((count + 1) * sizeof *e.places)};
+    struct expansion e = {.count = count, .places = malloc((count + 1) * sizeof(*e.places))};
     for (uint64_t i = 0; i < count; i++)
         e.places[i] = (int64_t)i;
     return e;
@@ -32,7 +32,7 @@ static void expand_shift(struct expansion *e, int64_t offset)
 
 static void expand_repeat(struct expansion *e, uint64_t count, int64_t stride)
 {
-    int64_t *places = malloc((e->count * count + 1) * sizeof *places);
+    int64_t *places = malloc((e->count * count + 1) * sizeof(*places));
     for (uint64_t i = 0; i < count; i++)
         for (uint64_t j = 0; j < e->count; j++)
             places[i * e->count + j] = e->places[j] + (int64_t)i * stride;
@@ -212,8 +212,8 @@ struct tree {
 /* Appends the second to the first, which takes ownership. */
 static void expand_append(struct expansion *e, struct expansion *behind)
 {
-    e->places = realloc(e->places, (e->count + behind->count + 1) * sizeof *e->places);
-    memcpy(e->places + e->count, behind->places, behind->count * sizeof *e->places);
+    e->places = realloc(e->places, (e->count + behind->count + 1) * sizeof(*e->places));
+    memcpy(e->places + e->count, behind->places, behind->count * sizeof(*e->places));
     e->count += behind->count;
     free(behind->places);
 }
@@ -300,9 +300,9 @@ static struct layout *random_tree(struct random *random, struct expansion *ret)
 {
     struct tree tree = {0};
     *ret = random_ops(random, &tree, 0);
-    size_t op_bytes = tree.op_count * sizeof *tree.ops,
-           pair_bytes = tree.pair_count * sizeof *tree.pairs;
-    struct layout *layout = malloc(sizeof *layout + op_bytes + pair_bytes);
+    size_t op_bytes = tree.op_count * sizeof(*tree.ops),
+           pair_bytes = tree.pair_count * sizeof(*tree.pairs);
+    struct layout *layout = malloc(sizeof(*layout) + op_bytes + pair_bytes);
     *layout = (struct layout){.magic = LAYOUT_MAGIC,
                               .version = PROTO_VERSION,
                               .depth = (uint16_t)tree.depth,

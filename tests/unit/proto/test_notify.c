@@ -43,7 +43,7 @@ Test(notify, arrived_is_the_sum)
 Test(notify, take_only_what_is_there)
 {
     static const uint64_t starts[] = {0, 1000, UINT64_MAX - 2, UINT64_MAX};
-    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+    for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++) {
         struct notify_segment *s = segment_new();
         struct notify_line *line = notify_line_of(s, 0, 0);
         _Atomic uint64_t *taken = notify_taken_of(s, SOURCES, 0, 0);

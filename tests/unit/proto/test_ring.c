@@ -16,8 +16,8 @@ static void pair_init(struct pair *pair, uint32_t start)
     *pair = (struct pair){0};
     atomic_store(&pair->shared.tail, start);
     atomic_store(&pair->shared.head, start);
-    ring_init(&pair->producer, &pair->shared, pair->entries, sizeof *pair->entries, CAPACITY);
-    ring_init(&pair->consumer, &pair->shared, pair->entries, sizeof *pair->entries, CAPACITY);
+    ring_init(&pair->producer, &pair->shared, pair->entries, sizeof(*pair->entries), CAPACITY);
+    ring_init(&pair->consumer, &pair->shared, pair->entries, sizeof(*pair->entries), CAPACITY);
     pair->producer.mine = pair->producer.theirs = start;
     pair->consumer.mine = pair->consumer.theirs = start;
 }
@@ -33,7 +33,7 @@ static const uint32_t starts[] = {
     UINT32_MAX - 1,
     UINT32_MAX,
 };
-#define EACH_START(s) for (size_t s = 0; s < sizeof starts / sizeof *starts; s++)
+#define EACH_START(s) for (size_t s = 0; s < sizeof(starts) / sizeof(*starts); s++)
 
 Test(ring, fills_and_empties_wherever_the_indexes_are)
 {
@@ -104,7 +104,7 @@ Test(ring, producer_lies)
 {
     EACH_START(s)
     {
-        for (size_t l = 0; l < sizeof lies / sizeof *lies; l++) {
+        for (size_t l = 0; l < sizeof(lies) / sizeof(*lies); l++) {
             struct pair p;
             uint64_t out = 5;
             pair_init(&p, starts[s]);
@@ -121,7 +121,7 @@ Test(ring, consumer_lies)
 {
     EACH_START(s)
     {
-        for (size_t l = 0; l < sizeof lies / sizeof *lies; l++) {
+        for (size_t l = 0; l < sizeof(lies) / sizeof(*lies); l++) {
             struct pair p;
             pair_init(&p, starts[s]);
             for (uint64_t i = 0; i < CAPACITY; i++)

@@ -14,7 +14,7 @@ static void reference(const uint8_t *message, size_t message_bytes, uint64_t ret
     size_t length = 0;
     EVP_MAC *mac = EVP_MAC_fetch(NULL, "SIPHASH", NULL);
     EVP_MAC_CTX *context = EVP_MAC_CTX_new(mac);
-    cr_assert_eq(EVP_MAC_init(context, (const uint8_t *)wire_key, sizeof wire_key, NULL), 1);
+    cr_assert_eq(EVP_MAC_init(context, (const uint8_t *)wire_key, sizeof(wire_key), NULL), 1);
     cr_assert_eq(EVP_MAC_update(context, message, message_bytes), 1);
     cr_assert_eq(EVP_MAC_final(context, (uint8_t *)ret_hash, &length, 16), 1);
     cr_assert_eq(length, 16);
@@ -27,13 +27,13 @@ static void reference(const uint8_t *message, size_t message_bytes, uint64_t ret
 Test(siphash, as_openssl_has_it)
 {
     uint8_t message[100];
-    for (size_t i = 0; i < sizeof message; i++)
+    for (size_t i = 0; i < sizeof(message); i++)
         message[i] = (uint8_t)i;
-    for (size_t length = 0; length <= sizeof message; length++) {
+    for (size_t length = 0; length <= sizeof(message); length++) {
         uint64_t ours[2], theirs[2];
         siphash_128(key, message, length, ours);
         reference(message, length, theirs);
-        cr_assert_arr_eq(ours, theirs, sizeof ours, "%zu bytes", length);
+        cr_assert_arr_eq(ours, theirs, sizeof(ours), "%zu bytes", length);
     }
 }
 

@@ -18,7 +18,7 @@ Test(status, there_and_back)
 {
     cr_assert_eq(status_to_wire(0), 0);
     cr_assert_eq(status_from_wire(0), 0);
-    for (size_t i = 0; i < sizeof used / sizeof *used; i++) {
+    for (size_t i = 0; i < sizeof(used) / sizeof(*used); i++) {
         uint32_t code = status_to_wire(-used[i]);
         cr_assert_neq(code, 0, "errno %d", used[i]);
         cr_assert_eq(status_from_wire(code), -used[i], "errno %d", used[i]);
@@ -33,7 +33,7 @@ Test(status, codes_are_all_different_and_without_holes)
         cr_assert_eq(status_to_wire(status_from_wire(code)), code, "code %u", code);
         cr_assert_not_null(status_text(status_from_wire(code)));
     }
-    cr_assert_gt(code, sizeof used / sizeof *used);
+    cr_assert_gt(code, sizeof(used) / sizeof(*used));
 }
 
 /* Released numbers, which may never change. */

@@ -110,12 +110,12 @@ Test(wait, spins_again_after_something_moved)
 static pid_t share_processor(bool yields)
 {
     cpu_set_t all, one;
-    cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    cr_assert_eq(sched_getaffinity(0, sizeof(all), &all), 0);
     CPU_ZERO(&one);
     for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
         if (CPU_ISSET(cpu, &all))
             CPU_SET(cpu, &one);
-    cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
+    cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
     pid_t other = fork();
     cr_assert_geq(other, 0);
     for (volatile long turns = 0; other == 0; turns++)

@@ -1,4 +1,5 @@
-/* draw_topology: a document on standard input, its picture on standard output. For check-pictures. */
+/* draw_topology: a document on standard input, its picture on standard output. For
+ * check-pictures. */
 #include <stdio.h>
 
 #include "tools/tcactl/render.h"

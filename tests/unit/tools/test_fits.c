@@ -75,9 +75,9 @@ Test(fits, every_list)
         {"entries", render_wisdom},  {"families", render_stats},
     };
 
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         char text[8192];
-        snprintf(text, sizeof text,
+        snprintf(text, sizeof(text),
                  "{\"%s\":[{" LONGEST "},{" LONGEST "}],\"path\":\"/p\",\"file\":\"/f\","
                  "\"cluster_file\":\"/c\",\"socket\":\"/s\",\"why\":\"user\"}",
                  lists[i].list);

@@ -160,7 +160,7 @@ Test(table, leaves_out_what_does_not_fit)
         {18, "ID  NAME\n1   somebody\n"},
     };
 
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct shown *shown = shown_begin(false, false);
         struct table table;
         shown->screen.columns = cases[i].columns;

@@ -159,7 +159,8 @@ static int same_node(void)
     return own == its;
 }
 
-/* The next start must fail; to another node, starts complete in vain until its tcad has told ours. */
+/* The next start must fail; to another node, starts complete in vain until its tcad has told
+ * ours. */
 static void starts_end(int channel)
 {
     tcaresult result;

@@ -43,8 +43,8 @@ void rig_start(struct rig *rig, unsigned node);
 void rig_kill(struct rig *rig, unsigned node);
 void rig_attach(struct rig *rig, unsigned node);
 void rig_detach(struct rig_board *board);
-/* Ports of all boards are as the topology has them, but for node `without` (PEACH2_NO_NODE: none).
- */
+/* Ports of all boards are as the topology has them, but for node `without` (PEACH2_NO_NODE:
+ * none). */
 void rig_wait_cables(struct rig *rig, unsigned without);
 /* Routes of all attached boards for these links. */
 void rig_route(struct rig *rig, const struct peach2_links *links);

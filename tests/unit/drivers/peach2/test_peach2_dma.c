@@ -154,8 +154,8 @@ Test(peach2_dma, chains_in_registers, .timeout = 120)
     check_chains(PEACH2_FETCH_REGISTERS, 3);
 }
 
-/* 64 commands at once, on every channel: they run in order, and nobody waits for another channel.
- */
+/* 64 commands at once, on every channel: they run in order, and nobody waits for another
+ * channel. */
 Test(peach2_dma, commands_queue, .timeout = 60)
 {
     rig_open(&rig, 2, 1, MEMORY);
