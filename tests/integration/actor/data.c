@@ -107,7 +107,7 @@ static int occupy(struct actor *actor, const struct words *words)
     const bool done =
         mmap(at, word_number(words, 2), PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) == at;
-    return done ? say("") : say_error(-errno, "mmap");
+    return done ? say("%s", "") : say_error(-errno, "mmap");
 }
 
 /* attach BYTES: memory from malloc, given back at the end. ok REGION ADDRESS BYTES */
