@@ -217,7 +217,7 @@ TCA_API int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_reg
  *
  * A child of fork() gets a private copy, for which fork() waits: posix_spawn(), system() and
  * popen() cost nothing. Without memory for the copy, the child exits with 127 and says why on
- * standard error; where the calling thread's own stack was attached, it is killed by SIGSEGV. The
+ * standard error; where the calling thread's own stack was attached, it is killed by a signal. The
  * parent is not affected. A child of _Fork(), vfork() or clone() shares the memory. Nothing may be
  * registered with a device (by MPI, for example) and in use while it becomes shared.
  *

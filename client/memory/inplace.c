@@ -278,7 +278,7 @@ static void stack_advise(int advice)
 
 /*
  * Of the forking thread, which parent and child would use at once. Where it cannot be made private,
- * the child gets none of its shared pages, and ends by SIGSEGV: it would run into its parent's
+ * the child gets none of its shared pages, and ends by a signal: it would run into its parent's
  * calls otherwise.
  */
 static void stack_apart(void)
