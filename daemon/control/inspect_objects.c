@@ -103,13 +103,13 @@ json_t *inspect_region(const struct region *region, json_t *names)
 
 /* ---- counters ---- */
 
-static json_t *family(json_t *families, const char *name, const char *type, const char *transfer,
+static json_t *family(json_t *families, const char *name, const char *type, const char *unit,
                       const char *help)
 {
     json_t *samples = json_array();
     json_array_append_new(families,
-                          json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", name, "type", type,
-                                    "transfer", transfer, "help", help, "samples", samples));
+                          json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", name, "type", type, "unit",
+                                    unit, "help", help, "samples", samples));
     return samples;
 }
 
@@ -119,10 +119,10 @@ static void sample(json_t *samples, json_t *labels, double value)
                                              labels ? labels : json_object(), "value", value));
 }
 
-static void one(json_t *families, const char *name, const char *type, const char *transfer,
+static void one(json_t *families, const char *name, const char *type, const char *unit,
                 const char *help, double value)
 {
-    sample(family(families, name, type, transfer, help), NULL, value);
+    sample(family(families, name, type, unit, help), NULL, value);
 }
 
 static void forged_family(const struct tcad *tcad, json_t *families)
