@@ -284,6 +284,11 @@ static bool joins(struct gather *gather, uint32_t rank, uint64_t sequence, uint6
     char text[GATHER_TEXT_BYTES];
 
     if (gather->state == GATHER_IDLE) {
+        int r = gather->ops->begin(gather->context, bytes, text, sizeof(text));
+        if (r < 0) {
+            fault(gather, rank, r, false, text);
+            return false;
+        }
         gather->data = calloc(gather->rank_count, bytes ? bytes : 1);
         if (!gather->data) {
             fault(gather, rank, -ENOMEM, false, "out of memory for a gather");

@@ -28,8 +28,7 @@ enum {
 };
 
 enum gather_kind {
-    GATHER_UP =
-        1, /* from a child: what all ranks of its subtree contribute, in the order of the ranks */
+    GATHER_UP = 1,  /* from a child: what the ranks of its subtree contribute, in order */
     GATHER_FAULT,   /* from a child: the call must fail */
     GATHER_MISSING, /* from a child, the answer to WHO */
     GATHER_DOWN,    /* from the parent: what all ranks contribute */
@@ -60,6 +59,9 @@ struct gather_message {
 /* What a group has at one node. */
 struct gather_ops {
     void (*send)(void *context, uint32_t position, const struct gather_message *message);
+    /* A call begins, for which the machine needs memory: `bytes` of each rank of the subtree, and
+     * of the group. 0, or a negative errno and its text: it fails at all ranks. */
+    int (*begin)(void *context, uint64_t bytes, char *ret_text, size_t text_bytes);
     /* The call of the node's own ranks is complete, or has failed. Further calls may begin. */
     void (*done)(void *context, const uint8_t *data, uint64_t bytes);
     void (*failed)(void *context, int error, const char *text);

@@ -61,8 +61,7 @@ static void send_message(void *context, uint32_t position, const struct gather_m
     peers_tell(tcad_of(team)->peers, team->roster.node_at[position], &out);
 }
 
-/* The root's message is of a node in the tree, whose ranks are of the group: what it says of ranks
- * is checked here. */
+/* False: these are not runs of ranks of the group. */
 static bool read_runs(const struct team *team, const Tca__PeerTeam *told,
                       struct gather_run *ret_runs)
 {
@@ -75,20 +74,6 @@ static bool read_runs(const struct team *team, const Tca__PeerTeam *told,
             return false;
     }
     return true;
-}
-
-static int charge_call(struct team *team, uint64_t bytes, char *text, size_t text_bytes);
-
-/* A contribution of a subtree needs memory here, too. */
-static bool may_take(struct team *team, const Tca__PeerTeam *told)
-{
-    char text[GATHER_TEXT_BYTES];
-    int r = told->kind == GATHER_UP && team->gather.state == GATHER_IDLE
-                ? charge_call(team, told->bytes, text, sizeof(text))
-                : 0;
-    if (r < 0)
-        gather_fail(&team->gather, told->rank, r, false, text);
-    return r == 0;
 }
 
 void team_told(struct groups *groups, uint32_t node, const Tca__PeerTeam *told)
@@ -112,7 +97,7 @@ void team_told(struct groups *groups, uint32_t node, const Tca__PeerTeam *told)
                                            .run_count = (uint32_t)told->n_runs / 2};
     team->uses++;
     if (position == UINT32_MAX || !read_runs(team, told, runs) ||
-        (may_take(team, told) && !gather_receive(&team->gather, position, &message)))
+        !gather_receive(&team->gather, position, &message))
         log_warning(NULL, "group %s: node %s has sent a message that does not fit: ignored",
                     team->name, group_node_name(groups->tcad, node));
     team_unuse(team);
@@ -150,8 +135,9 @@ static void answer_free(struct answer *answer)
 
 /* ---- calls ---- */
 
-static int charge_call(struct team *team, uint64_t bytes, char *text, size_t text_bytes)
+static int call_begins(void *context, uint64_t bytes, char *text, size_t text_bytes)
 {
+    struct team *team = context;
     const uint64_t all = (team->gather.rank_count + (uint64_t)team->roster.size) * bytes;
     int r = charge_take(tcad_of(team), &team->charge, team->user, USER_GROUPS, all, "a gather",
                         text, text_bytes);
@@ -248,7 +234,8 @@ static void set_patience(void *context, bool on)
         deadline_clear(&team->groups->deadlines, &team->patience);
 }
 
-static const struct gather_ops ops = {send_message, call_done, call_failed, set_patience};
+static const struct gather_ops ops = {send_message, call_begins, call_done, call_failed,
+                                      set_patience};
 
 /* A rank waits no longer: then all ranks' call fails. The root may be cut off: it ends at the
  * second time-out. */
@@ -315,8 +302,6 @@ void team_gather(struct place *place, uint32_t tag, uint64_t sequence, const uin
     char text[2 * GATHER_TEXT_BYTES];
 
     int r = check_call(place, session, bytes, text, sizeof(text));
-    if (r == 0 && team->gather.state == GATHER_IDLE)
-        r = charge_call(team, bytes, text, sizeof(text));
     if (r < 0) {
         session_fail(session, tag, r, "%s", text);
         return;
@@ -384,7 +369,7 @@ static void lose_node(struct team *team, uint32_t node)
 }
 
 struct loss {
-    uint32_t node, count;
+    uint32_t count;
     struct team **teams;
 };
 
@@ -401,8 +386,7 @@ static void count_team(void *context, void *owner)
 
 void teams_node_down(struct groups *groups, uint32_t node)
 {
-    struct loss loss = {.node = node};
-    loss.teams = calloc(groups->teams.count + 1, sizeof(struct team *));
+    struct loss loss = {.teams = calloc(groups->teams.count + 1, sizeof(struct team *))};
     if (!loss.teams)
         return; /* calls end at their time-outs */
     table_each(&groups->teams, count_team, &loss);

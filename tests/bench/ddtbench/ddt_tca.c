@@ -12,7 +12,7 @@
 #include "tests/bench/ddtbench/tca_layouts.h"
 
 #define PATIENCE_NS     INT64_C(60000000000)
-#define WAYS            16 /* more than tca_way has */
+#define WAYS            16 /* more than there are copy methods */
 #define WAY_STARTS      9
 #define TUNE_STEP       20
 #define TUNE_STARTS_MAX 4000

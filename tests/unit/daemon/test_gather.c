@@ -93,6 +93,17 @@ static void post(void *context, uint32_t position, const struct gather_message *
     node->sent_bytes += message->data_bytes;
 }
 
+static int refusal; /* of calls that begin at the last position */
+
+static int begins(void *context, uint64_t bytes, char *ret_text, size_t text_bytes)
+{
+    const struct node *node = context;
+    if (!refusal || node->position + 1 != world.roster.nodes)
+        return 0;
+    snprintf(ret_text, text_bytes, "no memory for %u bytes", (unsigned)bytes);
+    return refusal;
+}
+
 static void done(void *context, const uint8_t *data, uint64_t bytes)
 {
     struct node *node = context;
@@ -118,7 +129,7 @@ static void ask_timer(void *context, bool on)
     node->asks = on;
 }
 
-static const struct gather_ops ops = {post, done, failed, ask_timer};
+static const struct gather_ops ops = {post, begins, done, failed, ask_timer};
 
 static void make_world(uint32_t nodes, uint32_t ranks, uint64_t seed, bool mixed)
 {
@@ -405,6 +416,21 @@ Test(gather, hostile_messages)
     cr_assert_not(gather_receive(leaf, leaf->place.parent,
                                  &(struct gather_message){.kind = GATHER_FAILED, .error = 0}));
     end_world();
+}
+
+Test(gather, a_node_that_may_have_no_memory_fails_the_call_for_all)
+{
+    for (size_t k = 2; k < sizeof(sizes) / sizeof(*sizes); k++) {
+        make_world(sizes[k][0], sizes[k][1], 500 + k, true);
+        world.sequence = 4;
+        world.bytes = 8;
+        refusal = -EDQUOT;
+        call_all(NULL);
+        for (uint32_t i = 0; i < world.roster.nodes; i++)
+            cr_assert_eq(world.nodes[i].result, -EDQUOT);
+        cr_assert_str_eq(world.nodes[0].text, "no memory for 8 bytes");
+        end_world();
+    }
 }
 
 /* Some have completed the call before, or none. */
