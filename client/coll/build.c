@@ -10,7 +10,7 @@
 
 struct builder {
     struct tca_coll *coll;
-    const struct coll_head *heads;
+    const struct coll_met *heads;
     const struct tca_plan_args *args;
     uint32_t set, sequence;
     struct tca_plan *plan; /* to which steps are added; NULL: none yet */
@@ -101,7 +101,7 @@ static int add_part(struct builder *b, const struct coll_step *step)
 
 static int add_put(struct builder *b, const struct coll_step *step)
 {
-    const struct coll_head *peer = &b->heads[step->peer];
+    const struct coll_met *peer = &b->heads[step->peer];
     struct tca_put put = {
         .source_address = source(b, step->from),
         .target = step->to.buffer == COLL_SCRATCH ? peer->scratch : peer->out,
@@ -192,7 +192,7 @@ static bool is_quick(const struct tca_coll *coll)
     return true;
 }
 
-static int build_ways(struct tca_coll *coll, const struct coll_head *heads,
+static int build_ways(struct tca_coll *coll, const struct coll_met *heads,
                       const struct tca_plan_args *args)
 {
     int r = 0;
@@ -228,7 +228,7 @@ static struct tca_plan_args ordered(const struct tca_coll *coll, const struct tc
     return result;
 }
 
-int coll_build(struct tca_coll *coll, const struct coll_head *heads,
+int coll_build(struct tca_coll *coll, const struct coll_met *heads,
                const struct tca_plan_args *args)
 {
     const struct tca_plan_args in_order = ordered(coll, args);

@@ -1,13 +1,15 @@
 /* A collective operation from tca_coll_...() to tca_coll_free(). */
 #pragma once
 
+#include <assert.h>
+
 #include "client/coll/cost.h"
 #include "client/coll/leaf.h"
 #include "client/coll/siblings.h"
+#include "client/core/agree.h"
 
 enum {
     COLL_SLOTS_MAX = COLL_CHAINS_MAX * COLL_SLOTS,
-    COLL_TEXT_BYTES = 256, /* of an error, for the other ranks: the rest is cut off */
 };
 
 /* What a start does one after the other: a plan; or, in this process, the combination of two
@@ -71,29 +73,33 @@ struct tca_coll {
     char why[256];    /* its text */
 };
 
-/* An operation is prepared in stages. At the end of each, all ranks learn whether all have
+/* An operation is prepared in rounds. At the end of each, all ranks learn whether all have
  * succeeded. */
-enum coll_stage {
+enum coll_round {
     COLL_ASK = 1, /* what the program has asked for: what all of them choose from */
     COLL_MEET,    /* slots and memory, according to the choice */
     COLL_AGREE,   /* the plans are made: from here on, starts may notify and put */
 };
 
-/* What ranks exchange about an operation: plain data, for tca_allgather(). */
-struct coll_head {
-    uint32_t stage;
-    int32_t error; /* a negative errno: this rank has failed */
-    /* ---- COLL_ASK: what must be the same at all ranks, */
+/* What ranks tell one another in these; in the last one, the head alone. */
+struct coll_asked {
+    struct agree_head head;
+    /* what must be the same at all ranks, */
     uint32_t operation, wanted, root, regular, ordered, combine, type;
+    /* what need not, */
+    uint32_t in_place, seat, node, cluster;
+    uint32_t zero;
+    /* and the rest of what must */
     uint64_t bytes, element_bytes, wanted_segment_bytes;
     uint64_t digest; /* of the blocks */
-    /* and what need not */
-    uint32_t in_place, seat, node, cluster;
-    /* ---- COLL_MEET */
+};
+static_assert(sizeof(struct coll_asked) == 88, "no gaps");
+
+struct coll_met {
+    struct agree_head head;
     uint32_t algorithm, slot;
     uint64_t segment_bytes, scratch_bytes;
     struct tca_handle out, scratch; /* zero if without bytes */
-    char text[COLL_TEXT_BYTES];     /* of the error; as another process wrote it */
 };
 
 /* ---- new.c */
@@ -109,7 +115,7 @@ int coll_make(struct tca_coll *coll, int error, const struct tca_coll_args *args
 /* An empty plan, named after the operation unless `args` name it. */
 int coll_plan_new(const struct tca_coll *coll, const struct tca_plan_args *args,
                   struct tca_plan **ret_plan);
-int coll_build(struct tca_coll *coll, const struct coll_head *heads,
+int coll_build(struct tca_coll *coll, const struct coll_met *heads,
                const struct tca_plan_args *args);
 /* The credits in advance: each rank has them of its peers as if they had sent them. Sends
  * nothing. */

@@ -23,7 +23,7 @@ static const struct coll_step *find_wait(const struct tca_coll *coll)
 
 /* Keeps the plan for credits, if this process runs it. */
 static int make_credit(struct tca_coll *coll, const struct coll_step *credit,
-                       const struct coll_head *heads, const struct tca_plan_args *args)
+                       const struct coll_met *heads, const struct tca_plan_args *args)
 {
     struct tca_plan *plan;
     int r = coll_plan_new(coll, args, &plan);
@@ -40,7 +40,7 @@ static int make_credit(struct tca_coll *coll, const struct coll_step *credit,
     return r;
 }
 
-int coll_leaf_make(struct tca_coll *coll, const struct coll_head *heads,
+int coll_leaf_make(struct tca_coll *coll, const struct coll_met *heads,
                    const struct tca_plan_args *args)
 {
     const struct coll_step *wait = find_wait(coll);

@@ -14,7 +14,7 @@
 
 /* Each rank says where it is itself: nodes whose cluster files differ would place others
  * differently. */
-static int take_places(struct tca_coll *coll, const struct coll_head *heads)
+static int take_places(struct tca_coll *coll, const struct coll_asked *asked)
 {
     struct coll_places *places = &coll->shape.places;
     bool several = false;
@@ -24,8 +24,8 @@ static int take_places(struct tca_coll *coll, const struct coll_head *heads)
     if (!coll->nodes || !coll->clusters)
         return error_static(-ENOMEM, "out of memory");
     for (uint32_t rank = 0; rank < places->size; rank++) {
-        coll->nodes[rank] = heads[rank].node;
-        coll->clusters[rank] = heads[rank].cluster;
+        coll->nodes[rank] = asked[rank].node;
+        coll->clusters[rank] = asked[rank].cluster;
         several |= coll->clusters[rank] != coll->clusters[0];
     }
     places->nodes = coll->nodes;
@@ -79,7 +79,7 @@ static int take_slots(struct tca_coll *coll)
     return 0;
 }
 
-static int own_memory(struct tca_coll *coll, struct coll_head *head)
+static int own_memory(struct tca_coll *coll, struct coll_met *met)
 {
     uint64_t scratch_bytes = coll->program.scratch_bytes * coll->program.sets;
     struct tca_region *region;
@@ -88,7 +88,7 @@ static int own_memory(struct tca_coll *coll, struct coll_head *head)
     int r = 0;
 
     if (coll->out_bytes > 0)
-        r = tca_handle_of(coll->session, coll->out, coll->out_bytes, &head->out);
+        r = tca_handle_of(coll->session, coll->out, coll->out_bytes, &met->out);
     if (r < 0)
         return error_prefix(r, "out: ");
     if (coll->in_bytes > 0 && coll->in)
@@ -101,7 +101,7 @@ static int own_memory(struct tca_coll *coll, struct coll_head *head)
     if (r < 0)
         return r;
     coll->scratch = scratch;
-    return tca_handle_of(coll->session, scratch, scratch_bytes, &head->scratch);
+    return tca_handle_of(coll->session, scratch, scratch_bytes, &met->scratch);
 }
 
 static uint64_t digest(const struct tca_coll *coll)
@@ -117,25 +117,25 @@ static uint64_t digest(const struct tca_coll *coll)
     return hash;
 }
 
-/* ---- stages */
+/* ---- rounds */
 
-static int ask(struct tca_coll *coll, const struct tca_coll_args *args, struct coll_head *head)
+static int ask(struct tca_coll *coll, const struct tca_coll_args *args, struct coll_asked *asked)
 {
-    head->operation = coll->shape.operation;
-    head->wanted = args->algorithm;
-    head->root = coll->shape.root;
-    head->regular = coll->shape.regular;
-    head->ordered = coll->shape.ordered;
-    head->combine = coll->reduction.combine;
-    head->type = coll->reduction.combine ? coll->reduction.type : 0;
-    head->bytes = coll->shape.bytes;
-    head->element_bytes = coll->shape.element_bytes;
-    head->wanted_segment_bytes = args->segment_bytes;
-    head->digest = digest(coll);
-    head->in_place = coll->shape.in_place;
-    head->node = tca_node(coll->session);
-    head->cluster = (uint32_t)tca_subcluster_of(coll->session, tca_rank(coll->session));
-    head->seat = session_seat(coll->session, &args->plan);
+    asked->operation = coll->shape.operation;
+    asked->wanted = args->algorithm;
+    asked->root = coll->shape.root;
+    asked->regular = coll->shape.regular;
+    asked->ordered = coll->shape.ordered;
+    asked->combine = coll->reduction.combine;
+    asked->type = coll->reduction.combine ? coll->reduction.type : 0;
+    asked->bytes = coll->shape.bytes;
+    asked->element_bytes = coll->shape.element_bytes;
+    asked->wanted_segment_bytes = args->segment_bytes;
+    asked->digest = digest(coll);
+    asked->in_place = coll->shape.in_place;
+    asked->node = tca_node(coll->session);
+    asked->cluster = (uint32_t)tca_subcluster_of(coll->session, tca_rank(coll->session));
+    asked->seat = session_seat(coll->session, &args->plan);
     int r = coll_siblings_join(coll->session, &coll->siblings);
 
     coll->by_thread = args->thread;
@@ -146,40 +146,40 @@ static int ask(struct tca_coll *coll, const struct tca_coll_args *args, struct c
 
 /* What the algorithm is chosen from, besides what all ranks have given alike. What nodes have
  * measured is what the group's coordinator told all of them when they joined. */
-static int take_common(struct tca_coll *coll, const struct coll_head *heads)
+static int take_common(struct tca_coll *coll, const struct coll_asked *asked)
 {
     bool daemon = false;
 
     for (uint32_t rank = 0; rank < coll->shape.places.size; rank++) {
-        coll->any_in_place |= heads[rank].in_place != 0;
-        daemon |= heads[rank].seat == TCA_SEAT_DAEMON;
+        coll->any_in_place |= asked[rank].in_place != 0;
+        daemon |= asked[rank].seat == TCA_SEAT_DAEMON;
     }
-    coll->wanted = (enum tca_coll_algorithm)heads[0].wanted;
-    coll->shape.segment_bytes = coll->wanted_segment_bytes = heads[0].wanted_segment_bytes;
+    coll->wanted = (enum tca_coll_algorithm)asked[0].wanted;
+    coll->shape.segment_bytes = coll->wanted_segment_bytes = asked[0].wanted_segment_bytes;
     tca_coll_costs(coll->session, daemon ? TCA_SEAT_DAEMON : TCA_SEAT_ANY, &coll->costs);
-    return take_places(coll, heads);
+    return take_places(coll, asked);
 }
 
-static int meet(struct tca_coll *coll, const struct coll_head *heads, struct coll_head *head)
+static int meet(struct tca_coll *coll, const struct coll_asked *asked, struct coll_met *met)
 {
-    int r = take_common(coll, heads);
+    int r = take_common(coll, asked);
 
     if (r >= 0)
         r = schedule(coll);
     if (r >= 0)
         r = take_slots(coll);
     if (r >= 0)
-        r = own_memory(coll, head);
-    head->algorithm = coll->algorithm;
-    head->segment_bytes = coll->shape.segment_bytes;
-    head->slot = coll->slot;
-    head->scratch_bytes = coll->program.scratch_bytes;
+        r = own_memory(coll, met);
+    met->algorithm = coll->algorithm;
+    met->segment_bytes = coll->shape.segment_bytes;
+    met->slot = coll->slot;
+    met->scratch_bytes = coll->program.scratch_bytes;
     return r;
 }
 
-/* ---- together */
+/* ---- together: the same result at all ranks */
 
-static bool agree(const struct coll_head *a, const struct coll_head *b)
+static bool alike(const struct coll_asked *a, const struct coll_asked *b)
 {
     return a->wanted == b->wanted && a->root == b->root && a->regular == b->regular &&
            a->ordered == b->ordered && a->bytes == b->bytes && a->combine == b->combine &&
@@ -187,25 +187,28 @@ static bool agree(const struct coll_head *a, const struct coll_head *b)
            a->wanted_segment_bytes == b->wanted_segment_bytes && a->digest == b->digest;
 }
 
-/* The same result at all ranks. */
-static int check_heads(const struct coll_head *heads, uint32_t size)
+static int check_asked(const struct coll_asked *asked, uint32_t size)
 {
-    for (uint32_t rank = 0; rank < size; rank++)
-        if (heads[rank].error < 0)
-            return error_of_rank(heads[rank].error, "collective operation", rank, heads[rank].text,
-                                 sizeof(heads[rank].text));
     for (uint32_t rank = 1; rank < size; rank++) {
-        const struct coll_head *a = &heads[0], *b = &heads[rank];
-        if (a->operation != b->operation || a->stage != b->stage)
+        const struct coll_asked *a = &asked[0], *b = &asked[rank];
+        if (a->operation != b->operation)
             return error_set(-EPROTO,
-                             "the ranks 0 and %u prepare different operations: all ranks "
-                             "make these calls in the same order",
+                             "the ranks 0 and %u prepare different operations: all ranks make "
+                             "these calls in the same order",
                              rank);
-        if (!agree(a, b))
+        if (!alike(a, b))
             return error_set(-EPROTO,
                              "the ranks 0 and %u disagree: lengths, root, operator and algorithm "
                              "of a collective operation must be the same at all ranks",
                              rank);
+    }
+    return 0;
+}
+
+static int check_met(const struct coll_met *met, uint32_t size)
+{
+    for (uint32_t rank = 1; rank < size; rank++) {
+        const struct coll_met *a = &met[0], *b = &met[rank];
         if (a->algorithm != b->algorithm || a->segment_bytes != b->segment_bytes)
             return error_set(-EPROTO,
                              "the ranks 0 and %u choose different algorithms: do they use the same "
@@ -215,29 +218,52 @@ static int check_heads(const struct coll_head *heads, uint32_t size)
     return 0;
 }
 
-/* Ends a stage. An error of this rank prevails over those of others, and keeps its text. If all
- * ranks learn that one has failed, none will start the operation. */
-static int gather_heads(struct tca_coll *coll, enum coll_stage stage, int error,
-                        struct coll_head *head, struct coll_head *heads)
-{
-    char text[1024] = "";
+/* What all ranks tell: only while the operation is prepared. */
+struct told {
+    struct coll_asked *asked; /* [size] */
+    struct coll_met *met;     /* [size] */
+    struct agree_head *heads; /* [size] */
+};
 
-    head->stage = stage;
-    head->error = error;
-    if (error < 0) {
-        snprintf(text, sizeof(text), "%s", tca_error_text());
-        memcpy(head->text, text, sizeof(head->text) - 1); /* as much as fits; it ends with a NUL */
-    }
-    coll->shared = stage == COLL_AGREE && error >= 0; /* from here on, others may start it */
-    int r = tca_allgather(coll->session, head, sizeof(*head), heads, TCA_DEFAULT);
-    if (r >= 0 && memcmp(&heads[tca_rank(coll->session)], head, sizeof(*head)) != 0)
-        r = error_static(-EPROTO, "the other ranks complete an operation whose preparation has "
-                                  "failed here");
-    if (r >= 0) {
-        r = check_heads(heads, coll->shape.places.size);
-        coll->shared &= r >= 0;
-    }
-    return error < 0 ? error_set(error, "%s", text) : r;
+/* Ends a round. If all ranks learn that one has failed, none will start the operation. */
+static int end_round(struct tca_coll *coll, enum coll_round round, int error,
+                     struct agree_head *head, size_t head_bytes, void *heads)
+{
+    bool known;
+
+    head->round = round;
+    coll->shared = round == COLL_AGREE && error >= 0; /* from here on, others may start it */
+    const int r =
+        agree(coll->session, "collective operation", error, head, head_bytes, heads, &known);
+    coll->shared &= !known;
+    return r;
+}
+
+static int prepare(struct tca_coll *coll, const struct tca_coll_args *args, int error,
+                   const struct told *told)
+{
+    const uint32_t size = coll->shape.places.size;
+    struct coll_asked asked = {0};
+    struct coll_met met = {0};
+    struct agree_head last = {0};
+    int r = error;
+
+    if (r >= 0)
+        r = ask(coll, args, &asked);
+    r = end_round(coll, COLL_ASK, r, &asked.head, sizeof(asked), told->asked);
+    if (r >= 0)
+        r = check_asked(told->asked, size);
+    if (r < 0)
+        return r;
+    r = meet(coll, told->asked, &met);
+    r = end_round(coll, COLL_MEET, r, &met.head, sizeof(met), told->met);
+    if (r >= 0)
+        r = check_met(told->met, size);
+    if (r < 0)
+        return r;
+    r = coll_build(coll, told->met, &args->plan);
+    r = end_round(coll, COLL_AGREE, r, &last, sizeof(last), told->heads);
+    return r < 0 ? r : coll_grant_credits(coll);
 }
 
 /* Without the other ranks, and keeping the text of the error. */
@@ -255,26 +281,21 @@ int coll_make(struct tca_coll *coll, int error, const struct tca_coll_args *args
               struct tca_coll **ret_coll)
 {
     static const struct tca_coll_args none = {0};
-    struct coll_head *heads = calloc(coll->shape.places.size, sizeof(*heads)), head;
-    int r = error;
+    const uint32_t size = coll->shape.places.size;
+    const struct told told = {
+        .asked = calloc(size, sizeof(*told.asked)),
+        .met = calloc(size, sizeof(*told.met)),
+        .heads = calloc(size, sizeof(*told.heads)),
+    };
+    int r;
 
-    if (!args)
-        args = &none;
-    memset(&head, 0, sizeof(head));
-    if (!heads) {
+    if (told.asked && told.met && told.heads)
+        r = prepare(coll, args ? args : &none, error, &told);
+    else
         r = error_static(-ENOMEM, "out of memory");
-    } else {
-        if (r >= 0)
-            r = ask(coll, args, &head);
-        r = gather_heads(coll, COLL_ASK, r, &head, heads);
-        if (r >= 0)
-            r = gather_heads(coll, COLL_MEET, meet(coll, heads, &head), &head, heads);
-        if (r >= 0)
-            r = gather_heads(coll, COLL_AGREE, coll_build(coll, heads, &args->plan), &head, heads);
-        if (r >= 0)
-            r = coll_grant_credits(coll);
-    }
-    free(heads);
+    free(told.asked);
+    free(told.met);
+    free(told.heads);
     if (r < 0)
         return give_up(coll, r);
     *ret_coll = coll;

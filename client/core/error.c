@@ -63,14 +63,6 @@ int error_suffix(int code, const char *format, ...)
     return code;
 }
 
-int error_of_rank(int code, const char *what, uint32_t rank, const char *text, size_t room)
-{
-    char clean[sizeof(buffer)] = "";
-    for (size_t i = 0; i + 1 < room && i + 1 < sizeof(clean) && text[i]; i++)
-        clean[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
-    return error_set(code, "%s: rank %u: %s", what, rank, clean[0] ? clean : tca_strerror(code));
-}
-
 const char *tca_error_text(void)
 {
     return last_text ? last_text : "";

@@ -12,11 +12,6 @@ int error_static(int code, const char *text);
 /* Sets the daemon's text (copied) and returns its status. */
 int error_wire(const Tca__Failure *failure) __attribute__((cold));
 
-/* Sets what another rank reported, and returns its error. `text`, of `room` bytes, comes from
- * another process: it may not be terminated, and may contain control characters. */
-int error_of_rank(int code, const char *what, uint32_t rank, const char *text, size_t room)
-    __attribute__((cold));
-
 /* Appends to the current text. */
 int error_suffix(int code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 

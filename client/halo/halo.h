@@ -1,6 +1,7 @@
 /* A halo exchange from tca_halo_new() to tca_halo_free(). */
 #pragma once
 
+#include "client/core/agree.h"
 #include "client/core/wait.h"
 #include "client/halo/links.h"
 
@@ -9,7 +10,6 @@ enum {
     /* All plans of an exchange run at the same time: no more than a session can have in flight. */
     HALO_NEIGHBOURS_MAX = 1000,
     HALO_QUIET = HALO_NEIGHBOURS_MAX, /* nothing goes to or from this rank: it has no plan */
-    HALO_TEXT_BYTES = 256,            /* of an error, for the other ranks: the rest is cut off */
 };
 
 /* A rank with which this one exchanges, in one or several directions. Each has a plan of its own:
@@ -42,15 +42,22 @@ struct tca_halo {
     char why[256];    /* its text */
 };
 
-/* What ranks exchange about themselves and about each of their arrays: plain data, for
- * tca_allgather(). */
+/* An exchange is prepared in rounds. At the end of each, all ranks learn whether all have
+ * succeeded. */
+enum halo_round {
+    HALO_MEET = 1, /* arguments and slots */
+    HALO_PARTS,    /* there is room for what they tell of their arrays */
+    HALO_AGREE,    /* the plans are made: from here on, starts may notify and put */
+};
+
+/* What ranks exchange about themselves, in the first round, and about each of their arrays: plain
+ * data, for tca_allgather(). */
 struct halo_head {
-    int32_t error; /* a negative errno: this rank has failed */
+    struct agree_head head;
     uint32_t slot;
     uint32_t buffers; /* 0: this rank's arrays are empty */
     uint32_t array_count;
     struct halo_grid grid;
-    char text[HALO_TEXT_BYTES]; /* of the error; as another process wrote it */
 };
 
 struct halo_part {
@@ -63,8 +70,9 @@ struct halo_part {
 struct halo_world {
     struct tca *session;
     uint32_t ranks;
-    struct halo_head *heads; /* [ranks] */
-    struct halo_part *parts; /* [array_count][ranks] */
+    struct halo_head *heads;   /* [ranks] */
+    struct agree_head *rounds; /* [ranks]: of the rounds after the first */
+    struct halo_part *parts;   /* [array_count][ranks] */
 };
 
 static inline const struct halo_part *halo_part_of(const struct halo_world *world, uint32_t array,

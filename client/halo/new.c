@@ -11,6 +11,7 @@
 static void world_deinit(struct halo_world *world)
 {
     free(world->heads);
+    free(world->rounds);
     free(world->parts);
 }
 
@@ -70,32 +71,39 @@ static int prepare(struct tca_halo *halo, const struct tca_halo_args *args,
 
 /* ---- together ---- */
 
-/* An error of this rank prevails over those of others, and keeps its text. */
+/* Ends a round. If all ranks learn that one has failed, none will start the exchange. */
+static int end_round(struct tca_halo *halo, enum halo_round round, int error,
+                     struct agree_head *head, size_t head_bytes, void *heads)
+{
+    bool known;
+
+    head->round = round;
+    const int r = agree(halo->session, "halo exchange", error, head, head_bytes, heads, &known);
+    halo->shared &= !known;
+    return r;
+}
+
+/* A round in which a rank tells only whether it has failed. */
+static int end_short_round(struct tca_halo *halo, enum halo_round round, int error,
+                           const struct halo_world *world)
+{
+    struct agree_head head = {0};
+
+    return end_round(halo, round, error, &head, sizeof(head), world->rounds);
+}
+
 static int gather_heads(struct tca_halo *halo, const struct tca_halo_args *args, int error,
-                        struct halo_world *world)
+                        const struct halo_world *world)
 {
     struct halo_head head;
-    char text[1024] = "";
 
     memset(&head, 0, sizeof(head)); /* ranks compare bytes, of gaps too */
-    head.error = error;
     head.slot = halo->slot;
     head.buffers = halo->buffers;
     head.array_count = args->array_count;
     head.grid = halo->grid;
-    if (error < 0) {
-        snprintf(text, sizeof(text), "%s", tca_error_text());
-        memcpy(head.text, text, sizeof(head.text) - 1); /* as much as fits; it ends with a NUL */
-    }
-    int r = tca_allgather(halo->session, &head, sizeof(head), world->heads, TCA_DEFAULT);
-    if (r >= 0 && memcmp(&world->heads[tca_rank(halo->session)], &head, sizeof(head)) != 0)
-        r = error_static(-EPROTO, "the other ranks complete a halo exchange whose preparation has "
-                                  "failed here");
-    if (r >= 0) {
-        r = halo_check_heads(world);
-        halo->shared &= r >= 0; /* otherwise all ranks have failed */
-    }
-    return error < 0 ? error_set(error, "%s", text) : r;
+    int r = end_round(halo, HALO_MEET, error, &head.head, sizeof(head), world->heads);
+    return r < 0 ? r : halo_check_heads(world);
 }
 
 static int gather_parts(struct tca_halo *halo, const struct tca_halo_args *args,
@@ -103,7 +111,7 @@ static int gather_parts(struct tca_halo *halo, const struct tca_halo_args *args,
 {
     world->parts = calloc((size_t)args->array_count * world->ranks, sizeof(*world->parts));
     int error = world->parts ? 0 : error_static(-ENOMEM, "out of memory");
-    int r = gather_heads(halo, args, error, world);
+    int r = end_short_round(halo, HALO_PARTS, error, world);
 
     for (uint32_t a = 0; r >= 0 && a < args->array_count; a++)
         r = tca_allgather(halo->session, &mine[a], sizeof(mine[a]),
@@ -127,7 +135,7 @@ static int make(struct tca_halo *halo, const struct tca_halo_args *args, struct 
         return r;
     r = halo_build(halo, world, args);
     halo->shared = r >= 0; /* from here on, others may start it */
-    return gather_heads(halo, args, r, world);
+    return end_short_round(halo, HALO_AGREE, r, world);
 }
 
 /* A plan of a failed exchange may wait for a neighbour that will not notify it, for as long as the
@@ -164,9 +172,10 @@ int tca_halo_new(struct tca *session, const struct tca_halo_args *args, struct t
     int r;
 
     world.heads = calloc(world.ranks, sizeof(*world.heads));
+    world.rounds = calloc(world.ranks, sizeof(*world.rounds));
     if (halo)
         halo->session = session;
-    if (!halo || !world.heads)
+    if (!halo || !world.heads || !world.rounds)
         r = error_static(-ENOMEM, "out of memory");
     else
         r = make(halo, args, &world);

@@ -74,17 +74,19 @@ static void by_a_liar(void)
 {
     struct tca_halo_array one = array();
     struct tca_halo_args args = args_of(&one, 1);
-    struct halo_head lie = {.error = -EIO}, heads[2];
+    struct halo_head lie = {.head = {.error = -EIO}}, heads[2];
+    char text[AGREE_TEXT_BYTES], texts[2][AGREE_TEXT_BYTES];
 
     if (rank == 1) {
-        memset(lie.text, '\033', sizeof(lie.text));
+        memset(text, '\033', sizeof(text));
         expect(tca_allgather(session, &lie, sizeof(lie), heads, TCA_DEFAULT), 0, NULL, "a lie");
+        expect(tca_allgather(session, text, sizeof(text), texts, TCA_DEFAULT), 0, NULL, "its text");
         return;
     }
     rejected(&args, -EIO, "halo exchange: rank 1: ????");
     const char *shown = strchr(tca_error_text(), '?');
     size_t bytes = shown ? strspn(shown, "?") : 0;
-    expect(bytes == HALO_TEXT_BYTES - 1 && !shown[bytes], 1, NULL, "the length of the text");
+    expect(bytes == AGREE_TEXT_BYTES - 1 && !shown[bytes], 1, NULL, "the length of the text");
 }
 
 static void by_both(void)
