@@ -124,11 +124,18 @@ static void session_gone(struct session *session)
     pairs_session_gone(session);
 }
 
+static void session_gone_there(struct tcad *tcad, uint32_t node, uint64_t session, int error)
+{
+    plans_session_gone(tcad, node, session, error);
+    bindings_asker_gone(tcad, node, session);
+}
+
 static const struct session_hooks session_hooks = {
     .bytes = group_place_bytes,
     .joined = plans_members_known,
     .ending = plans_release_all,
     .gone = session_gone,
+    .gone_there = session_gone_there,
     .freed = lanes_drop,
     .region_gone = plans_region_gone,
     .rails = rails_describe,

@@ -12,7 +12,6 @@ enum {
     NAME_MAX_BYTES = 64,          /* group, node, plan and publish names, with NUL */
     BLOB_MAX_BYTES = 4096,        /* one rank's contribution to an allgather */
     GROUP_SIZE_MAX = 4096,        /* ranks of a group */
-    SESSIONS_GONE_MAX = 256,      /* of a group, that one message names */
     SLOTS_PER_SOURCE = 192,  /* notification slots per pair of ranks; see client/core/slots.h */
     CHANNELS = 4,            /* submission rings of a session */
     SUBMIT_ENTRIES = 256,    /* of one submission ring */

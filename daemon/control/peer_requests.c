@@ -12,29 +12,6 @@
 #include "daemon/tcad.h"
 #include "proto/status.h"
 
-static void session_gone(struct tcad *tcad, uint32_t node, const Tca__PeerSessionGone *gone)
-{
-    /* a root forwards what it has received */
-    const uint32_t home = gone->about ? gone->about - 1 : node;
-    if (groups_session_gone(tcad->groups, node, gone)) {
-        plans_session_gone(tcad, home, gone->session, gone->node_down ? -EHOSTDOWN : -EOWNERDEAD);
-        bindings_asker_gone(tcad, home, gone->session);
-    }
-}
-
-static void sessions_gone(struct tcad *tcad, uint32_t node, uint32_t tag,
-                          const Tca__PeerSessionsGone *gone)
-{
-    if (gone->n_gone > SESSIONS_GONE_MAX) {
-        peers_fail(tcad->peers, node, tag, -EPROTO,
-                   "one message reports the end of %zu sessions, the limit is %d", gone->n_gone,
-                   SESSIONS_GONE_MAX);
-        return;
-    }
-    for (size_t i = 0; i < gone->n_gone; i++)
-        session_gone(tcad, node, gone->gone[i]);
-}
-
 static void region_gone(struct tcad *tcad, uint32_t node, const Tca__PeerRegionGone *gone)
 {
     const int error = status_from_wire(gone->status);
@@ -50,13 +27,6 @@ void peer_request(void *context, uint32_t node, uint32_t tag, const Tca__Message
         return;
     case TCA__MESSAGE__BODY_PEER_UNBIND:
         bindings_unbind(tcad, node, request->peer_unbind);
-        return;
-    case TCA__MESSAGE__BODY_PEER_SESSION_GONE:
-        session_gone(tcad, node, request->peer_session_gone);
-        peers_done(tcad->peers, node, tag);
-        return;
-    case TCA__MESSAGE__BODY_PEER_SESSIONS_GONE:
-        sessions_gone(tcad, node, tag, request->peer_sessions_gone);
         return;
     case TCA__MESSAGE__BODY_PEER_REGION_GONE:
         region_gone(tcad, node, request->peer_region_gone);

@@ -1,5 +1,5 @@
 /*
- * The member's side: which session is in which group, and which ranks have ended.
+ * The member's side: which session is in which group.
  *
  * A join is sent to the root by group_join.c and group_request.c and handled there by
  * group_root_join.c.
@@ -28,12 +28,8 @@ struct place *place_new(struct session *session, const char *group, uint32_t roo
 {
     struct groups *groups = session->tcad->groups;
     struct place *place = calloc(1, sizeof(*place));
-    struct gone *gone = calloc(size, sizeof(*gone));
-    if (!place || !gone) {
-        free(place);
-        free(gone);
+    if (!place)
         return NULL;
-    }
     place->groups = groups;
     place->session = session->id;
     place->user = (uint32_t)session->uid;
@@ -41,22 +37,19 @@ struct place *place_new(struct session *session, const char *group, uint32_t roo
     place->rank = rank;
     place->size = size;
     snprintf(place->group, sizeof(place->group), "%s", group);
-    place->gone = gone;
     LIST_ADD(&groups->places, place, next, link);
     table_add(&groups->by_session, &place->entry, place->session, place);
     return place;
 }
 
-uint64_t group_place_bytes(uint32_t size)
+uint64_t group_place_bytes(void)
 {
-    return sizeof(struct place) + size * sizeof(struct gone) +
-           GROUP_REQUESTS_MAX * sizeof(struct request);
+    return sizeof(struct place) + GROUP_REQUESTS_MAX * sizeof(struct request);
 }
 
 static void forget(struct place *place)
 {
     LIST_REMOVE(place, next, link);
-    free(place->gone);
     free(place);
 }
 
@@ -125,6 +118,7 @@ static void root_heard(void *context, int status, const Tca__Message *reply, con
 {
 }
 
+/* The root, for which the name is then free once all have ended. */
 static void tell_gone(struct groups *groups, const struct place *place)
 {
     const struct session *session = session_find_any(groups->tcad, place->session);
@@ -132,27 +126,19 @@ static void tell_gone(struct groups *groups, const struct place *place)
     /* It ended during its join: the message must reach the root after the join, which may still be
      * in flight. */
     bool ordered = place->state < PLACE_MEETS && (!session || session->closing);
-    uint8_t informed[PEER_NODES_MAX / 8] = {0};
     Tca__PeerSessionGone gone =
         BODY_OF(peer_session_gone, .session = place->session, .group = (char *)place->group,
                 .user = place->user, .rank = place->rank);
     gone.node_down = groups->tcad->shutting_down; /* its process may still be running */
     const Tca__Message message = MESSAGE_OF(PEER_SESSION_GONE, peer_session_gone, &gone);
 
-    for (uint32_t rank = 0; rank <= place->size; rank++) {
-        bool member = place->state >= PLACE_MEETS && session && rank < place->size;
-        uint32_t node = member ? session->members[rank].node : place->root;
-        if (node >= PEER_NODES_MAX || (informed[node / 8] & (1 << node % 8)))
-            continue;
-        informed[node / 8] |= (uint8_t)(1 << node % 8);
-        if (ordered)
-            peers_request(groups->tcad->peers, node, &message,
-                          groups->tcad->conf->control.request_timeout_ns, root_heard, NULL);
-        else if (node == groups->tcad->node)
-            groups_session_gone(groups, node, &gone);
-        else
-            peers_tell(groups->tcad->peers, node, &message);
-    }
+    if (ordered)
+        peers_request(groups->tcad->peers, place->root, &message,
+                      groups->tcad->conf->control.request_timeout_ns, root_heard, NULL);
+    else if (place->root == groups->tcad->node)
+        root_session_gone(groups->root, place->root, &gone);
+    else
+        peers_tell(groups->tcad->peers, place->root, &message);
 }
 
 void place_leave(struct groups *groups, struct place *place)
@@ -171,78 +157,7 @@ void group_session_gone(struct session *session)
     place_leave(groups, place_find(groups, session->id));
 }
 
-/* ---- other sessions end ---- */
-
-static bool same_group(const struct place *place, const Tca__PeerSessionGone *gone)
-{
-    return place->user == gone->user && gone->rank < place->size && place->group[0] &&
-           strcmp(place->group, gone->group) == 0;
-}
-
-/* Whether the session has, or may turn out to have, this rank. */
-static bool may_be(const struct groups *groups, const struct place *place, uint32_t rank,
-                   struct gone gone)
-{
-    const struct session *session = session_find(groups->tcad, place->session);
-    return session &&
-           (place->state < PLACE_MEETS || (session->members[rank].session == gone.session &&
-                                           session->members[rank].node == gone.node));
-}
-
-/* Informs the session if this is new, which can end other sessions. */
-static void mark_gone(struct groups *groups, struct place *place, uint32_t rank, struct gone gone)
-{
-    struct session *session = session_find(groups->tcad, place->session);
-
-    if (!session || place->gone[rank].session)
-        return;
-    if (place->state < PLACE_MEETS) {
-        place->gone[rank] = gone;
-        return;
-    }
-    if (session->members[rank].session != gone.session ||
-        session->members[rank].node != gone.node ||
-        (place->session == gone.session && gone.node == groups->tcad->node))
-        return;
-    place->gone[rank] = gone;
-    session_source_gone(session, rank, gone.state);
-}
-
-bool groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSessionGone *message)
-{
-    struct gone gone = {
-        .session = message->session,
-        .node = message->about ? message->about - 1 : node,
-        .state = message->node_down ? SOURCE_NODE_DOWN : SOURCE_DEAD,
-    };
-    bool its_own = gone.node == node, believed = its_own;
-    if (!message->about)
-        root_session_gone(groups->root, node, message);
-
-    groups_begin_look(groups);
-    for (struct place *place = groups->places; place; place = place->next) {
-        if (place->left || !same_group(place, message) ||
-            (!its_own && (place->root != node || !may_be(groups, place, message->rank, gone))))
-            continue;
-        believed = true;
-        mark_gone(groups, place, message->rank, gone);
-    }
-    groups_end_look(groups);
-    return believed;
-}
-
-static void mark_node_down(struct groups *groups, struct place *place, uint32_t node)
-{
-    for (uint32_t rank = 0; place->state >= PLACE_MEETS && rank < place->size; rank++) {
-        const struct session *session = session_find(groups->tcad, place->session);
-        if (!session)
-            return;
-        const struct session_member *member = &session->members[rank];
-        struct gone gone = {.session = member->session, .node = node, .state = SOURCE_NODE_DOWN};
-        if (member->node == node)
-            mark_gone(groups, place, rank, gone);
-    }
-}
+/* ---- nodes ---- */
 
 void groups_node_up(struct groups *groups, uint32_t node)
 {
@@ -253,11 +168,6 @@ void groups_node_down(struct groups *groups, uint32_t node)
 {
     root_node_down(groups->root, node);
     teams_node_down(groups, node);
-    groups_begin_look(groups);
-    for (struct place *place = groups->places; place; place = place->next)
-        if (!place->left)
-            mark_node_down(groups, place, node);
-    groups_end_look(groups);
 }
 
 /* ---- requests to the root, display, lifetime ---- */
@@ -275,6 +185,13 @@ bool groups_requested(struct groups *groups, uint32_t node, uint32_t tag,
         return true;
     case TCA__MESSAGE__BODY_PEER_TEAM:
         team_told(groups, node, request->peer_team);
+        return true;
+    case TCA__MESSAGE__BODY_PEER_GROUP_ENDS:
+        team_ends_told(groups, node, tag, request->peer_group_ends);
+        return true;
+    case TCA__MESSAGE__BODY_PEER_SESSION_GONE:
+        root_session_gone(groups->root, node, request->peer_session_gone);
+        peers_done(groups->tcad->peers, node, tag);
         return true;
     case TCA__MESSAGE__BODY_PEER_PUBLISH:
         root_publish(groups->root, node, tag, request->peer_publish);
@@ -330,6 +247,7 @@ struct groups *groups_free(struct groups *groups)
         team_forget(groups->places);
         place_free(groups, groups->places);
     }
+    teams_free(groups);
     root_free(groups->root);
     deadlines_deinit(&groups->deadlines);
     table_deinit(&groups->by_session);

@@ -29,8 +29,8 @@ struct groups;
 int groups_new(struct tcad *tcad, struct groups **ret_groups);
 struct groups *groups_free(struct groups *groups);
 
-/* The memory of a session's place in a group of this size. */
-uint64_t group_place_bytes(uint32_t size);
+/* The memory of a session's place in a group. */
+uint64_t group_place_bytes(void);
 
 /* The member's side: requests of a session, which get their replies later, under this tag
  * (session_answer(), session_fail()). */
@@ -39,18 +39,14 @@ void group_gather(struct session *session, uint32_t tag, const Tca__Gather *gath
 void group_publish(struct session *session, uint32_t tag, const Tca__Publish *publish);
 void group_lookup(struct session *session, uint32_t tag, const Tca__Lookup *lookup);
 
-/* The session ends: informs every node of its group (PeerSessionGone). The root drops what the
- * session has published. Members that wait for it in a collective call or join get -EOWNERDEAD. */
+/* The session ends: the root drops what it has published, and all nodes of its group learn it along
+ * their tree. Members that wait for it in a collective call or join get -EOWNERDEAD. */
 void group_session_gone(struct session *session);
 
-/* Messages of peers: PeerGroupJoin, PeerPublish and PeerLookup to the root, and those of teams.
- * Returns whether the message was one of these. */
+/* Messages of peers: PeerGroupJoin, PeerSessionGone, PeerPublish and PeerLookup to the root, and
+ * those of teams. Returns whether the message was one of these. */
 bool groups_requested(struct groups *groups, uint32_t node, uint32_t tag,
                       const Tca__Message *request);
-/* PeerSessionGone from another node: marks the rank in this node's sessions of that group
- * (session_source_gone()). Returns false if the node may not say so: a node may report the end of
- * its own sessions and, as the root of a group, of the group's members. */
-bool groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSessionGone *gone);
 /* A node is up: it takes over the groups that it coordinates by their names, unless they are
  * complete. */
 void groups_node_up(struct groups *groups, uint32_t node);

@@ -44,13 +44,6 @@ static inline void choices_add(struct choices *choices, uint32_t node)
         choices->nodes[choices->count++] = node;
 }
 
-/*
- * The route of PeerSessionGone: the node of a session that ends sends it to the other nodes of the
- * group and to the root, which sends it to them, too, because nodes of members need not be
- * connected. When a node goes down, the root sends each other node one message about all sessions
- * that the node had in the group.
- */
-
 /* ---- group_root.c, group_root_join.c: groups whose root is this daemon ---- */
 
 struct root;
@@ -207,13 +200,6 @@ struct own {
     uint8_t handle[HANDLE_BYTES];
 };
 
-/* A rank that has ended, possibly before the list of members was known. */
-struct gone {
-    uint64_t session; /* 0: nobody */
-    uint32_t node;
-    enum source_state state;
-};
-
 enum place_state {
     PLACE_ASKS,  /* its request to join has no reply */
     PLACE_WAITS, /* the group is complete: the list of members comes along the tree */
@@ -237,7 +223,6 @@ struct place {
     struct place *next_of_team, **link_of_team;
     bool calls, overdue;        /* it is in a collective call, which was reported as failing */
     char group[NAME_MAX_BYTES]; /* "": a group of one, without a root */
-    struct gone *gone;          /* [size] */
     bool left;                  /* freed when the list is no longer being walked */
     struct own *published;
     struct table names;   /* of published handles, by table_text() */

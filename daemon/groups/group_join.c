@@ -52,26 +52,6 @@ static void leave(struct groups *groups, struct session *session, struct place *
         (struct session_member){session->tcad->node, session->id, session->tcad->incarnation, true};
 }
 
-/* Marks ranks that had ended before the list of members arrived. This can end the session. */
-static void mark_early(struct session *session, struct place *place)
-{
-    struct tcad *tcad = session->tcad;
-    uint64_t id = session->id;
-
-    for (uint32_t rank = 0; rank < place->size; rank++) {
-        struct gone *gone = &place->gone[rank];
-        const struct session_member *member = &session->members[rank];
-        if (gone->session == 0)
-            continue;
-        if (gone->session != member->session || gone->node != member->node)
-            gone->session = 0; /* from an earlier group of this name */
-        else
-            session_source_gone(session, rank, gone->state);
-        if (!session_find(tcad, id))
-            return;
-    }
-}
-
 static void list_late(void *context)
 {
     struct place *place = context;
@@ -128,7 +108,6 @@ void join_members(struct place *place, struct team *team, int error, const char 
         place->join_deadline_ns > now_ns ? place->join_deadline_ns - now_ns : 0;
     team_gather(place, place->tag, GROUP_JOIN_SEQUENCE, NULL, 0,
                 place->join_deadline_ns == UINT64_MAX ? UINT64_MAX : left_ns);
-    mark_early(session, place);
 }
 
 void join_done(struct session *session, struct place *place)

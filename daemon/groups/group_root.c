@@ -82,60 +82,16 @@ void group_end_deserted(struct root *root, struct group *group)
 
 /* ---- members end ---- */
 
-static void tell_members(struct root *root, const struct group *group, uint32_t but,
-                         const Tca__Message *message)
-{
-    uint8_t informed[PEER_NODES_MAX / 8] = {0};
-
-    informed[but / 8] |= (uint8_t)(1 << but % 8);
-    for (uint32_t i = 0; i < group->size; i++) {
-        uint32_t node = group->members[i].node;
-        if (group->members[i].state != MEMBER_IN || node == root->tcad->node ||
-            (informed[node / 8] & (1 << node % 8)))
-            continue;
-        informed[node / 8] |= (uint8_t)(1 << node % 8);
-        peers_tell(root->tcad->peers, node, message);
-    }
-}
-
-/* Informs the members' nodes that these ranks, all of one node, have ended. Their own node does so,
- * too, unless it is down; a repetition has no effect. */
-static void relay(struct root *root, struct group *group, const uint32_t *ranks, uint32_t count)
-{
-    Tca__PeerSessionGone gone[SESSIONS_GONE_MAX], *list[SESSIONS_GONE_MAX];
-    Tca__PeerSessionsGone all = TCA__PEER_SESSIONS_GONE__INIT;
-    const Tca__Message message = MESSAGE_OF(PEER_SESSIONS_GONE, peer_sessions_gone, &all);
-    all.gone = list;
-
-    for (uint32_t i = 0; i < count; i++) {
-        const struct member *member = &group->members[ranks[i]];
-        gone[all.n_gone] = (Tca__PeerSessionGone)TCA__PEER_SESSION_GONE__INIT;
-        gone[all.n_gone].session = member->session;
-        gone[all.n_gone].group = group->name;
-        gone[all.n_gone].user = group->user;
-        gone[all.n_gone].rank = ranks[i];
-        gone[all.n_gone].about = member->node + 1;
-        gone[all.n_gone].node_down = member->gone == -EHOSTDOWN;
-        list[all.n_gone] = &gone[all.n_gone];
-        if (++all.n_gone < SESSIONS_GONE_MAX && i + 1 < count)
-            continue;
-        tell_members(root, group, member->node, &message);
-        all.n_gone = 0;
-    }
-}
-
-/* Returns false if the rank was not a member. */
-static bool member_gone(struct group *group, uint32_t rank, int error)
+static void member_gone(struct group *group, uint32_t rank, int error)
 {
     struct member *member = &group->members[rank];
 
     if (member->state != MEMBER_IN)
-        return false;
+        return;
     member->state = MEMBER_GONE;
     member->gone = error;
     group->in--;
     group_drop_rank(group, rank);
-    return true;
 }
 
 /* A group that is not complete ends when a member is lost. */
@@ -150,18 +106,17 @@ static void joins_broken(struct root *root, struct group *group, uint32_t rank, 
                      text); /* including its own: its daemon waits for a reply */
 }
 
-/* The ranks, at least one, are all of one node. Can end the group. */
-static void members_gone(struct root *root, struct group *group, uint32_t *ranks, uint32_t count,
-                         int error)
+/* Can end the group. */
+static void group_lost(struct root *root, struct group *group, uint32_t first, uint32_t end,
+                       uint32_t node, int error)
 {
-    uint32_t left = 0;
-
-    if (group->members[ranks[0]].state == MEMBER_JOINING)
-        joins_broken(root, group, ranks[0], error);
-    for (uint32_t i = 0; i < count; i++)
-        if (member_gone(group, ranks[i], error))
-            ranks[left++] = ranks[i];
-    relay(root, group, ranks, left);
+    for (uint32_t rank = first; rank < end; rank++) {
+        if (group->members[rank].node != node)
+            continue;
+        if (group->members[rank].state == MEMBER_JOINING)
+            joins_broken(root, group, rank, error);
+        member_gone(group, rank, error);
+    }
     group_end_deserted(root, group);
 }
 
@@ -173,21 +128,7 @@ void root_session_gone(struct root *root, uint32_t node, const Tca__PeerSessionG
     early_session_gone(root, node, gone->session);
     if (group && rank < group->size && group->members[rank].node == node &&
         group->members[rank].session == gone->session)
-        members_gone(root, group, &rank, 1, gone->node_down ? -EHOSTDOWN : -EOWNERDEAD);
-}
-
-/* Can end the group. */
-static void group_lost_node(struct root *root, struct group *group, uint32_t node)
-{
-    uint32_t ranks[GROUP_SIZE_MAX], count = 0;
-
-    for (uint32_t rank = 0; rank < group->size; rank++) {
-        const struct member *member = &group->members[rank];
-        if (member->node == node && (member->state == MEMBER_JOINING || member->state == MEMBER_IN))
-            ranks[count++] = rank;
-    }
-    if (count > 0)
-        members_gone(root, group, ranks, count, -EHOSTDOWN);
+        group_lost(root, group, rank, rank + 1, node, gone->node_down ? -EHOSTDOWN : -EOWNERDEAD);
 }
 
 void root_node_down(struct root *root, uint32_t node)
@@ -196,7 +137,7 @@ void root_node_down(struct root *root, uint32_t node)
     early_session_gone(root, node, 0);
     for (struct group *group = root->groups; group; group = next) {
         next = group->next;
-        group_lost_node(root, group, node);
+        group_lost(root, group, 0, group->size, node, -EHOSTDOWN);
     }
 }
 

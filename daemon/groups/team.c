@@ -18,13 +18,15 @@
 enum { GATHERED_MAX_BYTES = PEER_BURST_MAX_BYTES - 4096 };
 #define PATIENCE_NS UINT64_C(500000000) /* for nodes that are asked who is missing */
 
-static void team_unuse(struct team *team)
+void team_unuse(struct team *team)
 {
     if (--team->uses > 0)
         return;
     deadline_clear(&team->groups->deadlines, &team->patience);
+    deadline_clear(&team->groups->deadlines, &team->telling);
     table_remove(&team->groups->teams, &team->entry);
     gather_deinit(&team->gather);
+    ends_deinit(&team->ends);
     roster_deinit(&team->roster);
     free(team->sessions);
     free(team->incarnations);
@@ -100,6 +102,7 @@ void team_told(struct groups *groups, uint32_t node, const Tca__PeerTeam *told)
         !gather_receive(&team->gather, position, &message))
         log_warning(NULL, "group %s: node %s has sent a message that does not fit: ignored",
                     team->name, group_node_name(groups->tcad, node));
+    team_settle(team);
     team_unuse(team);
 }
 
@@ -173,6 +176,7 @@ static void call_done(void *context, const uint8_t *data, uint64_t bytes)
     struct answer answer = answer_pack(&message);
 
     team->uses++;
+    team->met = true;
     call_over(team);
     for (struct place *place = team->places, *next; place; place = next) {
         next = place->next_of_team;
@@ -343,6 +347,9 @@ void team_leave(struct place *place)
              place->rank, place->session, group_node_name(tcad, tcad->node));
     gather_fail(&team->gather, place->rank, tcad->shutting_down ? -EHOSTDOWN : -EOWNERDEAD, true,
                 text);
+    if (!tcad->shutting_down) /* then all learn that the node is down */
+        ends_rank(&team->ends, place->rank);
+    team_settle(team);
     team_unuse(team);
 }
 
@@ -366,6 +373,8 @@ static void lose_node(struct team *team, uint32_t node)
         gather_orphan(&team->gather, -EHOSTDOWN, text);
     else
         gather_fail(&team->gather, rank, -EHOSTDOWN, true, text);
+    ends_node_down(&team->ends, position);
+    team_settle(team);
 }
 
 struct loss {
@@ -395,6 +404,21 @@ void teams_node_down(struct groups *groups, uint32_t node)
         team_unuse(loss.teams[i]);
     }
     free(loss.teams);
+}
+
+static void forget_team(void *context, void *owner)
+{
+    struct team **team = context;
+    *team = owner;
+}
+
+void teams_free(struct groups *groups)
+{
+    while (groups->teams.count > 0) {
+        struct team *team = NULL;
+        table_each(&groups->teams, forget_team, &team);
+        team_unuse(team); /* its places have left it */
+    }
 }
 
 /* ---- beginning ---- */
@@ -499,7 +523,10 @@ static struct team *team_new(struct groups *groups, const Tca__PeerGroupFormed *
     *ret_error = -ENOMEM;
     snprintf(ret_text, text_bytes, "out of memory for a group of %" PRIu32, roster->size);
     if (!team || !sessions || !incarnations ||
-        gather_init(&team->gather, &ops, team, roster, position) < 0) {
+        gather_init(&team->gather, &ops, team, roster, position) < 0 ||
+        ends_init(&team->ends, &team_ends_ops, team, roster, position) < 0) {
+        if (team)
+            gather_deinit(&team->gather);
         free(team);
         free(sessions);
         free(incarnations);
@@ -512,6 +539,7 @@ static struct team *team_new(struct groups *groups, const Tca__PeerGroupFormed *
     team->user = formed->user;
     snprintf(team->name, sizeof(team->name), "%s", formed->name);
     team->roster = *roster;
+    team->ends.roster = &team->roster;
     team->position = position;
     team->sessions = sessions;
     team->incarnations = incarnations;
@@ -519,9 +547,9 @@ static struct team *team_new(struct groups *groups, const Tca__PeerGroupFormed *
     team->uses = 1;
     *roster = (struct roster){0};
     table_add(&groups->teams, &team->entry, team->id, team);
-    const uint64_t bytes = sizeof(*team) +
-                           team->roster.size * (2 * sizeof(uint32_t) + sizeof(uint64_t)) +
-                           team->gather.rank_count * 8 + team->roster.nodes * 32;
+    const uint64_t bytes =
+        sizeof(*team) + team->roster.size * (2 * sizeof(uint32_t) + sizeof(uint64_t)) +
+        team->gather.rank_count * 8 + team->roster.size + team->roster.nodes * 33;
     *ret_error = charge_take(groups->tcad, &team->charge, team->user, USER_GROUPS, bytes, "a group",
                              ret_text, text_bytes);
     if (*ret_error < 0) {
@@ -530,6 +558,8 @@ static struct team *team_new(struct groups *groups, const Tca__PeerGroupFormed *
         team_unuse(team);
         return NULL;
     }
+    team->stays = true;
+    team->uses++;
     return team;
 }
 
@@ -559,26 +589,31 @@ static void refuse(const struct groups *groups, const Tca__PeerGroupFormed *form
         peers_tell(groups->tcad->peers, roster->node_at[place.parent], &message);
 }
 
-/* A rank of this node that has ended since it joined; false: there is none. */
-static bool find_ended(const struct team *team, uint32_t *ret_rank)
+/* Ranks of this node that have ended since they joined. */
+static void find_ended(struct team *team)
 {
+    const struct tcad *tcad = tcad_of(team);
     const struct roster *roster = &team->roster;
+    char text[GATHER_TEXT_BYTES];
     for (uint32_t i = roster->starts[team->position]; i < roster->starts[team->position + 1]; i++) {
+        const uint32_t rank = roster->by_position[i];
         const struct place *place = team->places;
-        while (place && place->rank != roster->by_position[i])
+        while (place && place->rank != rank)
             place = place->next_of_team;
-        *ret_rank = roster->by_position[i];
-        if (!place)
-            return true;
+        if (place)
+            continue;
+        snprintf(text, sizeof(text), "rank %" PRIu32 " (session %" PRIu64 " of node %s) has ended",
+                 rank, team->sessions[rank], group_node_name(tcad, tcad->node));
+        if (!team->gather.broken)
+            gather_fail(&team->gather, rank, -EOWNERDEAD, true, text);
+        ends_rank(&team->ends, rank);
     }
-    return false;
 }
 
 static void begin(struct groups *groups, const Tca__PeerGroupFormed *formed, struct roster *roster,
                   uint32_t position)
 {
     char text[GATHER_TEXT_BYTES * 2];
-    uint32_t ended;
     int r;
     struct team *team = team_new(groups, formed, roster, position, &r, text, sizeof(text));
 
@@ -592,18 +627,14 @@ static void begin(struct groups *groups, const Tca__PeerGroupFormed *formed, str
         team->uses++;
         LIST_ADD(&team->places, place, next_of_team, link_of_team);
     }
-    const bool any_ended = team && find_ended(team, &ended);
     for (struct place *place = groups->places; place; place = place->next)
         if (team ? place->team == team && place->state < PLACE_MEETS : is_of(place, formed))
             join_members(place, team, r, text);
     groups_end_look(groups);
     if (!team)
         return;
-    if (any_ended) {
-        snprintf(text, sizeof(text), "rank %" PRIu32 " (session %" PRIu64 " of node %s) has ended",
-                 ended, team->sessions[ended], group_node_name(groups->tcad, groups->tcad->node));
-        gather_fail(&team->gather, ended, -EOWNERDEAD, true, text);
-    }
+    find_ended(team);
+    team_settle(team);
     team_unuse(team);
 }
 

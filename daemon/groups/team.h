@@ -2,14 +2,16 @@
  * A *team* is what a node has of a complete group: one for all of its ranks there. It knows where
  * all ranks are, and takes part in the collective calls of the group (daemon/groups/gather.h):
  * messages go to neighbours in the tree of its nodes only. The coordinator names a team by a random
- * number.
+ * number. It stays while ranks of other nodes live, because it passes on what they say.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/base/deadlines.h"
 #include "daemon/base/table.h"
+#include "daemon/groups/ends.h"
 #include "daemon/groups/gather.h"
 #include "daemon/groups/roster.h"
 #include "daemon/sessions/session.h"
@@ -32,6 +34,10 @@ struct team {
     uint64_t *incarnations; /* [roster.nodes] */
     struct reach_costs costs;
     struct gather gather;
+    bool met; /* all nodes have got the list: a call has been completed */
+    struct ends ends;
+    bool stays; /* counted in uses: until all ranks have ended */
+    struct deadline telling;
     struct place *places;     /* of this node; place->next_of_team */
     unsigned uses;            /* places, and calls that are being answered */
     struct charge charge;     /* all its memory, to the user */
@@ -54,8 +60,21 @@ void team_forget(struct place *place);
 void team_gather(struct place *place, uint32_t tag, uint64_t sequence, const uint8_t *data,
                  uint64_t bytes, uint64_t timeout_ns);
 void teams_node_down(struct groups *groups, uint32_t node);
+/* All are forgotten. */
+void teams_free(struct groups *groups);
 /* The lowest node of its sub-cluster. A node that a reload has removed from the cluster is
  * alone. */
 uint32_t team_subcluster(const struct tcad *tcad, uint32_t id);
 /* The list of members, for clients. */
 void team_answer_members(struct team *team, struct session *session, uint32_t tag);
+void team_unuse(struct team *team);
+
+/* ---- team_ends.c ---- */
+
+extern const struct ends_ops team_ends_ops;
+/* PeerGroupEnds. */
+void team_ends_told(struct groups *groups, uint32_t node, uint32_t tag,
+                    const Tca__PeerGroupEnds *told);
+/* It need not stay if all ranks have ended, or if the group has never come about. Ends the team,
+ * unless that is in use. */
+void team_settle(struct team *team);

@@ -256,7 +256,7 @@ void connection_message(struct connection *connection, uint32_t tag, const Tca__
     case TCA__MESSAGE__BODY_PEER_BIND:
     case TCA__MESSAGE__BODY_PEER_UNBIND:
     case TCA__MESSAGE__BODY_PEER_SESSION_GONE:
-    case TCA__MESSAGE__BODY_PEER_SESSIONS_GONE:
+    case TCA__MESSAGE__BODY_PEER_GROUP_ENDS:
     case TCA__MESSAGE__BODY_PEER_REGION_GONE:
     case TCA__MESSAGE__BODY_PEER_GROUP_JOIN:
     case TCA__MESSAGE__BODY_PEER_GROUP_FORMED:

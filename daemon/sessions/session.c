@@ -188,7 +188,7 @@ static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
 static uint64_t bytes_of_session(const struct tcad *tcad, uint32_t sources)
 {
     return sizeof(struct session) + sizeof(struct session_segment) + notify_segment_bytes(sources) +
-           sources * sizeof(struct session_member) + tcad->session_hooks->bytes(sources) +
+           sources * sizeof(struct session_member) + tcad->session_hooks->bytes() +
            2 * PLANS_PER_SESSION_MAX * sizeof(struct plan *);
 }
 

@@ -101,11 +101,13 @@ struct session_hooks {
     /* for the Welcome: the rails by index, from 1; how many */
     unsigned (*rails)(const struct tcad *tcad, Tca__Rail ret_rails[static RAILS_MAX]);
     const char *(*rail_name)(const struct tcad *tcad, unsigned rail);
-    uint64_t (*bytes)(uint32_t sources);     /* memory they need for a session of this size */
+    uint64_t (*bytes)(void);                 /* memory they need for a session */
     void (*joined)(struct session *session); /* all members of its group are known */
     void (*ending)(struct session *session); /* release its plans: session_plan_gone() for each */
     void (*gone)(struct session *session);   /* inform all others of its end */
     void (*freed)(struct session *session);  /* free their members of it */
+    /* a session of another node, which is in a group with one of this node, has ended */
+    void (*gone_there)(struct tcad *tcad, uint32_t node, uint64_t session, int error);
     void (*region_gone)(struct region *region, int error); /* fail the plans that use it */
 };
 

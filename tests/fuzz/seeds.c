@@ -170,14 +170,11 @@ static void link_seeds(void)
     message = (Tca__Message)MESSAGE_OF(PEER_LEAVE, peer_leave, &leave);
     message_seed("peer-leave", &message);
 
-    Tca__PeerSessionGone gone[] = {TCA__PEER_SESSION_GONE__INIT, TCA__PEER_SESSION_GONE__INIT},
-                         *gone_list[] = {&gone[0], &gone[1]};
-    gone[0].group = (char *)"job";
-    gone[0].about = 2;
-    gone[0].node_down = true;
-    Tca__PeerSessionsGone all = BODY_OF(peer_sessions_gone, .n_gone = 2, .gone = gone_list);
-    message = (Tca__Message)MESSAGE_OF(PEER_SESSIONS_GONE, peer_sessions_gone, &all);
-    message_seed("peer-sessions-gone", &message);
+    uint32_t ended[] = {0, 3, 70000, 1};
+    Tca__PeerGroupEnds ends = BODY_OF(peer_group_ends, .team = 77, .n_ended = 4, .ended = ended,
+                                      .n_down = 2, .down = ended);
+    message = (Tca__Message)MESSAGE_OF(PEER_GROUP_ENDS, peer_group_ends, &ends);
+    message_seed("peer-group-ends", &message);
 }
 
 static void message_seeds(void)

@@ -283,7 +283,7 @@ class Frames(HostileCase):
             for kind in (wire.FAILURE, wire.DONE, wire.WELCOME, wire.GROUP_MEMBERS, wire.GATHERED, wire.FOUND,
                          wire.REGION_GRANTED, wire.PLAN_COMMITTED, wire.DOCUMENT, wire.EVENT, wire.PEER_HELLO,
                          wire.PEER_PING, wire.PEER_PONG, wire.PEER_BIND, wire.PEER_BOUND, wire.PEER_UNBIND,
-                         wire.PEER_SESSION_GONE, wire.PEER_SESSIONS_GONE, wire.PEER_REGION_GONE, wire.PEER_GROUP_JOIN, wire.PEER_TEAM,
+                         wire.PEER_SESSION_GONE, wire.PEER_REGION_GONE, wire.PEER_GROUP_JOIN, wire.PEER_TEAM, wire.PEER_GROUP_ENDS,
                          wire.PEER_PUBLISH, wire.PEER_LOOKUP, wire.PEER_OFFER, wire.PEER_OFFERED):
                 client = self.open(cluster[0])
                 with self.fails("-EPROTO", "clients may not send"):

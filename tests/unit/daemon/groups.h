@@ -49,7 +49,14 @@ static void members_known(struct session *session)
 {
 }
 
-static const struct session_hooks hooks = {.joined = members_known};
+static unsigned heard_there; /* ends of sessions of other nodes, at all nodes */
+
+static void gone_there(struct tcad *tcad, uint32_t node, uint64_t session, int error)
+{
+    heard_there++;
+}
+
+static const struct session_hooks hooks = {.joined = members_known, .gone_there = gone_there};
 
 void session_answer(struct session *session, uint32_t tag, const Tca__Message *answer,
                     const int *fds, size_t fd_count)
@@ -162,14 +169,8 @@ static inline void asked(void *context, uint32_t peer, uint32_t tag, const Tca__
 {
     struct node *node = context;
     node->asked++;
-    node->heard_of_gone += question->body_case == TCA__MESSAGE__BODY_PEER_SESSION_GONE ||
-                           question->body_case == TCA__MESSAGE__BODY_PEER_SESSIONS_GONE;
-    if (question->body_case == TCA__MESSAGE__BODY_PEER_SESSION_GONE)
-        groups_session_gone(node->tcad.groups, peer, question->peer_session_gone);
-    else if (question->body_case == TCA__MESSAGE__BODY_PEER_SESSIONS_GONE)
-        for (size_t i = 0; i < question->peer_sessions_gone->n_gone; i++)
-            groups_session_gone(node->tcad.groups, peer, question->peer_sessions_gone->gone[i]);
-    else if (!groups_requested(node->tcad.groups, peer, tag, question))
+    node->heard_of_gone += question->body_case == TCA__MESSAGE__BODY_PEER_GROUP_ENDS;
+    if (!groups_requested(node->tcad.groups, peer, tag, question))
         peers_fail(node->tcad.peers, peer, tag, -EPROTO, "unknown");
 }
 

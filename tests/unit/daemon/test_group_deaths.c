@@ -108,42 +108,66 @@ Test(group_deaths, a_node_down_is_told_once_of_all_its_ranks)
         }
 }
 
-static struct reply *last_reply;
-
-static bool last_replied(void)
+static bool two_knows_one(void)
 {
-    return last_reply->count == 1;
+    return fakes[2].gone[1];
 }
 
-static bool two_messages(void)
+static bool no_teams(void)
 {
-    return test.nodes[2].heard_of_gone == 2;
+    unsigned count = 0;
+    for (unsigned id = 0; id < 3; id++)
+        count += test.nodes[id].tcad.groups ? test.nodes[id].tcad.groups->teams.count : 0;
+    return count == 0;
 }
 
-/* As many as one message can name, and more. */
-Test(group_deaths, a_large_node_down_is_told_in_parts)
+/* Node 0 is between nodes 1 and 2. */
+Test(group_deaths, a_node_whose_ranks_have_ended_passes_others_ends_on)
 {
-    enum { THERE = SESSIONS_GONE_MAX + 5 };
-    Tca__PeerGroupJoin join = TCA__PEER_GROUP_JOIN__INIT;
-    struct reply replies[THERE + 1] = {0};
-    const Tca__Message message = MESSAGE_OF(PEER_GROUP_JOIN, peer_group_join, &join);
-    join.name = (char *)"large";
-    join.user = 1000;
-    join.size = THERE + 1;
-    join.timeout_ns = LONG;
-    for (join.rank = 0; join.rank <= THERE; join.rank++) {
-        const unsigned node = join.rank < THERE ? 1 : 2;
-        join.session = 1000 + join.rank;
-        peers_request(test.nodes[node].tcad.peers, 0, &message, LONG, reply_take,
-                      &replies[join.rank]);
-    }
-    last_reply = &replies[THERE];
-    run_until(last_replied);
-    cr_assert_eq(last_reply->status, 0, "%s", last_reply->text);
-    stop(1);
-    run_until(two_messages);
-    run_for_ms(100);
-    cr_assert_eq(test.nodes[2].heard_of_gone, 2);
+    make_group(3);
+    die(&fakes[0]);
+    run_for_ms(50);
+    cr_assert_eq(fakes[2].gone[0], SOURCE_DEAD);
+    die(&fakes[1]);
+    run_until(two_knows_one);
+    cr_assert_eq(fakes[2].gone[1], SOURCE_DEAD);
+    cr_assert_eq(fakes[2].gone_calls, 2);
+    cr_assert_not(no_teams());
+    die(&fakes[2]);
+    run_until(no_teams);
+    cr_assert_eq(heard_there, 6, "two each");
+}
+
+Test(group_deaths, nodes_whose_common_neighbour_is_down_tell_each_other)
+{
+    make_group(3);
+    cr_assert(!peers_is_up(test.nodes[1].tcad.peers, 2));
+    forget(&fakes[0]);
+    stop(0);
+    die(&fakes[1]);
+    run_until(two_knows_one);
+    cr_assert_eq(fakes[2].gone[1], SOURCE_DEAD);
+    cr_assert_eq(fakes[2].gone[0], SOURCE_NODE_DOWN);
+    die(&fakes[2]);
+    run_until(no_teams);
+}
+
+static bool list_has_come(void)
+{
+    return test.nodes[1].tcad.groups->teams.count > 0;
+}
+
+/* Whether or not others have come into it. */
+Test(group_deaths, an_end_while_ranks_meet_leaves_nothing)
+{
+    join(open_session(0, 0, 2), "g@0", 0, 2, LONG);
+    join(open_session(1, 1, 2), "g@0", 1, 2, LONG);
+    run_until(list_has_come);
+    die(&fakes[1]);
+    await(1);
+    die(&fakes[0]);
+    run_until(no_teams);
+    run_until(no_group);
 }
 
 static bool root_lost(void)

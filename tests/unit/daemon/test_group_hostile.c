@@ -148,20 +148,29 @@ Test(group_hostile, lists_of_members)
     make_group(3);
 }
 
-/* A node may report ends of its own sessions and, as the root, of members of their group: of no
- * others, whatever it claims. */
-Test(group_hostile, only_the_root_passes_news_on)
+/* Of nodes that have ranks of the group, and never about the receiver's own ranks. */
+Test(group_hostile, ends_of_ranks)
 {
-    make_group(3);
-    Tca__PeerSessionGone gone = BODY_OF(peer_session_gone, .group = (char *)"g", .user = 1000,
-                                        .rank = 0, .session = fakes[0].session.id, .about = 0 + 1);
-    cr_assert(!groups_session_gone(test.nodes[1].tcad.groups, 2, &gone));
-    cr_assert_eq(fakes[1].gone_calls, 0);
-    gone.about = 2 + 1;
-    gone.rank = 2;
-    gone.session = fakes[2].session.id;
-    cr_assert(groups_session_gone(test.nodes[1].tcad.groups, 0, &gone), "the root may");
-    cr_assert_eq(fakes[1].gone[2], SOURCE_DEAD);
-    gone.session++;
-    cr_assert(!groups_session_gone(test.nodes[1].tcad.groups, 0, &gone), "but of members only");
+    make_group(2);
+    const uint64_t team = team_at(0)->id;
+    uint32_t all[] = {0, 2}, wrong[] = {1, 2};
+    Tca__PeerGroupEnds body = BODY_OF(peer_group_ends, .team = team, .n_ended = 2, .ended = all);
+    const Tca__Message message = MESSAGE_OF(PEER_GROUP_ENDS, peer_group_ends, &body);
+    expect_reply(2, &message, -ENOENT);
+    body.team++;
+    expect_reply(1, &message, -ENOENT);
+    body.team = team;
+    body.ended = wrong;
+    expect_reply(1, &message, -EPROTO);
+    body.n_ended = 1;
+    expect_reply(1, &message, -EPROTO);
+    cr_assert_eq(fakes[0].gone_calls + fakes[1].gone_calls, 0);
+    body.n_ended = body.n_down = 2;
+    body.ended = body.down = all;
+    expect_reply(1, &message, 0);
+    cr_assert_eq(fakes[0].gone_calls, 1);
+    cr_assert_eq(fakes[0].gone[0], SOURCE_ALIVE);
+    cr_assert_eq(fakes[0].gone[1], SOURCE_NODE_DOWN);
+    body.n_down = 0;
+    expect_reply(1, &message, -EHOSTDOWN);
 }

@@ -1,0 +1,130 @@
+/* Ends of ranks, between the teams of a group's nodes and for the sessions of this one. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/base/log.h"
+#include "daemon/groups/group_internal.h"
+#include "daemon/groups/team.h"
+#include "daemon/peers/peer.h"
+#include "daemon/tcad.h"
+
+#define COLLECT_NS UINT64_C(1000000) /* many ranks end at the same time */
+
+/* News that is on its way to a node. */
+struct passing {
+    struct groups *groups;
+    uint64_t team;
+    uint32_t node;
+};
+
+/* A node that cannot be reached, or has no ranks in the group any more, passes nothing on. */
+static void passed(void *context, int status, const Tca__Message *reply, const char *text)
+{
+    const struct passing passing = *(struct passing *)context;
+    free(context);
+    struct team *team = table_find(&passing.groups->teams, passing.team);
+    if (status >= 0 || status == -ECANCELED || !team)
+        return;
+    team->uses++;
+    ends_node_down(&team->ends, roster_position(&team->roster, passing.node));
+    team_settle(team);
+    team_unuse(team);
+}
+
+static void send_news(void *context, uint32_t position, const struct ends_news *news)
+{
+    struct team *team = context;
+    struct tcad *tcad = team->groups->tcad;
+    const uint32_t node = team->roster.node_at[position];
+    Tca__PeerGroupEnds body = BODY_OF(peer_group_ends, .team = team->id, .n_ended = news->n_ended,
+                                      .ended = (uint32_t *)news->ended, .n_down = news->n_down,
+                                      .down = (uint32_t *)news->down);
+    const Tca__Message message = MESSAGE_OF(PEER_GROUP_ENDS, peer_group_ends, &body);
+    struct passing *passing = malloc(sizeof(*passing));
+
+    if (!passing) {
+        log_warning(NULL, "group %s: out of memory: node %s does not learn which ranks have ended",
+                    team->name, group_node_name(tcad, node));
+        return;
+    }
+    *passing = (struct passing){team->groups, team->id, node};
+    peers_request(tcad->peers, node, &message, tcad->conf->control.request_timeout_ns, passed,
+                  passing);
+}
+
+static void rank_ended(void *context, uint32_t rank, bool node_down)
+{
+    struct team *team = context;
+    struct groups *groups = team->groups;
+    struct tcad *tcad = groups->tcad;
+    const uint32_t node = team->roster.node_at[team->roster.positions[rank]];
+
+    groups_begin_look(groups);
+    for (struct place *place = groups->places; place; place = place->next) {
+        struct session *session = place->left || place->team != team || place->state < PLACE_MEETS
+                                      ? NULL
+                                      : session_find(tcad, place->session);
+        if (session)
+            session_source_gone(session, rank, node_down ? SOURCE_NODE_DOWN : SOURCE_DEAD);
+    }
+    groups_end_look(groups);
+    if (node != tcad->node)
+        tcad->session_hooks->gone_there(tcad, node, team->sessions[rank],
+                                        node_down ? -EHOSTDOWN : -EOWNERDEAD);
+}
+
+static void tell_news(void *context)
+{
+    struct team *team = context;
+    team->uses++;
+    ends_flush(&team->ends);
+    team_settle(team);
+    team_unuse(team);
+}
+
+static void tell_later(void *context)
+{
+    struct team *team = context;
+    deadline_set(&team->groups->deadlines, &team->telling, clock_now_ns() + COLLECT_NS, tell_news,
+                 team);
+}
+
+const struct ends_ops team_ends_ops = {send_news, rank_ended, tell_later};
+
+void team_ends_told(struct groups *groups, uint32_t node, uint32_t tag,
+                    const Tca__PeerGroupEnds *told)
+{
+    struct peers *peers = groups->tcad->peers;
+    struct team *team = table_find(&groups->teams, told->team);
+    const uint32_t position = team ? roster_position(&team->roster, node) : UINT32_MAX;
+    const struct ends_news news = {told->ended, told->n_ended, told->down, told->n_down};
+
+    if (position == UINT32_MAX || position == team->position) {
+        peers_fail(peers, node, tag, -ENOENT, "node %s is in no such group with node %s",
+                   group_node_name(groups->tcad, groups->tcad->node),
+                   group_node_name(groups->tcad, node));
+        return;
+    }
+    team->uses++;
+    int r = ends_receive(&team->ends, position, &news);
+    if (r == 0)
+        peers_done(peers, node, tag);
+    else
+        peers_fail(peers, node, tag, r, "group %s: %s", team->name,
+                   r == -EPROTO ? "these are not runs of ranks and nodes"
+                                : "your node counts as down");
+    if (r == -EPROTO)
+        log_warning(NULL, "group %s: node %s has sent ends of ranks that do not fit: ignored",
+                    team->name, group_node_name(groups->tcad, node));
+    team_settle(team);
+    team_unuse(team);
+}
+
+void team_settle(struct team *team)
+{
+    const bool over = team->ends.left == 0 || (team->gather.broken && !team->met);
+    if (!team->stays || team->places || team->ends.news || !over)
+        return;
+    team->stays = false;
+    team_unuse(team);
+}
