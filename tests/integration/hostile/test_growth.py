@@ -8,7 +8,7 @@ import counted
 import wire
 import harness  # the path to it is set by hostile
 
-MANY, FEW = 16384, 2048  # steps: a quarter of the most that a plan can have, to be quicker, and an eighth of that
+MANY, FEW = 8192, 512  # steps: an eighth of the most that a plan can have, to be quicker, and a sixteenth of that
 MIB = 1 << 20
 
 
@@ -53,9 +53,9 @@ class Growth(counted.CountedCase):
         node.take_counts()
         self.commit(sender, [put], seat=2)
         jobs = node.take_calls("slice")  # of plan_in_slices(): one for each job, then
-        self.commit(sender, [put] * 2 * FEW, seat=2)
+        self.commit(sender, [put] * 4096, seat=2)
         slices = node.take_calls("slice")
-        print(f"a put to another node: {jobs} slices, {2 * FEW}: {slices}", file=sys.stderr)
+        print(f"a put to another node: {jobs} slices, 4096: {slices}", file=sys.stderr)
         self.assertGreater(slices, 2 * jobs, "at a stretch")
 
     def test_many_regions(self):
@@ -190,7 +190,7 @@ class Beside(counted.CountedCase):
     def test_a_node_of_a_large_group_goes_down(self):
         """Each member on one node is notified of each member on the other, without a scan of all members for each."""
         costs = []
-        for members in (40, 160):  # of each node
+        for members in (20, 80):  # of each node
             cluster = self.counted(2)
             clients = [self.open(cluster[rank % 2], group_size=2 * members) for rank in range(2 * members)]
             for rank, client in enumerate(clients):
@@ -204,7 +204,7 @@ class Beside(counted.CountedCase):
             costs.append(cluster[0].take_counts())
             for client in clients:
                 client.close()
-        self.grows_linearly("40 members lose 40, 160 lose 160", *costs, times=4 * 4)
+        self.grows_linearly("20 members lose 20, 80 lose 80", *costs, times=4 * 4)
 
 
 if __name__ == "__main__":
