@@ -23,6 +23,7 @@ struct worker;
 #define WORKER_LINKS   (UINT64_C(1) << 32)
 #define WORKER_OFFLOAD (UINT64_C(2) << 32) /* processors share a device */
 #define WORKER_TRIM    (UINT64_C(3) << 32)
+#define WORKER_MACHINE (UINT64_C(4) << 32)
 
 /* As many threads as lanes: a job that never ends holds up nothing but its lane. */
 #define WORKER_THREAD_PER_LANE UINT_MAX

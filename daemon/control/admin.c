@@ -225,7 +225,6 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
         json_t *(*make)(struct tcad *tcad);
     } documents[] = {
         {"nodes", inspect_nodes},
-        {"topology", inspect_topology},
         {"stats", inspect_stats},
         {"config", inspect_config},
     };
@@ -258,6 +257,10 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
         struct admin_reply *reply = reply_later(client, tag);
         if (reply)
             admin_ping(tcad, reply, admin->argument);
+    } else if (strcmp(verb, "topology") == 0) {
+        struct admin_reply *reply = reply_later(client, tag);
+        if (reply)
+            admin_topology(tcad, reply);
     } else if (!order(client, tag, verb, admin->argument)) {
         client_failf(client, tag, -EINVAL, "tcad " TCAD_VERSION " does not know the request \"%s\"",
                      verb);

@@ -20,8 +20,9 @@ void admin_reply_packed(struct tcad *tcad, struct admin_reply *reply, json_t *do
 void admin_reply_fail(struct admin_reply *reply, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* ask_all.c, reload.c, calibration.c, ping.c */
+/* ask_all.c, reload.c, calibration.c, ping.c, topology.c */
 void admin_ask_all(struct tcad *tcad, struct admin_reply *reply);
 void admin_reload(struct tcad *tcad, struct admin_reply *reply);
 void admin_calibrate(struct tcad *tcad, struct admin_reply *reply);
+void admin_topology(struct tcad *tcad, struct admin_reply *reply);
 void admin_ping(struct tcad *tcad, struct admin_reply *reply, const char *argument);

@@ -1,7 +1,6 @@
 /* Documents about the daemon, its cluster and the machine. */
 #include "daemon/control/inspect.h"
 
-#include <hwloc.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -221,97 +220,4 @@ json_t *inspect_nodes(struct tcad *tcad)
                                                                : "different"));
     }
     return json_pack("{s:o}", "nodes", list);
-}
-
-/* ---- topology ---- */
-
-static const char *device_type(hwloc_obj_t object)
-{
-    switch (object->attr->osdev.type) {
-    case HWLOC_OBJ_OSDEV_NETWORK:
-        return "network";
-    case HWLOC_OBJ_OSDEV_OPENFABRICS:
-        return "rdma";
-    case HWLOC_OBJ_OSDEV_GPU:
-        return "gpu";
-    case HWLOC_OBJ_OSDEV_COPROC:
-        return "accelerator";
-    default:
-        return NULL;
-    }
-}
-
-static json_t *discover(void)
-{
-    hwloc_topology_t topology;
-    if (hwloc_topology_init(&topology) < 0)
-        return json_object();
-    hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-    if (hwloc_topology_load(topology) < 0) {
-        hwloc_topology_destroy(topology);
-        return json_object();
-    }
-    json_t *devices = json_array();
-    for (hwloc_obj_t object = NULL; (object = hwloc_get_next_osdev(topology, object));) {
-        const char *type = device_type(object);
-        hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology, object);
-        int numa = near && near->nodeset ? hwloc_bitmap_first(near->nodeset) : -1;
-        if (type)
-            json_array_append_new(devices, json_pack("{s:s, s:s, s:i}", "name", object->name,
-                                                     "type", type, "numa_node", numa));
-    }
-    json_t *result =
-        json_pack("{s:i, s:i, s:i, s:I, s:i, s:o}", "packages",
-                  hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE), "cores",
-                  hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE), "processors",
-                  hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU), "memory_bytes",
-                  (json_int_t)hwloc_get_root_obj(topology)->total_memory, "numa_nodes",
-                  hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE), "devices", devices);
-    hwloc_topology_destroy(topology);
-    return result;
-}
-
-/* Discovered once: it takes a while, during which the loop processes nothing else. */
-static json_t *machine(void)
-{
-    static json_t *known;
-    if (!known)
-        known = discover();
-    return json_incref(known);
-}
-
-static void add_links(struct tcad *tcad, json_t *links, const struct cluster_node *node,
-                      const char *state)
-{
-    for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
-        if (!links_possible(tcad, rail, node->id))
-            continue;
-        bool live = links_exists(tcad->links, node->id, rail);
-        const char *is = engine_driver_error(tcad->engine, rail) ? "down"
-                         : live                                  ? "up"
-                         : strcmp(state, "down") == 0            ? "down"
-                                                                 : "idle";
-        json_array_append_new(links,
-                              json_pack("{s:I, s:I, s:s, s:s, s:s}", "from", (json_int_t)tcad->node,
-                                        "to", (json_int_t)node->id, "rail", rail_name(tcad, rail),
-                                        "driver", rail_driver(tcad, rail), "state", is));
-    }
-}
-
-json_t *inspect_topology(struct tcad *tcad)
-{
-    json_t *nodes = json_array(), *links = json_array();
-    for (size_t i = 0; i < tcad->cluster->count; i++) {
-        const struct cluster_node *node = &tcad->cluster->nodes[i];
-        struct peer_info info;
-        if (peers_info(tcad->peers, node->id, &info) < 0)
-            continue;
-        json_array_append_new(nodes, json_pack("{s:I, s:s, s:s, s:s}", "id", (json_int_t)node->id,
-                                               "name", node->name, "subcluster", node->subcluster,
-                                               "state", info.state));
-        add_links(tcad, links, node, info.state);
-    }
-    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "cluster", tcad->cluster->name, "self",
-                     (json_int_t)tcad->node, "nodes", nodes, "links", links, "fabrics",
-                     fabric_document(tcad), "machine", machine());
 }

@@ -15,7 +15,6 @@ struct user;
 
 json_t *inspect_status(struct tcad *tcad, bool *ret_degraded);
 json_t *inspect_nodes(struct tcad *tcad);
-json_t *inspect_topology(struct tcad *tcad);
 /* Whether `viewer` may see objects of `owner`. With control.private, users other than root and the
  * daemon's own see only theirs. */
 bool inspect_may_see(const struct tcad *tcad, uid_t viewer, uid_t owner);
