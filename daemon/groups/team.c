@@ -348,7 +348,7 @@ void team_leave(struct place *place)
     gather_fail(&team->gather, place->rank, tcad->shutting_down ? -EHOSTDOWN : -EOWNERDEAD, true,
                 text);
     if (!tcad->shutting_down) /* then all learn that the node is down */
-        ends_rank(&team->ends, place->rank);
+        team_ends_rank(team, place->rank);
     team_settle(team);
     team_unuse(team);
 }

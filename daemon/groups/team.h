@@ -36,7 +36,8 @@ struct team {
     struct gather gather;
     bool met; /* all nodes have got the list: a call has been completed */
     struct ends ends;
-    bool stays; /* counted in uses: until all ranks have ended */
+    bool stays;       /* counted in uses: until all ranks have ended */
+    uint64_t told_ns; /* when ends were last told */
     struct deadline telling;
     struct place *places;     /* of this node; place->next_of_team */
     unsigned uses;            /* places, and calls that are being answered */
@@ -72,6 +73,9 @@ void team_unuse(struct team *team);
 /* ---- team_ends.c ---- */
 
 extern const struct ends_ops team_ends_ops;
+/* A rank of this node ends. Neighbours learn that before what follows from it, such as the end of
+ * its memory, unless others have ended just before. The caller calls team_settle(). */
+void team_ends_rank(struct team *team, uint32_t rank);
 /* PeerGroupEnds. */
 void team_ends_told(struct groups *groups, uint32_t node, uint32_t tag,
                     const Tca__PeerGroupEnds *told);

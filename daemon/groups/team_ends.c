@@ -73,11 +73,18 @@ static void rank_ended(void *context, uint32_t rank, bool node_down)
                                         node_down ? -EHOSTDOWN : -EOWNERDEAD);
 }
 
+static void tell(struct team *team)
+{
+    deadline_clear(&team->groups->deadlines, &team->telling);
+    team->told_ns = clock_now_ns();
+    ends_flush(&team->ends);
+}
+
 static void tell_news(void *context)
 {
     struct team *team = context;
     team->uses++;
-    ends_flush(&team->ends);
+    tell(team);
     team_settle(team);
     team_unuse(team);
 }
@@ -90,6 +97,13 @@ static void tell_later(void *context)
 }
 
 const struct ends_ops team_ends_ops = {send_news, rank_ended, tell_later};
+
+void team_ends_rank(struct team *team, uint32_t rank)
+{
+    ends_rank(&team->ends, rank);
+    if (clock_now_ns() - team->told_ns >= COLLECT_NS)
+        tell(team);
+}
 
 void team_ends_told(struct groups *groups, uint32_t node, uint32_t tag,
                     const Tca__PeerGroupEnds *told)

@@ -203,10 +203,10 @@ static int check_put(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind
         snprintf(text, text_bytes, "a binding needs a handle or a notification");
         return -EINVAL;
     }
-    if (put->handle.len)
-        r = check_target(tcad, bind->user, put, args, text, text_bytes);
-    if (r == 0 && put->notify)
+    if (put->notify) /* first: the end of a process says more than that of its memory */
         r = check_notified(tcad, node, bind, put, &args->notify, text, text_bytes);
+    if (r == 0 && put->handle.len)
+        r = check_target(tcad, bind->user, put, args, text, text_bytes);
     return r < 0 ? r : binding_charge(tcad, args, text, text_bytes);
 }
 
