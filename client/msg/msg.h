@@ -249,6 +249,10 @@ int msg_put_to(struct tca_plan *plan, const struct msg_target *target, const voi
 
 /* ---- plans.c */
 
+/* Commits a plan for messages to this rank. Its memory may have ended before the end of the rank is
+ * known here: that is the same error. */
+int msg_commit(const struct msg_peer *peer, struct tca_plan *plan);
+
 int msg_plan_new(struct tca_msg *msg, uint32_t rank, struct tca_plan **ret_plan);
 /* What msg_put_to() takes. */
 struct msg_put {

@@ -64,7 +64,7 @@ static int build(struct tca_msg_request *request, uint32_t index, const struct m
                        request->room);
     if (r >= 0)
         r = tca_plan_notify(request->plan, peer->rank, peer->slot + MSG_SLOT_DATA + index);
-    return r < 0 ? r : msg_error_of(tca_plan_commit(request->plan, TCA_DEFAULT));
+    return r < 0 ? r : msg_commit(peer, request->plan);
 }
 
 /* The send cannot be started: the receiver learns that it has ended. */

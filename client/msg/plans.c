@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "client/core/error.h"
 #include "client/core/seats.h"
 
 int msg_plan_new(struct tca_msg *msg, uint32_t rank, struct tca_plan **ret_plan)
@@ -14,6 +15,15 @@ int msg_plan_new(struct tca_msg *msg, uint32_t rank, struct tca_plan **ret_plan)
     snprintf(name, sizeof(name), "%s:%u", msg->name, rank);
     args.name = name;
     return tca_plan_new(msg->session, &args, ret_plan);
+}
+
+int msg_commit(const struct msg_peer *peer, struct tca_plan *plan)
+{
+    const int r = tca_plan_commit(plan, TCA_DEFAULT);
+
+    if (r != -ESTALE)
+        return r;
+    return error_prefix(msg_error_of(r), "rank %u has ended: ", peer->rank);
 }
 
 int msg_plan_put(struct msg_peer *peer, struct tca_msg *msg, const struct msg_put *put,
@@ -29,7 +39,7 @@ int msg_plan_put(struct msg_peer *peer, struct tca_msg *msg, const struct msg_pu
     if (r >= 0)
         r = tca_plan_notify(plan, peer->rank, slot);
     if (r >= 0)
-        r = msg_error_of(tca_plan_commit(plan, TCA_DEFAULT));
+        r = msg_commit(peer, plan);
     if (r < 0)
         tca_plan_free(plan);
     else

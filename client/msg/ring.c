@@ -49,7 +49,7 @@ static __attribute__((noinline, cold)) int make_put(struct msg_peer *peer, struc
     if (r >= 0)
         r = tca_plan_notify(plan, peer->rank, peer->slot + MSG_SLOT_RING);
     if (r >= 0)
-        r = msg_error_of(tca_plan_commit(plan, TCA_DEFAULT));
+        r = msg_commit(peer, plan);
     if (r < 0)
         tca_plan_free(plan);
     else
