@@ -10,7 +10,7 @@
 
 struct builder {
     struct tca_coll *coll;
-    const struct coll_met *heads;
+    const struct coll_met *met;
     const struct tca_plan_args *args;
     uint32_t set, sequence;
     struct tca_plan *plan; /* to which steps are added; NULL: none yet */
@@ -90,7 +90,7 @@ static int add_part(struct builder *b, const struct coll_step *step)
     struct tca_put put = {
         .source_address = edge->source,
         .source_layout = edge->source_layout,
-        .target = b->heads[step->peer].out,
+        .target = b->met[step->peer].out,
         .target_offset_bytes = edge->target_offset_bytes,
         .target_layout = edge->target_layout,
         .bytes = edge->bytes,
@@ -101,7 +101,7 @@ static int add_part(struct builder *b, const struct coll_step *step)
 
 static int add_put(struct builder *b, const struct coll_step *step)
 {
-    const struct coll_met *peer = &b->heads[step->peer];
+    const struct coll_met *peer = &b->met[step->peer];
     struct tca_put put = {
         .source_address = source(b, step->from),
         .target = step->to.buffer == COLL_SCRATCH ? peer->scratch : peer->out,
@@ -135,7 +135,7 @@ static int add_step(struct builder *b, const struct coll_step *step)
     case COLL_COMBINE: /* operators of tca.h commute: which operand is left does not matter */
         return step->part ? add_part(b, step) : add_put(b, step);
     case COLL_NOTIFY:
-        return tca_plan_notify(b->plan, step->peer, b->heads[step->peer].slot + step->slot);
+        return tca_plan_notify(b->plan, step->peer, b->met[step->peer].slot + step->slot);
     default:
         return tca_plan_wait(b->plan, step->peer, b->coll->slot + step->slot, 1);
     }
@@ -192,13 +192,13 @@ static bool is_quick(const struct tca_coll *coll)
     return true;
 }
 
-static int build_ways(struct tca_coll *coll, const struct coll_met *heads,
+static int build_ways(struct tca_coll *coll, const struct coll_met *met,
                       const struct tca_plan_args *args)
 {
     int r = 0;
 
     for (uint32_t set = 0; r >= 0 && set < coll->program.sets; set++) {
-        struct builder b = {coll, heads, args, set, 0, NULL};
+        struct builder b = {coll, met, args, set, 0, NULL};
         r = build_set(&b);
     }
     coll->quick = r >= 0 && is_quick(coll);
@@ -228,12 +228,11 @@ static struct tca_plan_args ordered(const struct tca_coll *coll, const struct tc
     return result;
 }
 
-int coll_build(struct tca_coll *coll, const struct coll_met *heads,
-               const struct tca_plan_args *args)
+int coll_build(struct tca_coll *coll, const struct coll_met *met, const struct tca_plan_args *args)
 {
     const struct tca_plan_args in_order = ordered(coll, args);
-    int r = coll_leaf_make(coll, heads, &in_order);
+    int r = coll_leaf_make(coll, met, &in_order);
 
     coll->quick = coll->leaf.credit;
-    return r >= 0 && !coll->leaf.credit ? build_ways(coll, heads, &in_order) : r;
+    return r >= 0 && !coll->leaf.credit ? build_ways(coll, met, &in_order) : r;
 }

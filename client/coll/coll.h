@@ -88,7 +88,7 @@ struct coll_asked {
     uint32_t operation, wanted, root, regular, ordered, combine, type;
     /* what need not, */
     uint32_t in_place, seat, node, cluster;
-    uint32_t zero;
+    uint32_t zero; /* no gap: ranks compare bytes */
     /* and the rest of what must */
     uint64_t bytes, element_bytes, wanted_segment_bytes;
     uint64_t digest; /* of the blocks */
@@ -115,8 +115,7 @@ int coll_make(struct tca_coll *coll, int error, const struct tca_coll_args *args
 /* An empty plan, named after the operation unless `args` name it. */
 int coll_plan_new(const struct tca_coll *coll, const struct tca_plan_args *args,
                   struct tca_plan **ret_plan);
-int coll_build(struct tca_coll *coll, const struct coll_met *heads,
-               const struct tca_plan_args *args);
+int coll_build(struct tca_coll *coll, const struct coll_met *met, const struct tca_plan_args *args);
 /* The credits in advance: each rank has them of its peers as if they had sent them. Sends
  * nothing. */
 int coll_grant_credits(struct tca_coll *coll);

@@ -41,6 +41,38 @@ static struct tcad *tcad_of(const struct team *team)
 
 /* ---- messages ---- */
 
+/* A request about a team that is on its way to a node. */
+struct asking {
+    struct groups *groups;
+    uint64_t team;
+    uint32_t node;
+    team_failed *failed;
+};
+
+static void asked(void *context, int status, const Tca__Message *reply, const char *text)
+{
+    const struct asking asking = *(struct asking *)context;
+    free(context);
+    struct team *team = table_find(&asking.groups->teams, asking.team);
+    if (status >= 0 || !team)
+        return;
+    team->uses++;
+    asking.failed(team, roster_position(&team->roster, asking.node), status, text);
+    team_unuse(team);
+}
+
+int team_request(struct groups *groups, uint64_t team, uint32_t node, const Tca__Message *message,
+                 team_failed *failed)
+{
+    struct asking *asking = malloc(sizeof(*asking));
+    if (!asking)
+        return -ENOMEM;
+    *asking = (struct asking){groups, team, node, failed};
+    peers_request(groups->tcad->peers, node, message,
+                  groups->tcad->conf->control.request_timeout_ns, asked, asking);
+    return 0;
+}
+
 static void send_message(void *context, uint32_t position, const struct gather_message *message)
 {
     struct team *team = context;
@@ -466,41 +498,21 @@ static bool is_sound(const struct groups *groups, uint32_t node, const Tca__Peer
     return parent == TREE_NONE || roster->node_at[parent] == node;
 }
 
-/* A list of members that is on its way to a node. */
-struct passing {
-    struct groups *groups;
-    uint64_t team;
-    uint32_t node;
-};
-
-/* Without it, the ranks of that subtree do not know the group. */
-static void passed(void *context, int status, const Tca__Message *reply, const char *text)
+/* Without the list, the ranks of that subtree do not know the group. */
+static void list_failed(struct team *team, uint32_t position, int status, const char *text)
 {
-    const struct passing passing = *(struct passing *)context;
     char why[GATHER_TEXT_BYTES];
-    free(context);
-    struct team *team = table_find(&passing.groups->teams, passing.team);
-    if (status >= 0 || !team)
-        return;
-    const uint32_t position = roster_position(&team->roster, passing.node);
     snprintf(why, sizeof(why), "node %s has not got the list of members: %s",
-             group_node_name(passing.groups->tcad, passing.node), text);
-    team->uses++;
+             group_node_name(tcad_of(team), team->roster.node_at[position]), text);
     gather_fail(&team->gather, team->roster.by_position[team->roster.starts[position]], status,
                 true, why);
-    team_unuse(team);
 }
 
 void team_send_list(struct groups *groups, uint32_t node, const Tca__PeerGroupFormed *formed)
 {
-    struct passing *passing = calloc(1, sizeof(*passing));
     const Tca__Message message =
         MESSAGE_OF(PEER_GROUP_FORMED, peer_group_formed, (Tca__PeerGroupFormed *)formed);
-    if (!passing)
-        return; /* whoever waits for it gives up */
-    *passing = (struct passing){groups, formed->team, node};
-    peers_request(groups->tcad->peers, node, &message,
-                  groups->tcad->conf->control.request_timeout_ns, passed, passing);
+    team_request(groups, formed->team, node, &message, list_failed); /* or who waits gives up */
 }
 
 static void pass_on(struct groups *groups, const Tca__PeerGroupFormed *formed,

@@ -70,6 +70,12 @@ uint32_t team_subcluster(const struct tcad *tcad, uint32_t id);
 void team_answer_members(struct team *team, struct session *session, uint32_t tag);
 void team_unuse(struct team *team);
 
+/* A request about a team has failed at this node, or not reached it. */
+typedef void team_failed(struct team *team, uint32_t position, int status, const char *text);
+/* Sends it. failed() is called only if the team, which need not exist here, then does. -ENOMEM. */
+int team_request(struct groups *groups, uint64_t team, uint32_t node, const Tca__Message *message,
+                 team_failed *failed);
+
 /* ---- team_ends.c ---- */
 
 extern const struct ends_ops team_ends_ops;

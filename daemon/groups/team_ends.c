@@ -1,6 +1,5 @@
 /* Ends of ranks, between the teams of a group's nodes and for the sessions of this one. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "daemon/base/log.h"
 #include "daemon/groups/group_internal.h"
@@ -8,27 +7,16 @@
 #include "daemon/peers/peer.h"
 #include "daemon/tcad.h"
 
-#define COLLECT_NS UINT64_C(1000000) /* many ranks end at the same time */
-
-/* News that is on its way to a node. */
-struct passing {
-    struct groups *groups;
-    uint64_t team;
-    uint32_t node;
-};
+/* Many ranks end at the same time: after the first, they are told together. */
+#define COLLECT_NS UINT64_C(1000000)
 
 /* A node that cannot be reached, or has no ranks in the group any more, passes nothing on. */
-static void passed(void *context, int status, const Tca__Message *reply, const char *text)
+static void news_failed(struct team *team, uint32_t position, int status, const char *text)
 {
-    const struct passing passing = *(struct passing *)context;
-    free(context);
-    struct team *team = table_find(&passing.groups->teams, passing.team);
-    if (status >= 0 || status == -ECANCELED || !team)
+    if (status == -ECANCELED)
         return;
-    team->uses++;
-    ends_node_down(&team->ends, roster_position(&team->roster, passing.node));
+    ends_node_down(&team->ends, position);
     team_settle(team);
-    team_unuse(team);
 }
 
 static void send_news(void *context, uint32_t position, const struct ends_news *news)
@@ -40,16 +28,10 @@ static void send_news(void *context, uint32_t position, const struct ends_news *
                                       .ended = (uint32_t *)news->ended, .n_down = news->n_down,
                                       .down = (uint32_t *)news->down);
     const Tca__Message message = MESSAGE_OF(PEER_GROUP_ENDS, peer_group_ends, &body);
-    struct passing *passing = malloc(sizeof(*passing));
 
-    if (!passing) {
+    if (team_request(team->groups, team->id, node, &message, news_failed) < 0)
         log_warning(NULL, "group %s: out of memory: node %s does not learn which ranks have ended",
                     team->name, group_node_name(tcad, node));
-        return;
-    }
-    *passing = (struct passing){team->groups, team->id, node};
-    peers_request(tcad->peers, node, &message, tcad->conf->control.request_timeout_ns, passed,
-                  passing);
 }
 
 static void rank_ended(void *context, uint32_t rank, bool node_down)
