@@ -69,6 +69,12 @@ static void serve(struct client *client, struct client_request *request)
     case TCA__MESSAGE__BODY_GATHER:
         group_gather(session, tag, message->gather);
         break;
+    case TCA__MESSAGE__BODY_GROUP_SPLIT:
+        group_split(session, tag, message->group_split);
+        break;
+    case TCA__MESSAGE__BODY_GROUP_RELEASE:
+        group_release(session, tag, message->group_release);
+        break;
     case TCA__MESSAGE__BODY_PUBLISH:
         group_publish(session, tag, message->publish);
         break;

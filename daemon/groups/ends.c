@@ -143,12 +143,23 @@ static void mark_down(struct ends *ends, uint32_t position, uint32_t from)
         mark_seat(ends, seat, true, from);
 }
 
-void ends_rank(struct ends *ends, uint32_t rank)
+static uint32_t seat_of(const struct ends *ends, uint32_t rank)
 {
     uint32_t seat = ends->roster->starts[ends->roster->positions[rank]];
     while (ends->roster->by_position[seat] != rank)
         seat++;
-    mark_seat(ends, seat, false, ends->position);
+    return seat;
+}
+
+void ends_rank(struct ends *ends, uint32_t rank)
+{
+    mark_seat(ends, seat_of(ends, rank), false, ends->position);
+}
+
+bool ends_know(const struct ends *ends, uint32_t rank, bool *ret_node_down)
+{
+    *ret_node_down = is_down(ends, ends->roster->positions[rank]);
+    return ends->seats[seat_of(ends, rank)] & ENDED;
 }
 
 void ends_node_down(struct ends *ends, uint32_t position)

@@ -65,6 +65,8 @@ void ends_deinit(struct ends *ends);
 void ends_rank(struct ends *ends, uint32_t rank);
 /* Another node is down, or is no longer in the group. */
 void ends_node_down(struct ends *ends, uint32_t position);
+/* Whether a rank is known to have ended; *ret_node_down: with its node. */
+bool ends_know(const struct ends *ends, uint32_t rank, bool *ret_node_down);
 /* News from the node at this position. 0; -EHOSTDOWN: that node counts as down; -EPROTO: these are
  * no runs. */
 int ends_receive(struct ends *ends, uint32_t from, const struct ends_news *news);

@@ -197,7 +197,8 @@ static void answered(struct gather *gather)
         write_missing(gather, missing, sizeof(missing));
     snprintf(text, sizeof(text),
              "collective call %" PRIu64 ": %s of %" PRIu32 " did not take part in time%s%s",
-             gather->sequence, missing, gather->size, gather->text[0] ? ": " : "", gather->text);
+             gather->sequence & GATHER_CALLS_MAX, missing, gather->size,
+             gather->text[0] ? ": " : "", gather->text);
     end_failed(gather, gather->fault, false, text);
 }
 
@@ -278,10 +279,22 @@ void gather_orphan(struct gather *gather, int error, const char *text)
 
 /* ---- contributions ---- */
 
+enum { NAME_BYTES = 64 };
+
+static const char *name_call(char text[NAME_BYTES], uint64_t sequence, uint64_t bytes)
+{
+    const uint64_t number = sequence & GATHER_CALLS_MAX;
+    if (sequence <= GATHER_CALLS_MAX)
+        snprintf(text, NAME_BYTES, "%" PRIu64 " with %" PRIu64 " bytes", number, bytes);
+    else
+        snprintf(text, NAME_BYTES, "%" PRIu64 ", a split", number);
+    return text;
+}
+
 /* Begins the call, or compares it with the one that has begun. */
 static bool joins(struct gather *gather, uint32_t rank, uint64_t sequence, uint64_t bytes)
 {
-    char text[GATHER_TEXT_BYTES];
+    char text[GATHER_TEXT_BYTES], mine[NAME_BYTES], other[NAME_BYTES];
 
     if (gather->state == GATHER_IDLE) {
         int r = gather->ops->begin(gather->context, bytes, text, sizeof(text));
@@ -303,10 +316,10 @@ static bool joins(struct gather *gather, uint32_t rank, uint64_t sequence, uint6
     if (gather->sequence == sequence && gather->bytes == bytes)
         return true;
     snprintf(text, sizeof(text),
-             "rank %" PRIu32 " makes collective call %" PRIu64 " with %" PRIu64
-             " bytes, rank %" PRIu32 " call %" PRIu64 " with %" PRIu64
-             " bytes: all ranks must make the same calls in the same order",
-             gather->first, gather->sequence, gather->bytes, rank, sequence, bytes);
+             "rank %" PRIu32 " makes collective call %s, rank %" PRIu32
+             " call %s: all ranks must make the same calls in the same order",
+             gather->first, name_call(mine, gather->sequence, gather->bytes), rank,
+             name_call(other, sequence, bytes));
     fault(gather, rank, -EPROTO, false, text);
     return false;
 }

@@ -27,6 +27,12 @@ enum {
     GATHER_RUNS_MAX = 64, /* of missing ranks in a message: further ones are not named */
 };
 
+/* The highest two bits of a call's number say what kind of call it is: its user's business, but for
+ * texts. */
+#define GATHER_SPLITS    (UINT64_C(1) << 62)
+#define GATHER_MEETS     (UINT64_C(2) << 62)
+#define GATHER_CALLS_MAX (GATHER_SPLITS - 1) /* the greatest number of any other call */
+
 enum gather_kind {
     GATHER_UP = 1,  /* from a child: what the ranks of its subtree contribute, in order */
     GATHER_FAULT,   /* from a child: the call must fail */

@@ -147,7 +147,8 @@ void place_leave(struct groups *groups, struct place *place)
         return;
     if (place->group[0])
         tell_gone(groups, place);
-    team_leave(place);
+    team_leave_parts(place);
+    team_leave(&place->caller);
     place_free(groups, place);
 }
 
@@ -185,6 +186,8 @@ bool groups_requested(struct groups *groups, uint32_t node, uint32_t tag,
         return true;
     case TCA__MESSAGE__BODY_PEER_TEAM:
         team_told(groups, node, request->peer_team);
+        if (tag != 0)
+            peers_done(groups->tcad->peers, node, tag);
         return true;
     case TCA__MESSAGE__BODY_PEER_GROUP_ENDS:
         team_ends_told(groups, node, tag, request->peer_group_ends);
@@ -244,7 +247,8 @@ struct groups *groups_free(struct groups *groups)
     while (groups->requests)
         request_free(groups->requests);
     while (groups->places) {
-        team_forget(groups->places);
+        team_forget_parts(groups->places);
+        team_forget(&groups->places->caller);
         place_free(groups, groups->places);
     }
     teams_free(groups);

@@ -36,6 +36,8 @@ uint64_t group_place_bytes(void);
  * (session_answer(), session_fail()). */
 void group_join(struct session *session, uint32_t tag, const Tca__GroupJoin *join);
 void group_gather(struct session *session, uint32_t tag, const Tca__Gather *gather);
+void group_split(struct session *session, uint32_t tag, const Tca__GroupSplit *split);
+void group_release(struct session *session, uint32_t tag, const Tca__GroupRelease *release);
 void group_publish(struct session *session, uint32_t tag, const Tca__Publish *publish);
 void group_lookup(struct session *session, uint32_t tag, const Tca__Lookup *lookup);
 

@@ -216,12 +216,11 @@ struct place {
     uint64_t session;
     uint32_t user, root, rank, size;
     enum place_state state;
-    uint32_t tag; /* of the session's join, or of its collective call */
-    uint64_t since_ns, join_deadline_ns;
-    struct deadline deadline; /* of the same */
-    struct team *team;        /* from PLACE_MEETS on, unless it is alone */
-    struct place *next_of_team, **link_of_team;
-    bool calls, overdue;        /* it is in a collective call, which was reported as failing */
+    uint32_t tag; /* of the session's join */
+    uint64_t join_deadline_ns;
+    struct deadline deadline;   /* of the same */
+    struct caller caller;       /* has a team from PLACE_MEETS on, unless it is alone */
+    struct caller *parts;       /* those of its group's parts */
     char group[NAME_MAX_BYTES]; /* "": a group of one, without a root */
     bool left;                  /* freed when the list is no longer being walked */
     struct own *published;

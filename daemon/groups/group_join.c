@@ -106,14 +106,14 @@ void join_members(struct place *place, struct team *team, int error, const char 
     session->tcad->session_hooks->joined(session);
     const uint64_t left_ns =
         place->join_deadline_ns > now_ns ? place->join_deadline_ns - now_ns : 0;
-    team_gather(place, place->tag, GROUP_JOIN_SEQUENCE, NULL, 0,
-                place->join_deadline_ns == UINT64_MAX ? UINT64_MAX : left_ns);
+    team_call(&place->caller, CALL_JOINS, place->tag, GROUP_JOIN_SEQUENCE, NULL, 0,
+              place->join_deadline_ns == UINT64_MAX ? UINT64_MAX : left_ns);
 }
 
 void join_done(struct session *session, struct place *place)
 {
     place->state = PLACE_IN;
-    team_answer_members(place->team, session, place->tag);
+    team_answer_members(place->caller.team, session, place->tag);
 }
 
 void join_failed(struct session *session, struct place *place)

@@ -1,5 +1,6 @@
 /* The member's side of gathers and published handles. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,25 +11,74 @@
 
 /* ---- gathering ---- */
 
-void group_gather(struct session *session, uint32_t tag, const Tca__Gather *gather)
+/* Who makes a call: the session as a rank of its group, or of a part of it. NULL: the request has
+ * failed. *ret_alone: it is alone in its group, and the call needs nobody else. */
+static struct caller *find_caller(struct session *session, uint32_t tag, uint64_t group,
+                                  uint64_t sequence, bool *ret_alone)
 {
     struct place *place = place_of_caller(session, tag);
     if (!place)
+        return NULL;
+    struct caller *caller = group ? team_find_part(place, group) : &place->caller;
+    if (!caller)
+        session_fail(session, tag, -ENOENT,
+                     "session %" PRIu64 " has no group %" PRIu64
+                     ": it was released, or belongs to others",
+                     session->id, group);
+    else if (sequence > GATHER_CALLS_MAX)
+        session_fail(session, tag, -EINVAL, "%" PRIu64 " is not the number of a collective call",
+                     sequence);
+    *ret_alone = !group && place->group[0] == '\0';
+    return sequence > GATHER_CALLS_MAX ? NULL : caller;
+}
+
+void group_gather(struct session *session, uint32_t tag, const Tca__Gather *gather)
+{
+    bool alone;
+    struct caller *caller = find_caller(session, tag, gather->group, gather->sequence, &alone);
+    if (!caller)
         return;
-    if (gather->blob.len > BLOB_MAX_BYTES || gather->sequence == GROUP_JOIN_SEQUENCE) {
+    if (gather->blob.len > BLOB_MAX_BYTES) {
         session_fail(session, tag, -EMSGSIZE,
                      "a gather has at most %d bytes per rank, this one %zu", BLOB_MAX_BYTES,
                      gather->blob.len);
         return;
     }
-    if (place->group[0] == '\0') {
+    if (alone) {
         Tca__Gathered body = BODY_OF(gathered, .blobs = gather->blob);
         const Tca__Message message = MESSAGE_OF(GATHERED, gathered, &body);
         session_answer(session, tag, &message, NULL, 0);
         return;
     }
-    team_gather(place, tag, gather->sequence, gather->blob.data, gather->blob.len,
-                gather->timeout_ns);
+    team_call(caller, CALL_GATHERS, tag, gather->sequence, gather->blob.data, gather->blob.len,
+              gather->timeout_ns);
+}
+
+void group_split(struct session *session, uint32_t tag, const Tca__GroupSplit *split)
+{
+    bool alone;
+    struct caller *caller = find_caller(session, tag, split->group, split->sequence, &alone);
+    if (!caller)
+        return;
+    if (alone) {
+        Tca__GroupPart body = TCA__GROUP_PART__INIT;
+        const Tca__Message message = MESSAGE_OF(GROUP_PART, group_part, &body);
+        session_answer(session, tag, &message, NULL, 0);
+        return;
+    }
+    team_split(caller, tag, split);
+}
+
+void group_release(struct session *session, uint32_t tag, const Tca__GroupRelease *release)
+{
+    bool alone;
+    struct caller *caller = find_caller(session, tag, release->group, 0, &alone);
+    if (!caller)
+        return;
+    if (release->group == 0)
+        session_fail(session, tag, -EINVAL, "a session leaves its own group when it ends");
+    else
+        team_release(caller, tag);
 }
 
 /* ---- what a session has published ---- */

@@ -30,8 +30,23 @@ void team_unuse(struct team *team)
     roster_deinit(&team->roster);
     free(team->sessions);
     free(team->incarnations);
+    free(team->ranks);
     charge_drop(&team->charge);
+    struct team *whole = team->whole;
+    if (whole)
+        LIST_REMOVE(team, next_part, link_part);
     free(team);
+    if (whole)
+        team_unuse(whole);
+}
+
+void team_enter(struct team *team, struct caller *caller, struct place *place, uint32_t rank)
+{
+    caller->team = team;
+    caller->place = place;
+    caller->rank = rank;
+    LIST_ADD(&team->callers, caller, next, link);
+    team->uses++;
 }
 
 static struct tcad *tcad_of(const struct team *team)
@@ -73,6 +88,24 @@ int team_request(struct groups *groups, uint64_t team, uint32_t node, const Tca_
     return 0;
 }
 
+/* A neighbour does not know what it is to know: no call can succeed. */
+static void unreached(struct team *team, uint32_t position, int status, const char *text)
+{
+    char why[GATHER_TEXT_BYTES];
+
+    if (status == -ECANCELED)
+        return; /* this daemon ends */
+    snprintf(why, sizeof(why), "node %s has not got a message of the group: %s",
+             group_node_name(tcad_of(team), team->roster.node_at[position]), text);
+    if (position == team->gather.place.parent)
+        gather_orphan(&team->gather, status, why);
+    else
+        gather_fail(&team->gather, team->roster.by_position[team->roster.starts[position]], status,
+                    true, why);
+    team_settle(team);
+}
+
+/* Nodes of a whole group have been connected by the list of members; of a part, they need not. */
 static void send_message(void *context, uint32_t position, const struct gather_message *message)
 {
     struct team *team = context;
@@ -92,7 +125,11 @@ static void send_message(void *context, uint32_t position, const struct gather_m
     }
     body.runs = runs;
     body.n_runs = 2 * (size_t)message->run_count;
-    peers_tell(tcad_of(team)->peers, team->roster.node_at[position], &out);
+    const uint32_t node = team->roster.node_at[position];
+    if (team->whole && !peers_is_up(tcad_of(team)->peers, node))
+        team_request(team->groups, team->id, node, &out, unreached); /* or callers give up */
+    else
+        peers_tell(tcad_of(team)->peers, node, &out);
 }
 
 /* False: these are not runs of ranks of the group. */
@@ -187,13 +224,13 @@ static void call_over(struct team *team)
     team->call_bytes = 0;
 }
 
-/* The session of a place whose call has ended, in either way; NULL: it has ended, too. */
-static struct session *take_caller(struct place *place)
+/* The session of a caller whose call has ended, in either way; NULL: it has ended, too. */
+static struct session *take_caller(struct caller *caller)
 {
-    struct groups *groups = place->team->groups;
-    deadline_clear(&groups->deadlines, &place->deadline);
-    place->calls = false;
-    struct session *session = session_find(groups->tcad, place->session);
+    struct groups *groups = caller->team->groups;
+    deadline_clear(&groups->deadlines, &caller->deadline);
+    caller->call = CALL_NONE;
+    struct session *session = session_find(groups->tcad, caller->place->session);
     if (session)
         session->group_requests--;
     return session;
@@ -210,30 +247,37 @@ static void call_done(void *context, const uint8_t *data, uint64_t bytes)
     team->uses++;
     team->met = true;
     call_over(team);
-    for (struct place *place = team->places, *next; place; place = next) {
-        next = place->next_of_team;
-        if (!place->calls)
-            continue;
-        struct session *session = take_caller(place);
-        if (!session)
-            continue;
-        if (place->state == PLACE_MEETS)
-            join_done(session, place);
-        else
-            answer_send(&answer, session, place->tag);
+    if (team->making > 0)
+        team_parts_met(team);
+    for (struct caller *caller = team->callers, *next; caller; caller = next) {
+        const enum call call = caller->call;
+        next = caller->next;
+        if (call == CALL_SPLITS) { /* so do all others */
+            team_divide(team, data);
+            break;
+        }
+        struct session *session = call ? take_caller(caller) : NULL;
+        if (session && call == CALL_JOINS)
+            join_done(session, caller->place);
+        else if (session && call == CALL_MEETS)
+            team_made(caller, session);
+        else if (session)
+            answer_send(&answer, session, caller->tag);
     }
     answer_free(&answer);
     team_unuse(team);
 }
 
-static void fail_call(struct place *place, int error, const char *text)
+static void fail_call(struct caller *caller, int error, const char *text)
 {
-    struct session *session = take_caller(place);
+    const enum call call = caller->call;
+    struct session *session = take_caller(caller);
+    team_not_made(caller);
     if (!session)
         return;
-    session_fail(session, place->tag, error, "%s", text);
-    if (place->state == PLACE_MEETS)
-        join_failed(session, place);
+    session_fail(session, caller->tag, error, "%s", text);
+    if (call == CALL_JOINS)
+        join_failed(session, caller->place);
 }
 
 static void call_failed(void *context, int error, const char *reason)
@@ -244,11 +288,13 @@ static void call_failed(void *context, int error, const char *reason)
     snprintf(text, sizeof(text), "group %s: %s", team->name, reason);
     team->uses++;
     call_over(team);
-    for (struct place *place = team->places, *next; place; place = next) {
-        next = place->next_of_team;
-        if (place->calls)
-            fail_call(place, error, text);
+    for (struct caller *caller = team->callers, *next; caller; caller = next) {
+        next = caller->next;
+        if (caller->call)
+            fail_call(caller, error, text);
     }
+    if (team->making > 0)
+        team_parts_unmade(team);
     team_unuse(team);
 }
 
@@ -270,42 +316,42 @@ static void set_patience(void *context, bool on)
         deadline_clear(&team->groups->deadlines, &team->patience);
 }
 
-static const struct gather_ops ops = {send_message, call_begins, call_done, call_failed,
-                                      set_patience};
+const struct gather_ops team_gather_ops = {send_message, call_begins, call_done, call_failed,
+                                           set_patience};
 
 /* A rank waits no longer: then all ranks' call fails. The root may be cut off: it ends at the
  * second time-out. */
 static void call_expires(void *context)
 {
-    struct place *place = context;
-    struct team *team = place->team;
+    struct caller *caller = context;
+    struct team *team = caller->team;
     char text[GATHER_TEXT_BYTES];
 
     team->uses++;
-    snprintf(text, sizeof(text), "rank %" PRIu32 " has waited for %.3g s", place->rank,
-             (double)(clock_now_ns() - place->since_ns) / 1e9);
-    if (!place->overdue) {
-        place->overdue = true;
-        deadline_set(&team->groups->deadlines, &place->deadline, clock_now_ns() + 2 * PATIENCE_NS,
-                     call_expires, place);
-        gather_fail(&team->gather, place->rank, -ETIMEDOUT, false, text);
+    snprintf(text, sizeof(text), "rank %" PRIu32 " has waited for %.3g s", caller->rank,
+             (double)(clock_now_ns() - caller->since_ns) / 1e9);
+    if (!caller->overdue) {
+        caller->overdue = true;
+        deadline_set(&team->groups->deadlines, &caller->deadline, clock_now_ns() + 2 * PATIENCE_NS,
+                     call_expires, caller);
+        gather_fail(&team->gather, caller->rank, -ETIMEDOUT, false, text);
     } else {
         snprintf(text, sizeof(text),
                  "group %s: rank %" PRIu32 " has waited for %.3g s, and node %s does not answer",
-                 team->name, place->rank, (double)(clock_now_ns() - place->since_ns) / 1e9,
+                 team->name, caller->rank, (double)(clock_now_ns() - caller->since_ns) / 1e9,
                  group_node_name(tcad_of(team), team->roster.node_at[0]));
-        fail_call(place, -ETIMEDOUT, text);
+        fail_call(caller, -ETIMEDOUT, text);
     }
     team_unuse(team);
 }
 
-static int check_call(const struct place *place, const struct session *session, uint64_t bytes,
+static int check_call(const struct caller *caller, const struct session *session, uint64_t bytes,
                       char *ret_text, size_t text_bytes)
 {
-    const struct team *team = place->team;
-    if (place->calls) {
+    const struct team *team = caller->team;
+    if (caller->call) {
         snprintf(ret_text, text_bytes, "group %s: rank %" PRIu32 " is in a collective call already",
-                 team->name, place->rank);
+                 team->name, caller->rank);
         return -EBUSY;
     }
     if (session->group_requests >= GROUP_REQUESTS_MAX) {
@@ -330,118 +376,82 @@ static int check_call(const struct place *place, const struct session *session, 
     return 0;
 }
 
-void team_gather(struct place *place, uint32_t tag, uint64_t sequence, const uint8_t *data,
-                 uint64_t bytes, uint64_t timeout_ns)
+void team_call(struct caller *caller, enum call call, uint32_t tag, uint64_t sequence,
+               const uint8_t *data, uint64_t bytes, uint64_t timeout_ns)
 {
-    struct team *team = place->team;
-    struct session *session = session_find(tcad_of(team), place->session);
+    struct team *team = caller->team;
+    struct session *session = session_find(tcad_of(team), caller->place->session);
     char text[2 * GATHER_TEXT_BYTES];
 
-    int r = check_call(place, session, bytes, text, sizeof(text));
+    int r = check_call(caller, session, bytes, text, sizeof(text));
     if (r < 0) {
         session_fail(session, tag, r, "%s", text);
         return;
     }
-    place->calls = true;
-    place->overdue = false;
-    place->tag = tag;
-    place->since_ns = clock_now_ns();
+    caller->call = call;
+    caller->overdue = false;
+    caller->tag = tag;
+    caller->since_ns = clock_now_ns();
     session->group_requests++;
-    deadline_set(&team->groups->deadlines, &place->deadline,
-                 group_deadline(place->since_ns, timeout_ns), call_expires, place);
+    deadline_set(&team->groups->deadlines, &caller->deadline,
+                 group_deadline(caller->since_ns, timeout_ns), call_expires, caller);
     team->uses++;
-    gather_call(&team->gather, place->rank, sequence, data, bytes);
+    gather_call(&team->gather, caller->rank, sequence, data, bytes);
     team_unuse(team);
 }
 
 /* ---- ends ---- */
 
-/* Returns the team, whose use by the place is then the caller's. */
-static struct team *take_out(struct place *place)
+/* Returns the team, whose use by the caller is then that of the function's caller. */
+static struct team *take_out(struct caller *caller)
 {
-    struct team *team = place->team;
-    LIST_REMOVE(place, next_of_team, link_of_team);
-    deadline_clear(&team->groups->deadlines, &place->deadline);
-    place->team = NULL;
-    place->calls = false;
+    struct team *team = caller->team;
+    LIST_REMOVE(caller, next, link);
+    deadline_clear(&team->groups->deadlines, &caller->deadline);
+    caller->team = NULL;
+    caller->call = CALL_NONE;
     return team;
 }
 
-void team_leave(struct place *place)
+static void leave(struct caller *caller, int error, const char *why)
 {
     char text[GATHER_TEXT_BYTES];
-
-    if (!place->team)
-        return;
-    struct team *team = take_out(place);
+    const uint32_t rank = caller->rank;
+    struct team *team = take_out(caller);
     const struct tcad *tcad = tcad_of(team);
-    snprintf(text, sizeof(text), "rank %" PRIu32 " (session %" PRIu64 " of node %s) has ended",
-             place->rank, place->session, group_node_name(tcad, tcad->node));
-    gather_fail(&team->gather, place->rank, tcad->shutting_down ? -EHOSTDOWN : -EOWNERDEAD, true,
-                text);
-    if (!tcad->shutting_down) /* then all learn that the node is down */
-        team_ends_rank(team, place->rank);
+
+    snprintf(text, sizeof(text), "rank %" PRIu32 " (session %" PRIu64 " of node %s) has %s", rank,
+             caller->place->session, group_node_name(tcad, tcad->node), why);
+    if (!team->whole || team->met)
+        gather_fail(&team->gather, rank, error, true, text);
+    if (!team->whole && !tcad->shutting_down) /* then all learn that the node is down */
+        team_ends_rank(team, rank);
     team_settle(team);
     team_unuse(team);
 }
 
-void team_forget(struct place *place)
+void team_leave(struct caller *caller)
 {
-    if (place->team)
-        team_unuse(take_out(place));
+    if (caller->team)
+        leave(caller, tcad_of(caller->team)->shutting_down ? -EHOSTDOWN : -EOWNERDEAD, "ended");
 }
 
-static void lose_node(struct team *team, uint32_t node)
+void team_withdraw(struct caller *caller, int error, const char *why)
 {
-    const uint32_t position = roster_position(&team->roster, node);
-    char text[GATHER_TEXT_BYTES];
-    if (position == UINT32_MAX)
-        return;
-    const uint32_t rank = team->roster.by_position[team->roster.starts[position]];
-    snprintf(text, sizeof(text),
-             "rank %" PRIu32 " (session %" PRIu64 " of node %s) has ended: its node is down", rank,
-             team->sessions[rank], group_node_name(tcad_of(team), node));
-    if (position == team->gather.place.parent)
-        gather_orphan(&team->gather, -EHOSTDOWN, text);
-    else
-        gather_fail(&team->gather, rank, -EHOSTDOWN, true, text);
-    ends_node_down(&team->ends, position);
-    team_settle(team);
+    leave(caller, error, why);
 }
 
-struct loss {
-    uint32_t count;
-    struct team **teams;
-};
-
-static void count_team(void *context, void *owner)
+void team_forget(struct caller *caller)
 {
-    struct loss *loss = context;
-    struct team *team = owner;
-    if (loss->teams) {
-        team->uses++;
-        loss->teams[loss->count] = team;
-    }
-    loss->count++;
-}
-
-void teams_node_down(struct groups *groups, uint32_t node)
-{
-    struct loss loss = {.teams = calloc(groups->teams.count + 1, sizeof(struct team *))};
-    if (!loss.teams)
-        return; /* calls end at their time-outs */
-    table_each(&groups->teams, count_team, &loss);
-    for (uint32_t i = 0; i < loss.count; i++) {
-        lose_node(loss.teams[i], node);
-        team_unuse(loss.teams[i]);
-    }
-    free(loss.teams);
+    if (caller->team)
+        team_unuse(take_out(caller));
 }
 
 static void forget_team(void *context, void *owner)
 {
-    struct team **team = context;
-    *team = owner;
+    struct team **team = context, *other = owner;
+    if (!*team || other->whole) /* parts first: they use the whole */
+        *team = other;
 }
 
 void teams_free(struct groups *groups)
@@ -498,21 +508,11 @@ static bool is_sound(const struct groups *groups, uint32_t node, const Tca__Peer
     return parent == TREE_NONE || roster->node_at[parent] == node;
 }
 
-/* Without the list, the ranks of that subtree do not know the group. */
-static void list_failed(struct team *team, uint32_t position, int status, const char *text)
-{
-    char why[GATHER_TEXT_BYTES];
-    snprintf(why, sizeof(why), "node %s has not got the list of members: %s",
-             group_node_name(tcad_of(team), team->roster.node_at[position]), text);
-    gather_fail(&team->gather, team->roster.by_position[team->roster.starts[position]], status,
-                true, why);
-}
-
 void team_send_list(struct groups *groups, uint32_t node, const Tca__PeerGroupFormed *formed)
 {
     const Tca__Message message =
         MESSAGE_OF(PEER_GROUP_FORMED, peer_group_formed, (Tca__PeerGroupFormed *)formed);
-    team_request(groups, formed->team, node, &message, list_failed); /* or who waits gives up */
+    team_request(groups, formed->team, node, &message, unreached); /* or who waits gives up */
 }
 
 static void pass_on(struct groups *groups, const Tca__PeerGroupFormed *formed,
@@ -535,7 +535,7 @@ static struct team *team_new(struct groups *groups, const Tca__PeerGroupFormed *
     *ret_error = -ENOMEM;
     snprintf(ret_text, text_bytes, "out of memory for a group of %" PRIu32, roster->size);
     if (!team || !sessions || !incarnations ||
-        gather_init(&team->gather, &ops, team, roster, position) < 0 ||
+        gather_init(&team->gather, &team_gather_ops, team, roster, position) < 0 ||
         ends_init(&team->ends, &team_ends_ops, team, roster, position) < 0) {
         if (team)
             gather_deinit(&team->gather);
@@ -609,10 +609,10 @@ static void find_ended(struct team *team)
     char text[GATHER_TEXT_BYTES];
     for (uint32_t i = roster->starts[team->position]; i < roster->starts[team->position + 1]; i++) {
         const uint32_t rank = roster->by_position[i];
-        const struct place *place = team->places;
-        while (place && place->rank != rank)
-            place = place->next_of_team;
-        if (place)
+        const struct caller *caller = team->callers;
+        while (caller && caller->rank != rank)
+            caller = caller->next;
+        if (caller)
             continue;
         snprintf(text, sizeof(text), "rank %" PRIu32 " (session %" PRIu64 " of node %s) has ended",
                  rank, team->sessions[rank], group_node_name(tcad, tcad->node));
@@ -635,12 +635,10 @@ static void begin(struct groups *groups, const Tca__PeerGroupFormed *formed, str
     for (struct place *place = groups->places; team && place; place = place->next) {
         if (!is_of(place, formed))
             continue;
-        place->team = team;
-        team->uses++;
-        LIST_ADD(&team->places, place, next_of_team, link_of_team);
+        team_enter(team, &place->caller, place, place->rank);
     }
     for (struct place *place = groups->places; place; place = place->next)
-        if (team ? place->team == team && place->state < PLACE_MEETS : is_of(place, formed))
+        if (team ? place->caller.team == team && place->state < PLACE_MEETS : is_of(place, formed))
             join_members(place, team, r, text);
     groups_end_look(groups);
     if (!team)

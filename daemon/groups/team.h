@@ -2,7 +2,8 @@
  * A *team* is what a node has of a complete group: one for all of its ranks there. It knows where
  * all ranks are, and takes part in the collective calls of the group (daemon/groups/gather.h):
  * messages go to neighbours in the tree of its nodes only. The coordinator names a team by a random
- * number. It stays while ranks of other nodes live, because it passes on what they say.
+ * number. It stays while ranks of other nodes live, because it passes on what they say. A part of a
+ * group has teams of its own (daemon/groups/team_part.c).
  */
 #pragma once
 
@@ -22,6 +23,33 @@
 struct groups;
 struct place;
 
+struct team;
+
+/* What a rank of this node waits for. */
+enum call {
+    CALL_NONE,
+    CALL_JOINS,   /* all ranks meet after the group is complete */
+    CALL_GATHERS, /* a collective call of its session */
+    CALL_SPLITS,  /* another one: the colours of all ranks */
+    CALL_MEETS,   /* all nodes have made the parts */
+};
+
+/* A rank of this node in a team. */
+struct caller {
+    struct team *team;
+    struct place *place;                   /* of its session */
+    struct caller *next, **link;           /* in team->callers */
+    struct caller *next_part, **link_part; /* in place->parts, unless this is the whole group's */
+    struct caller *made; /* CALL_MEETS: what it gets of this split; NULL: nothing */
+    uint32_t rank;
+    enum call call;
+    bool overdue; /* the call was reported as failing */
+    uint32_t tag;
+    uint64_t since_ns;
+    struct deadline deadline;
+};
+
+/* Either all of a session's group, or a part of it (daemon/groups/team_part.c). */
 struct team {
     struct groups *groups;
     struct table_entry entry; /* in groups->teams */
@@ -29,18 +57,26 @@ struct team {
     uint32_t user;
     char name[NAME_MAX_BYTES];
     struct roster roster;
-    uint32_t position;      /* of this node */
+    uint32_t position; /* of this node */
+    struct gather gather;
+    bool met; /* all nodes know the team: a call has been completed; of a part: the split's */
+    uint32_t making; /* parts of it that have not met */
+    bool stays;      /* counted in uses: until all ranks have ended, or no call can succeed */
+    /* of a part: */
+    struct team *whole;                  /* of all ranks; NULL: this is the whole */
+    uint32_t *ranks;                     /* [size]: there */
+    uint64_t from;                       /* the team that was split */
+    struct team *next_part, **link_part; /* in whole->parts */
+    /* of the whole: */
+    struct team *parts;
     uint64_t *sessions;     /* [size] */
     uint64_t *incarnations; /* [roster.nodes] */
     struct reach_costs costs;
-    struct gather gather;
-    bool met; /* all nodes have got the list: a call has been completed */
     struct ends ends;
-    bool stays;       /* counted in uses: until all ranks have ended */
     uint64_t told_ns; /* when ends were last told */
     struct deadline telling;
-    struct place *places;     /* of this node; place->next_of_team */
-    unsigned uses;            /* places, and calls that are being answered */
+    struct caller *callers;
+    unsigned uses;            /* callers, and calls that are being answered */
     struct charge charge;     /* all its memory, to the user */
     uint64_t call_bytes;      /* of that: for the running call */
     struct deadline patience; /* for nodes that are asked who is missing */
@@ -52,15 +88,21 @@ void team_send_list(struct groups *groups, uint32_t node, const Tca__PeerGroupFo
 void team_formed(struct groups *groups, uint32_t node, const Tca__PeerGroupFormed *formed);
 /* PeerTeam. */
 void team_told(struct groups *groups, uint32_t node, const Tca__PeerTeam *told);
-/* A place leaves; the last one ends the team. */
-void team_leave(struct place *place);
+/* A session of this node is this rank. */
+void team_enter(struct team *team, struct caller *caller, struct place *place, uint32_t rank);
+/* It ends; the last caller ends the team. */
+void team_leave(struct caller *caller);
 /* The same when the daemon has ended: tells nobody. */
-void team_forget(struct place *place);
-/* Its session makes a collective call, and gets the reply later, under this tag. `bytes` is at most
+void team_forget(struct caller *caller);
+/* It makes no further calls: those of the others fail, with this. */
+void team_withdraw(struct caller *caller, int error, const char *why);
+/* A rank makes a collective call, and gets the reply later, under this tag. `bytes` is at most
  * BLOB_MAX_BYTES. */
-void team_gather(struct place *place, uint32_t tag, uint64_t sequence, const uint8_t *data,
-                 uint64_t bytes, uint64_t timeout_ns);
+void team_call(struct caller *caller, enum call call, uint32_t tag, uint64_t sequence,
+               const uint8_t *data, uint64_t bytes, uint64_t timeout_ns);
 void teams_node_down(struct groups *groups, uint32_t node);
+/* The same for one team. Does nothing if it has no ranks there. */
+void team_lose_node(struct team *team, uint32_t node);
 /* All are forgotten. */
 void teams_free(struct groups *groups);
 /* The lowest node of its sub-cluster. A node that a reload has removed from the cluster is
@@ -75,6 +117,32 @@ typedef void team_failed(struct team *team, uint32_t position, int status, const
 /* Sends it. failed() is called only if the team, which need not exist here, then does. -ENOMEM. */
 int team_request(struct groups *groups, uint64_t team, uint32_t node, const Tca__Message *message,
                  team_failed *failed);
+
+extern const struct gather_ops team_gather_ops;
+
+/* ---- team_part.c ---- */
+
+/* The session's requests. */
+void team_split(struct caller *caller, uint32_t tag, const Tca__GroupSplit *split);
+void team_release(struct caller *caller, uint32_t tag);
+/* All nodes know what all ranks have chosen: makes the parts of this node's ranks, and then all
+ * ranks meet, so that no node gets a message about a part that it does not know. They fail
+ * alike. */
+void team_divide(struct team *team, const uint8_t *choices);
+/* All have met, or not. */
+void team_parts_met(struct team *team);
+void team_parts_unmade(struct team *team);
+/* Of the whole, a rank has ended. */
+void team_parts_lose(struct team *whole, uint32_t rank, bool node_down);
+/* A caller gets what it has waited for, */
+void team_made(struct caller *caller, struct session *session);
+/* or does not. */
+void team_not_made(struct caller *caller);
+/* A session's place in a part; NULL: it has none. */
+struct caller *team_find_part(const struct place *place, uint64_t id);
+/* The session ends. */
+void team_leave_parts(struct place *place);
+void team_forget_parts(struct place *place);
 
 /* ---- team_ends.c ---- */
 

@@ -1,5 +1,8 @@
 /* Ends of ranks, between the teams of a group's nodes and for the sessions of this one. */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "daemon/base/log.h"
 #include "daemon/groups/group_internal.h"
@@ -41,11 +44,13 @@ static void rank_ended(void *context, uint32_t rank, bool node_down)
     struct tcad *tcad = groups->tcad;
     const uint32_t node = team->roster.node_at[team->roster.positions[rank]];
 
+    team_parts_lose(team, rank, node_down);
     groups_begin_look(groups);
     for (struct place *place = groups->places; place; place = place->next) {
-        struct session *session = place->left || place->team != team || place->state < PLACE_MEETS
-                                      ? NULL
-                                      : session_find(tcad, place->session);
+        struct session *session =
+            place->left || place->caller.team != team || place->state < PLACE_MEETS
+                ? NULL
+                : session_find(tcad, place->session);
         if (session)
             session_source_gone(session, rank, node_down ? SOURCE_NODE_DOWN : SOURCE_DEAD);
     }
@@ -77,6 +82,59 @@ static void tell_later(void *context)
     deadline_set(&team->groups->deadlines, &team->telling, clock_now_ns() + COLLECT_NS, tell_news,
                  team);
 }
+
+/* ---- nodes ---- */
+
+void team_lose_node(struct team *team, uint32_t node)
+{
+    const uint32_t position = roster_position(&team->roster, node);
+    char text[GATHER_TEXT_BYTES];
+    if (position == UINT32_MAX || (team->whole && !team->met))
+        return;
+    const uint32_t rank = team->roster.by_position[team->roster.starts[position]];
+    snprintf(text, sizeof(text),
+             "rank %" PRIu32 " (session %" PRIu64 " of node %s) has ended: its node is down", rank,
+             team->whole ? team->whole->sessions[team->ranks[rank]] : team->sessions[rank],
+             group_node_name(team->groups->tcad, node));
+    if (position == team->gather.place.parent)
+        gather_orphan(&team->gather, -EHOSTDOWN, text);
+    else
+        gather_fail(&team->gather, rank, -EHOSTDOWN, true, text);
+    if (!team->whole)
+        ends_node_down(&team->ends, position);
+    team_settle(team);
+}
+
+struct loss {
+    uint32_t count;
+    struct team **teams;
+};
+
+static void count_team(void *context, void *owner)
+{
+    struct loss *loss = context;
+    struct team *team = owner;
+    if (loss->teams) {
+        team->uses++;
+        loss->teams[loss->count] = team;
+    }
+    loss->count++;
+}
+
+void teams_node_down(struct groups *groups, uint32_t node)
+{
+    struct loss loss = {.teams = calloc(groups->teams.count + 1, sizeof(struct team *))};
+    if (!loss.teams)
+        return; /* calls end at their time-outs */
+    table_each(&groups->teams, count_team, &loss);
+    for (uint32_t i = 0; i < loss.count; i++) {
+        team_lose_node(loss.teams[i], node);
+        team_unuse(loss.teams[i]);
+    }
+    free(loss.teams);
+}
+
+/* ---- messages ---- */
 
 const struct ends_ops team_ends_ops = {send_news, rank_ended, tell_later};
 
@@ -118,8 +176,9 @@ void team_ends_told(struct groups *groups, uint32_t node, uint32_t tag,
 
 void team_settle(struct team *team)
 {
-    const bool over = team->ends.left == 0 || (team->gather.broken && !team->met);
-    if (!team->stays || team->places || team->ends.news || !over)
+    const bool over = team->whole ? team->gather.broken != 0
+                                  : team->ends.left == 0 || (team->gather.broken && !team->met);
+    if (!team->stays || team->callers || team->ends.news || !over)
         return;
     team->stays = false;
     team_unuse(team);

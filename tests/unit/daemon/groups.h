@@ -11,7 +11,10 @@
 
 /* ---- sessions ---- */
 
-enum { RANKS_MAX = 8 };
+#ifndef GROUP_RANKS
+#define GROUP_RANKS 8
+#endif
+enum { RANKS_MAX = GROUP_RANKS };
 
 struct fake {
     struct session session;
@@ -172,6 +175,8 @@ static inline void asked(void *context, uint32_t peer, uint32_t tag, const Tca__
     node->heard_of_gone += question->body_case == TCA__MESSAGE__BODY_PEER_GROUP_ENDS;
     if (!groups_requested(node->tcad.groups, peer, tag, question))
         peers_fail(node->tcad.peers, peer, tag, -EPROTO, "unknown");
+    if (node->stop_after && node->stop_after())
+        loop_stop(test.loop);
 }
 
 static inline void down(void *context, uint32_t peer, int error, const char *text)
@@ -323,7 +328,7 @@ static inline unsigned gathering(void)
         for (const struct place *place =
                  test.nodes[id].tcad.groups ? test.nodes[id].tcad.groups->places : NULL;
              place; place = place->next)
-            count += place->calls;
+            count += place->caller.call != CALL_NONE;
     return count;
 }
 

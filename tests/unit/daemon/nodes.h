@@ -40,8 +40,9 @@ struct node {
     /* the last request, for tests that reply later */
     uint32_t asked_node, asked_tag;
     unsigned asked;
-    unsigned heard_of_gone; /* messages that report ended sessions */
-    bool hold;              /* do not answer */
+    unsigned heard_of_gone;   /* messages that report ended sessions */
+    bool (*stop_after)(void); /* stops the loop after the message for which it is true */
+    bool hold;                /* do not answer */
 };
 
 struct test {

@@ -76,7 +76,7 @@ Test(group_hostile, the_root_believes_nothing)
 
 static struct team *team_at(unsigned node)
 {
-    return test.nodes[node].tcad.groups->places->team;
+    return test.nodes[node].tcad.groups->places->caller.team;
 }
 
 /* Node 1 is a neighbour of node 0, the root of the tree, and node 2 not one of node 1. */
