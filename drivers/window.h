@@ -155,6 +155,8 @@ void window_fail(struct window *window, const struct driver_events *events,
  * room for any). Sets made with the last. */
 typedef int window_make(struct window_put *put);
 
+enum { WINDOW_PIECE_COST = 256 }; /* of a piece, in bytes that its flow moves */
+
 static inline unsigned window_spend(unsigned budget, const struct window_put *put)
 {
     return put->cost < budget ? budget - put->cost : 0;
@@ -203,6 +205,7 @@ static inline int window_pump(struct window *window, unsigned budget, window_mak
     int pieces = 0, r = 0;
     while (budget > 0 && (r == 0 || r == -EAGAIN) && (put = window_next_put(window)) &&
            put != stuck) {
+        const uint64_t before = put->made_bytes;
         r = put->error < 0 ? 0 : make(put);
         if (r < 0) {
             stuck = stuck ? stuck : put;
@@ -212,11 +215,10 @@ static inline int window_pump(struct window *window, unsigned budget, window_mak
         pieces++;
         stuck = NULL;
         budget = window_spend(budget, put);
+        flows_spend(&window->flows, put->made_bytes - before + WINDOW_PIECE_COST);
         put->made |= put->error < 0;
-        if (!put->made) {
-            flows_turn(&window->flows);
+        if (!put->made)
             continue;
-        }
         flows_remove(&window->flows, &put->flow);
         put->op->posted_ns = clock_now_ns();
         window_put_check(put);

@@ -112,8 +112,10 @@ int hca_peer_new(struct hca_driver *hca, struct hca_domain *domain, struct hca_p
     peer->hca = hca;
     peer->domain = domain;
     peer->segment_bytes = hca->segment_bytes;
-    peer->window = (struct window){
-        .size = HCA_WINDOW, .piece_bytes = sizeof(peer->pieces[0]), .pieces = peer->pieces};
+    peer->window = (struct window){.size = HCA_WINDOW,
+                                   .piece_bytes = sizeof(peer->pieces[0]),
+                                   .pieces = peer->pieces,
+                                   .flows = {.turn_bytes = HCA_CHAIN_BYTES}};
     *ret_peer = peer;
     return 0;
 }

@@ -96,8 +96,10 @@ int ofi_peer_connect(struct driver *driver, const void *address, size_t address_
         return r;
     }
     peer->ofi = ofi_of(driver);
-    peer->window = (struct window){
-        .pieces = peer->operations, .size = OFI_WINDOW, .piece_bytes = sizeof(peer->operations[0])};
+    peer->window = (struct window){.pieces = peer->operations,
+                                   .size = OFI_WINDOW,
+                                   .piece_bytes = sizeof(peer->operations[0]),
+                                   .flows = {.turn_bytes = OFI_PIECE_BYTES}};
     peer->requests.next = peer->requests.previous = &peer->requests;
     *ret_peer = (struct driver_peer *)peer;
     *ret_offer_bytes = 0;

@@ -254,6 +254,19 @@ static int copy_at_once(struct shm_driver *shm, struct shm_put *put)
     return 1;
 }
 
+/* Before the next progress(). */
+static inline bool may_copy_at_once(const struct shm_driver *shm, const struct shm_put *put)
+{
+    const uint64_t most = flows_shared(&shm->flows) ? shm->shared_max : shm->at_once_max;
+    return put->size_bytes <= most && shm->at_once <= most - put->size_bytes;
+}
+
+static inline void note_copied(struct shm_driver *shm, const struct shm_put *put)
+{
+    shm->at_once += put->size_bytes + SHM_PUT_COST;
+    flows_note(&shm->flows, put->queued.flow, put->size_bytes + SHM_PUT_COST);
+}
+
 /* Posts a put that may not be a simple copy: it is long, other puts precede it, or the receiver
  * shares its copying. */
 static __attribute__((noinline)) int post_detour(struct shm_driver *shm, struct shm_put *put,
@@ -263,13 +276,15 @@ static __attribute__((noinline)) int post_detour(struct shm_driver *shm, struct 
     if (put->peer->error < 0)
         return put->peer->error;
     put->position_bytes = put->from_bytes;
-    if (!put->deferred && put->size_bytes <= shm->segment_bytes &&
-        shm->at_once <= shm->at_once_max && !flows_busy(&shm->flows, &put->queued))
+    if (!put->deferred && put->size_bytes <= shm->segment_bytes && may_copy_at_once(shm, put) &&
+        !flows_busy(&shm->flows, &put->queued))
         r = copy_at_once(shm, put);
-    if (r > 0)
-        op->done(op, 0);
-    else if (r == 0)
+    if (r == 0) {
         enqueue(shm, put, op);
+    } else if (r > 0) {
+        note_copied(shm, put);
+        op->done(op, 0);
+    }
     return r < 0 ? r : 0;
 }
 
@@ -279,9 +294,9 @@ int shm_put_post(struct driver *driver, struct driver_put *driver_put, struct dr
     struct shm_put *put = (struct shm_put *)driver_put;
 
     op->posted_ns = 0;
-    if (__builtin_expect(put->detour || put->peer->detour || shm->at_once > shm->at_once_max, 0))
+    if (__builtin_expect(put->detour || put->peer->detour || !may_copy_at_once(shm, put), 0))
         return post_detour(shm, put, op);
-    shm->at_once += put->size_bytes + SHM_PUT_COST;
+    note_copied(shm, put);
     if (put->kind == SHM_WORD)
         memcpy(put->target, put->source, sizeof(uint64_t));
     else
@@ -301,6 +316,12 @@ static bool leave_queue(struct shm_driver *shm, struct shm_put *put)
     return true;
 }
 
+static uint64_t piece_max(const struct shm_driver *shm)
+{
+    return flows_shared(&shm->flows) && shm->shared_max < shm->piece_bytes ? shm->shared_max
+                                                                           : shm->piece_bytes;
+}
+
 /* Copies the next piece. 1 (that was the last), 0 (not the last) or a negative errno. */
 static int copy_piece(struct shm_driver *shm, struct shm_put *put)
 {
@@ -308,11 +329,17 @@ static int copy_piece(struct shm_driver *shm, struct shm_put *put)
         return shm_share_advance(shm, put);
     if (put->position_bytes == put->from_bytes && !shm_lane_drained(put->peer))
         return 0;
-    uint64_t left = put->from_bytes + put->size_bytes - put->position_bytes;
-    uint64_t piece = left < shm->piece_bytes ? left : shm->piece_bytes;
+    const uint64_t left = put->from_bytes + put->size_bytes - put->position_bytes,
+                   most = piece_max(shm), piece = left < most ? left : most;
     copy(put, put->position_bytes, piece);
     put->position_bytes += piece;
     return piece == left;
+}
+
+static void spend(struct shm_driver *shm, const struct shm_put *put, uint64_t bytes)
+{
+    flows_note(&shm->flows, put->queued.flow, bytes);
+    flows_spend(&shm->flows, bytes);
 }
 
 /* Copies one piece of the next put. Returns the bytes copied, plus 1 if the put is done. */
@@ -324,10 +351,12 @@ static uint64_t move_piece(struct shm_driver *shm)
     const int error = put->peer->error < 0 ? put->peer->error : copy_piece(shm, put);
     const uint64_t moved = put->position_bytes - before;
 
-    if (error == 0) {
+    if (error == 0 && moved == 0)
         flows_turn(&shm->flows);
+    else
+        spend(shm, put, moved + SHM_PUT_COST);
+    if (error == 0)
         return moved;
-    }
     leave_queue(shm, put);
     if (put->share)
         shm_share_end(put->share);
@@ -355,11 +384,11 @@ void shm_put_cancel(struct driver *driver, struct driver_put *driver_put, int er
 int shm_progress(struct driver *driver, unsigned budget)
 {
     struct shm_driver *shm = (struct shm_driver *)driver;
+    const uint64_t most = piece_max(shm);
     uint64_t bytes = 0;
     unsigned moved = 0;
     shm->at_once = 0;
-    for (unsigned tries = 0; tries < budget && bytes < shm->piece_bytes && flows_next(&shm->flows);
-         tries++) {
+    for (unsigned tries = 0; tries < budget && bytes < most && flows_next(&shm->flows); tries++) {
         const uint64_t more = move_piece(shm);
         bytes += more;
         moved += more > 0;

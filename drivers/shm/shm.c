@@ -21,6 +21,12 @@ static int shm_probe(const struct driver_config *config, struct driver_caps *ret
     return 0;
 }
 
+/* Elements of any type. */
+static uint64_t whole(uint64_t bytes)
+{
+    return (bytes + OPERATOR_BYTES_MAX - 1) & ~(uint64_t)(OPERATOR_BYTES_MAX - 1);
+}
+
 static int shm_open_driver(const struct driver_config *config, const struct driver_events *events,
                            struct driver **ret_driver)
 {
@@ -32,12 +38,14 @@ static int shm_open_driver(const struct driver_config *config, const struct driv
         return -ENOMEM;
     shm->driver = (struct driver){.ops = &shm_driver_ops, .events = *events};
     shm->cookie = cookie;
-    shm->piece_bytes = config->segment_bytes > 0 ? config->segment_bytes : SHM_PIECE_BYTES;
-    shm->piece_bytes =
-        (shm->piece_bytes + OPERATOR_BYTES_MAX - 1) & ~(uint64_t)(OPERATOR_BYTES_MAX - 1);
-    shm->segment_bytes = config->segment_bytes > 0 ? config->segment_bytes : UINT64_MAX;
-    shm->at_once_max =
-        config->segment_bytes > 0 ? config->segment_bytes * SHM_AT_ONCE_SEGMENTS : UINT64_MAX;
+    shm->piece_bytes = whole(config->segment_bytes > 0 ? config->segment_bytes : SHM_PIECE_BYTES);
+    shm->segment_bytes = shm->at_once_max = shm->shared_max = UINT64_MAX;
+    if (config->segment_bytes > 0) {
+        shm->segment_bytes = config->segment_bytes;
+        shm->at_once_max = config->segment_bytes * SHM_AT_ONCE_SEGMENTS;
+        shm->shared_max = shm->piece_bytes < SHM_SHARED_BYTES ? shm->piece_bytes : SHM_SHARED_BYTES;
+        shm->flows.turn_bytes = (uint32_t)shm->shared_max;
+    }
     *ret_driver = &shm->driver;
     return 0;
 }

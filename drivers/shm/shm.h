@@ -15,6 +15,9 @@ enum {
     SHM_PUT_COST = 256,           /* fixed cost of a put, in bytes of copying */
     SHM_AT_ONCE_SEGMENTS = 16,    /* of at_once_max */
     SHM_PIECE_BYTES = 128 * 1024, /* default piece of a put that is copied in pieces */
+    /* While flows share the engine: what is copied before it looks at all sessions again. That
+     * takes as long as the start of a short put. */
+    SHM_SHARED_BYTES = 8 * 1024,
 };
 
 struct shm_peer {
@@ -30,6 +33,7 @@ struct shm_driver {
     struct driver driver;
     uint64_t cookie;      /* random: identifies the landings of this instance */
     uint64_t piece_bytes; /* piece of a queued put: whole elements of any type */
+    uint64_t shared_max;  /* the same, and at_once_max, while flows share the instance */
     /* puts of at most this size, unless deferred, are copied immediately; UINT64_MAX: no limit */
     uint64_t segment_bytes;
     /* limit of what is copied immediately between two calls of progress(), so that a chain of many

@@ -99,6 +99,7 @@ struct tcp_connection {
     bool writable;
     bool ended;       /* the other end writes no more: no event will tell of what is left */
     uint64_t records; /* at least as many were sent with the connection's key */
+    uint64_t read_bytes;
     struct tcp_driver *driver;
     struct tcp_sender *sender;     /* NULL: none */
     struct tcp_receiver *receiver; /* NULL: none */
@@ -129,6 +130,7 @@ struct tcp_piece {
     struct window_piece base; /* first */
     struct tcp_head head;
     bool copied; /* its bytes are in the copies, and its put completes when it is written */
+    uint64_t straight_bytes; /* tcp_sender.straight_bytes when it was made */
 };
 
 struct tcp_sender {
@@ -146,6 +148,7 @@ struct tcp_sender {
     uint64_t written;                /* pieces: window.counted <= written <= window.made */
     size_t written_bytes;            /* of piece `written`, with its head */
     unsigned unwritten;              /* pieces that are read from their source, not yet written */
+    uint64_t straight_bytes;         /* of all such pieces so far */
     bool pushed;                     /* tcp_push() has written since the last round */
     uint64_t corked_ns;              /* since when pieces wait for the next round; 0: none do */
     unsigned uncorked;               /* so many further bursts are not to wait */

@@ -200,10 +200,14 @@ static ssize_t read_clear(struct tcp_connection *connection, const struct iovec 
 
 ssize_t tcp_connection_read(struct tcp_connection *connection, const struct iovec *parts, int count)
 {
-    if (!connection->seal)
-        return read_clear(connection, parts, count);
-    ssize_t n = tcp_seal_read(connection->seal, parts, count);
-    connection->readable = n > 0 && (connection->ended || tcp_seal_has_more(connection->seal));
+    ssize_t n;
+    if (connection->seal) {
+        n = tcp_seal_read(connection->seal, parts, count);
+        connection->readable = n > 0 && (connection->ended || tcp_seal_has_more(connection->seal));
+    } else {
+        n = read_clear(connection, parts, count);
+    }
+    connection->read_bytes += n > 0 ? (uint64_t)n : 0;
     return n;
 }
 

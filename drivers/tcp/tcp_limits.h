@@ -2,12 +2,17 @@
 #pragma once
 
 enum {
-    TCP_PIECE_BYTES =
-        256 << 10, /* others wait for no more than one of these; at most TCP_PIECE_MAX */
+    TCP_PIECE_BYTES = 256 << 10,  /* at most TCP_PIECE_MAX */
     TCP_INLINE_BYTES = 32 << 10,  /* puts that are copied, so that they complete at once */
     TCP_COPIES_BYTES = 512 << 10, /* of a sender: copies of what was not counted yet */
     TCP_WINDOW = 1024,            /* pieces of a sender that were not counted yet */
     TCP_UNWRITTEN_MAX = 2,        /* pieces read from their source that wait to be written */
+    /* While flows share a sender: shorter pieces, which are its turns, and few of their bytes wait
+     * to be counted. Sockets and the receiver may have megabytes, behind which a short put would
+     * wait. */
+    TCP_SHARED_PIECE_BYTES = 64 << 10,
+    TCP_SHARED_BYTES = 512 << 10,
+    TCP_TURN_BYTES = 512 << 10, /* a receiver reads so many and no more before others */
     TCP_STAGING_BYTES = 128 << 10,
     TCP_RECEIVE_BYTES = 128 << 10,
     /* A head for each piece in the window, and a count: honest senders read before that is full. */

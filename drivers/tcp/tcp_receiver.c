@@ -398,8 +398,10 @@ int tcp_receiver_read(struct tcp_receiver *receiver, uint64_t now_ns)
 {
     enum { READS = 8 }; /* before others have their turn */
     const struct tcp_connection *connection = receiver->connection;
+    const uint64_t begin_bytes = connection->read_bytes;
     int pieces = 0, r = 0;
-    for (int i = 0; i < READS && r >= 0; i++) {
+    for (int i = 0; i < READS && r >= 0 && connection->read_bytes - begin_bytes < TCP_TURN_BYTES;
+         i++) {
         r = receive(receiver, now_ns);
         if (receiver->connection != connection)
             return pieces; /* closed by somebody who was notified */

@@ -84,6 +84,7 @@ void tcp_sender_init(struct tcp_sender *sender)
     sender->window = (struct window){
         .size = TCP_WINDOW,
         .piece_bytes = sizeof(struct tcp_piece),
+        .flows = {.turn_bytes = TCP_SHARED_PIECE_BYTES},
         .ring = {.bytes = TCP_COPIES_BYTES, .largest = TCP_INLINE_BYTES},
     };
 }
@@ -115,8 +116,28 @@ static int allocate(struct tcp_sender *sender)
 /* The next piece of the window, with so many bytes of the copies; NULL: no room now. */
 static struct tcp_piece *next_piece(struct tcp_sender *sender, uint32_t copy_bytes)
 {
-    return allocate(sender) < 0 ? NULL
-                                : (struct tcp_piece *)window_next(&sender->window, copy_bytes);
+    if (allocate(sender) < 0)
+        return NULL;
+    struct tcp_piece *piece = (struct tcp_piece *)window_next(&sender->window, copy_bytes);
+    if (piece)
+        piece->straight_bytes = sender->straight_bytes;
+    return piece;
+}
+
+/* Bytes of pieces that are read from their source, not yet counted. */
+static uint64_t uncounted_bytes(const struct tcp_sender *sender)
+{
+    const struct window *window = &sender->window;
+    return window->counted == window->made
+               ? 0
+               : sender->straight_bytes - piece_of(sender, window->counted)->straight_bytes;
+}
+
+static bool has_room(const struct tcp_sender *sender)
+{
+    return flows_shared(&sender->window.flows)
+               ? sender->unwritten == 0 && uncounted_bytes(sender) < TCP_SHARED_BYTES
+               : sender->unwritten < TCP_UNWRITTEN_MAX;
 }
 
 /* The next piece of the put; see window_make. */
@@ -125,8 +146,10 @@ static int make_piece(struct window_put *base)
     struct tcp_put *put = (struct tcp_put *)base;
     struct tcp_sender *sender = &put->peer->sender;
     const uint64_t left = base->end_bytes - base->made_bytes;
-    const uint32_t length = left < TCP_PIECE_BYTES ? (uint32_t)left : TCP_PIECE_BYTES;
-    if (!put->copied && sender->unwritten >= TCP_UNWRITTEN_MAX)
+    const uint32_t most = flows_shared(&sender->window.flows) ? TCP_SHARED_PIECE_BYTES
+                                                              : TCP_PIECE_BYTES,
+                   length = left < most ? (uint32_t)left : most;
+    if (!put->copied && !has_room(sender))
         return -EAGAIN;
     struct tcp_piece *piece = next_piece(sender, put->copied ? length : 0);
     if (!piece)
@@ -148,9 +171,14 @@ static int make_piece(struct window_put *base)
     base->made = base->made_bytes == base->end_bytes;
     if (base->made)
         piece->head.flags |= TCP_LAST;
-    sender->unwritten += !put->copied;
+    if (!put->copied) {
+        sender->unwritten++;
+        sender->straight_bytes += length;
+    }
+    if (flows_note(&sender->window.flows, base->flow.flow, length)) /* of all that is under way */
+        sender->window.ask |= sender->window.asked < sender->window.made;
     window_add(&sender->window, &piece->base);
-    if (base->made && !put->copied) {
+    if ((base->made || flows_shared(&sender->window.flows)) && !put->copied) {
         piece->head.flags |= TCP_TELL;
         sender->window.asked = sender->window.made;
     }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "drivers/shm/shm.h"
 #include "tests/unit/drivers/kit.h"
 
 enum { REGION = 1 << 20, LONG = 40960, SEGMENT = 4096 };
@@ -133,6 +134,52 @@ Test(shm, flows_take_turns)
     free(large);
     free(middle);
     free(word);
+}
+
+/* While flows share the instance, no more is copied between two calls of progress(), which is when
+ * the daemon looks at all sessions, than a short turn, be it of one long put or of many short ones,
+ * whatever the size of segments. */
+Test(shm, shared_turns_are_short)
+{
+    enum { TURNS = 8, MANY = 16, EACH = 2 * SHM_SHARED_BYTES / MANY };
+    struct layout *large, *some;
+    struct op ops[MANY + 1];
+    struct driver_put *puts[MANY + 1];
+    cr_assert(side_open(&side, "shm", TURNS * SHM_SHARED_BYTES, REGION) == 0);
+    cr_assert(layout_contiguous(2 * TURNS * SHM_SHARED_BYTES, &large) == 0 &&
+              layout_contiguous(EACH, &some) == 0);
+    struct driver_peer *peer = connect_peer();
+    puts[MANY] = prepare_flow(peer, 0, large, REGION / 2, 0);
+    op_init(&ops[MANY]);
+    cr_assert(post(&side, NULL, puts[MANY], &ops[MANY]) == 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        puts[i] = prepare_flow(peer, 1 + i % 2, some, REGION / 4 + i * EACH, i);
+        op_init(&ops[i]);
+    }
+    cr_assert(side.driver->ops->progress(side.driver, 100) == 1); /* alone: half of it */
+    cr_assert(post(&side, NULL, puts[0], &ops[0]) == 0 && ops[0].done == 1);
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        cr_assert(ops[MANY].done == 0, "all after %u turns", turn);
+        cr_assert(side.driver->ops->progress(side.driver, 100) == 1);
+    }
+    cr_assert(ops[MANY].done == 1);
+
+    unsigned at_once = 0;
+    for (unsigned i = 1; i < MANY; i++) {
+        cr_assert(post(&side, NULL, puts[i], &ops[i]) == 0);
+        at_once += ops[i].done;
+    }
+    cr_assert(at_once > 0 && at_once <= MANY / 2, "%u of %u at once", at_once, MANY);
+    while (side.driver->ops->progress(side.driver, 100) > 0)
+        ;
+    for (unsigned i = 0; i < MANY; i++)
+        cr_assert(ops[i].done == 1);
+    for (unsigned i = 0; i <= MANY; i++)
+        side.driver->ops->put_release(side.driver, puts[i]);
+    side.driver->ops->peer_disconnect(side.driver, peer);
+    side_close(&side);
+    free(large);
+    free(some);
 }
 
 Test(shm, landings_of_another_instance_are_stale)

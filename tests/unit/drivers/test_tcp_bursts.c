@@ -111,6 +111,63 @@ Test(tcp_bursts, bursts_that_waited)
     burst_close(&burst);
 }
 
+/* ---- several flows ---- */
+
+static uint64_t uncounted_bytes(const struct tcp_sender *puts)
+{
+    const struct window *window = &puts->window;
+    const struct tcp_piece *piece = (struct tcp_piece *)window_piece(window, window->counted);
+    return window->counted == window->made ? 0 : puts->straight_bytes - piece->straight_bytes;
+}
+
+/* Only a short put of another flow tells a long one that it is not alone: then few of its bytes are
+ * under way at a time, and behind no more than these are other short ones. */
+Test(tcp_bursts, sharing)
+{
+    const int room = 8 << 20;
+    struct pair pair;
+    struct driver_put *other;
+    struct driver_put_info info;
+    struct op op;
+    uint64_t most[2] = {0};
+    pair_open(&pair, 1);
+    const struct driver_put_args args = {.peer = pair.peer,
+                                         .flow = 1,
+                                         .region = sender.region,
+                                         .layout = pair.layouts[0],
+                                         .landing = &pair.blobs[0],
+                                         .landing_bytes = sizeof(pair.blobs[0]),
+                                         .target_layout = pair.layouts[0]};
+    cr_assert(sender.driver->ops->put_prepare(sender.driver, &args, &other, &info) == 0);
+    join(&pair, NULL);
+    run(&pair, 1);
+    const struct tcp_sender *puts = &((struct tcp_peer *)pair.peer)->sender;
+    const int fd = puts->connection->fd;
+    cr_assert(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)) == 0);
+    for (unsigned shared = 0; shared < 2; shared++) {
+        if (shared) {
+            op_init(&op);
+            cr_assert(post(&sender, NULL, other, &op) == 0);
+        }
+        op_init(&pair.ops[2]);
+        cr_assert(post(&sender, NULL, pair.puts[2], &pair.ops[2]) == 0);
+        while (!pair.ops[2].done) {
+            pump_rounds(&sender, NULL, 20);
+            const uint64_t bytes = uncounted_bytes(puts);
+            most[shared] = bytes > most[shared] ? bytes : most[shared];
+            pump_rounds(&sender, &receiver, 1);
+        }
+        pump_rounds(&sender, &receiver, 100);
+        cr_assert(puts->window.counted == puts->window.made);
+    }
+    cr_assert(most[1] <= TCP_SHARED_BYTES + TCP_SHARED_PIECE_BYTES, "%llu bytes",
+              (unsigned long long)most[1]);
+    cr_assert(most[0] > TCP_SHARED_BYTES + TCP_PIECE_BYTES, "%llu bytes",
+              (unsigned long long)most[0]);
+    sender.driver->ops->put_release(sender.driver, other);
+    pair_close(&pair);
+}
+
 /* ---- sleeping ---- */
 
 static bool may_sleep(const struct side *side)
