@@ -18,8 +18,11 @@ enum {
      * so many rounds, so that it does not delay starts on shared memory. */
     QUIET_ROUNDS = 256,
     QUIET_EVERY = 16,
-    LOOK_EVERY = 64, /* rounds between two checks for wake-ups of parked sessions */
-    WAKE_MAX = 64,   /* sessions that are polled again after a wake-up */
+    /* Wake-ups of parked sessions are checked for after so many rounds, each of which moves no more
+     * than a turn of each driver, if that took so long. */
+    LOOK_EVERY = 8,
+    LOOK_NS = 10 * 1000,
+    WAKE_MAX = 64, /* sessions that are polled again after a wake-up */
 };
 
 /* ---- the thread ---- */
@@ -90,8 +93,13 @@ static void sleep_until_woken(struct engine *engine, int timeout_ms)
  * never sleeps. */
 static void listen_to_parked(struct engine *engine)
 {
-    if (engine->parked && ++engine->rounds % LOOK_EVERY == 0)
-        take_events(engine, 0);
+    if (!engine->parked || ++engine->rounds % LOOK_EVERY != 0)
+        return;
+    const uint64_t now_ns = clock_now_ns();
+    if (now_ns - engine->looked_ns < LOOK_NS)
+        return;
+    engine->looked_ns = now_ns;
+    take_events(engine, 0);
 }
 
 static bool arm_drivers(struct engine *engine)

@@ -93,6 +93,7 @@ struct engine {
     struct engine_session *active; /* polled in every round */
     struct engine_session *parked; /* armed, with nothing in flight */
     uint32_t rounds;
+    uint64_t looked_ns; /* when wake-ups of parked sessions were checked for last */
     /* Peer losses that the loop has not handled yet. Until it has, no start is taken, because
      * starts after one that failed for this reason would fail, too. */
     uint32_t losses;
