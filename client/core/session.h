@@ -84,6 +84,8 @@ struct tca {
     struct targets targets;               /* announced by tcad */
     struct mapped_region *mapped_regions; /* own and peers', as a list */
     struct mapped_region *regions_by_id;  /* the same, as a tree (client/memory/mapping.c) */
+    struct mapped_region *unused_oldest, *unused_newest; /* peers', mapped and not in use */
+    uint32_t unused_count;
     struct mapped_segment *mapped_segments;
     struct wisdom *wisdom;             /* NULL: not read yet */
     bool parts_taken[START_PARTS_MAX]; /* of segment->parts */

@@ -215,17 +215,53 @@ static void unmap_region(struct tca *session, struct mapped_region *region)
     free(region);
 }
 
+static void list_unused(struct tca *session, struct mapped_region *region)
+{
+    region->unused = true;
+    region->newer = NULL;
+    region->older = session->unused_newest;
+    *(region->older ? &region->older->newer : &session->unused_oldest) = region;
+    session->unused_newest = region;
+    session->unused_count++;
+}
+
+static void unlist_unused(struct tca *session, struct mapped_region *region)
+{
+    if (!region->unused)
+        return;
+    *(region->older ? &region->older->newer : &session->unused_oldest) = region->newer;
+    *(region->newer ? &region->newer->older : &session->unused_newest) = region->older;
+    region->unused = false;
+    session->unused_count--;
+}
+
 static void drop_region(struct tca *session, struct mapped_region *region)
 {
+    unlist_unused(session, region);
     mapping_remove(session, region);
     unmap_region(session, region);
 }
 
+void mapping_use(struct tca *session, struct mapped_region *region)
+{
+    unlist_unused(session, region);
+    region->uses++;
+}
+
 void mapping_unuse(struct tca *session, struct mapped_region *region)
 {
-    region->uses--;
-    if ((region->gone || region->shared_only) && !region->own && region->uses == 0)
+    if (--region->uses > 0 || region->own)
+        return;
+    if (region->gone || region->shared_only)
         drop_region(session, region);
+    else
+        list_unused(session, region);
+}
+
+void mapping_trim(struct tca *session)
+{
+    while (session->unused_count > MAPPINGS_UNUSED_MAX)
+        drop_region(session, session->unused_oldest);
 }
 
 int mapping_share_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame,
@@ -237,7 +273,7 @@ int mapping_share_region(struct tca *session, const Tca__Mapping *mapping, struc
         return r;
     struct mapped_region *region = find_region(session, mapping->region);
     region->shared_only |= !known;
-    region->uses++;
+    mapping_use(session, region);
     if ((r = mapping_region(session, mapping, &region)) < 0) {
         mapping_unuse(session, region);
         return r;
@@ -256,7 +292,7 @@ int mapping_reach(struct tca *session, const Tca__Mapping *mapping, struct frame
     if (r < 0)
         return r;
     if (!region->own && !region->reached)
-        region->uses++;
+        mapping_use(session, region);
     region->reached = true;
     *ret_region = region;
     return 0;
@@ -279,6 +315,7 @@ void mapping_clear(struct tca *session)
         session->mapped_regions = region->next;
         unmap_region(session, region);
     }
-    session->regions_by_id = NULL;
+    session->regions_by_id = session->unused_oldest = session->unused_newest = NULL;
+    session->unused_count = 0;
     mapping_clear_segments(session);
 }

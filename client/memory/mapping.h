@@ -1,8 +1,9 @@
 /*
  * Regions and notification segments of other processes on this node, by id; each session maps them
- * once. The daemon sends each descriptor once, so an adopted object remains until it is gone and
- * unused, or the session ends. The session's own regions and notification
- * segment are there, too.
+ * once, when a plan needs them. Of regions that no plan uses any more, the last MAPPINGS_UNUSED_MAX
+ * stay mapped for the next one: tcad sends the descriptors with each reply. A segment remains until
+ * its process has ended and it is unused. The session's own regions and notification segment are
+ * there, too.
  */
 #pragma once
 
@@ -13,6 +14,8 @@
 #include "proto/notify.h"
 
 struct tca;
+
+enum { MAPPINGS_UNUSED_MAX = 32 };
 
 struct mapped_region {
     uint64_t id;
@@ -32,8 +35,10 @@ struct mapped_region {
     struct driver_region *driver_region;
     struct target *targets;           /* own: where others put (client/core/target.h) */
     struct seat_region *seat_regions; /* own: of the drivers of connections (client/plan/pair.c) */
-    struct mapped_region *next, **link; /* of all, in no order */
-    struct mapped_region *child[2];     /* in the tree of all, by id (mapping.c) */
+    struct mapped_region *next, **link;  /* of all, in no order */
+    struct mapped_region *older, *newer; /* of those that are kept unused */
+    bool unused;                         /* it is one of them */
+    struct mapped_region *child[2];      /* in the tree of all, by id (mapping.c) */
 };
 
 /* The notifications that this session has sent to one slot of another session, or of itself. */
@@ -85,8 +90,13 @@ void mapping_insert(struct tca *session, struct mapped_region *region);
 void mapping_remove(struct tca *session, struct mapped_region *region);
 int mapping_insert_own_segment(struct tca *session);
 
-/* Drops one use of a region. The last one unmaps a peer's region that is gone or shared_only. */
+/* Adds and drops one use of a region. The last one unmaps a peer's region that is gone or
+ * shared_only, and lets mapping_trim() unmap another one. */
+void mapping_use(struct tca *session, struct mapped_region *region);
 void mapping_unuse(struct tca *session, struct mapped_region *region);
+/* Unmaps unused regions that are too many, first those that were used longest ago. Not between the
+ * adoption and the use of a reply. */
+void mapping_trim(struct tca *session);
 
 /* Maps the source of a lane offer and adds a use; the frame of each offer has its descriptor. The
  * region is shared_only unless a plan uses it, because the daemon reports the end of regions only

@@ -36,7 +36,7 @@ static int place(struct tca *session, struct transfer *transfer, const struct st
     if (r < 0)
         return r;
     transfer->region = region;
-    region->uses++;
+    mapping_use(session, region);
     if (!layout_fits(layout, mapping->offset, region->bytes))
         return error_set(-EPROTO, "tcad placed a put at offset %llu of a region of %llu bytes",
                          (unsigned long long)mapping->offset, (unsigned long long)region->bytes);

@@ -15,6 +15,7 @@
 #include "client/core/timeout.h"
 #include "client/core/wait.h"
 #include "client/memory/lane.h"
+#include "client/memory/mapping.h"
 #include "client/plan/pair.h"
 #include "client/plan/parts.h"
 #include "client/plan/trial_route.h"
@@ -361,6 +362,7 @@ void plan_destroy(struct tca_plan *plan)
     free(plan->steps);
     free(plan->refusal);
     free(plan);
+    mapping_trim(session);
 }
 
 struct tca_plan *tca_plan_free(struct tca_plan *plan)

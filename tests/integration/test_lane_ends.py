@@ -142,6 +142,35 @@ class Keeps(Way):
             # its sender keeps what plans of its own have mapped
             self.assertEqual(([self.held(pid) for pid in pids], self.held(sender.pid)[0]), before)
 
+    def test_regions_of_freed_plans(self):
+        """Of those that no plan uses, few stay mapped: the ones used last. The others are mapped again when a plan needs them."""
+        kept, more = 32, 10
+        sender, receiver = self.cluster().group([0, 0])
+        source = sender.alloc(4096)
+        targets = [receiver.alloc(4096) for _ in range(kept + more)]
+
+        def mapped():
+            with open(f"/proc/{sender.pid}/maps", encoding="ascii") as maps:
+                return sum("memfd:tca-region" in line for line in maps)
+
+        def plan_to(target):
+            return sender.plan(f"put {source} 0 4096 {receiver.handle(target)} 0 4096", seat="client")
+
+        before = mapped()
+        plans = [plan_to(target) for target in targets]
+        self.assertEqual(mapped(), before + kept + more)  # they are in use
+        for plan in plans:
+            sender.ask(f"freeplan {plan}")
+        self.assertEqual(mapped(), before + kept)
+        for number, target in [*enumerate(targets), *enumerate(targets[::-1])]:
+            with self.subTest(number=number):
+                sender.ask(f"fill {source} 0 4096 {number}")
+                plan = plan_to(target)
+                sender.run(plan, -1)
+                receiver.ask(f"check {target} 0 4096 {number}")
+                sender.ask(f"freeplan {plan}")
+                self.assertEqual(mapped(), before + kept)
+
     def test_receiver_that_does_not_read(self):
         """Its socket is full of offers long before the last one: the sender copies the other puts alone, and all of them arrive."""
         count, size = 700, 512
