@@ -2,12 +2,16 @@
 
 import array
 import os
+import pathlib
+import re
 import socket
 import struct
 
 DEADLINE_S = 60 * float(os.environ.get("TCA_TEST_SLOW", "1"))  # usable without ../processes.py
 
-MAGIC, VERSION, IN_MEMFD = 0x46414354, 17, 1
+LIMITS = pathlib.Path(__file__).resolve().parents[3] / "proto" / "limits.h"
+MAGIC, IN_MEMFD = 0x46414354, 1
+VERSION = int(re.search(r"#define PROTO_VERSION (\d+)", LIMITS.read_text(encoding="ascii"))[1])
 INLINE_MAX, PAYLOAD_MAX = 64 * 1024, 64 << 20
 
 # fields of Message (proto/tca.proto)
