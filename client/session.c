@@ -15,6 +15,7 @@
 #include "client/core/process.h"
 #include "client/core/segment.h"
 #include "client/core/slots.h"
+#include "client/core/subgroup.h"
 #include "client/core/timeout.h"
 #include "client/core/wait.h"
 #include "client/forks.h"
@@ -395,6 +396,7 @@ struct tca *tca_close(struct tca *session)
     targets_deinit(&session->targets);
     free(session->node_name);
     free(session->members);
+    groups_end(session);
     free(session);
     return NULL;
 }

@@ -30,7 +30,7 @@ static uint64_t end_of(const struct tca_coll_span *spans, uint32_t count)
 static int take_column(struct tca_coll *coll, const struct tca_coll_span *rows, uint32_t first,
                        uint32_t count)
 {
-    uint32_t me = tca_rank(coll->session);
+    uint32_t me = coll_rank(coll);
 
     if (me < first || me >= first + count)
         return 0;
@@ -53,8 +53,8 @@ static int gather(struct tca_coll *coll, const struct tca_coll_span *received)
 
     for (uint32_t first = 0; rows && r >= 0 && first < size; first += PIECE) {
         uint32_t count = size - first < PIECE ? size - first : PIECE;
-        r = tca_allgather(coll->session, received + first, count * sizeof(*rows), rows,
-                          TCA_DEFAULT);
+        r = group_gather(coll->session, coll->group, received + first, count * sizeof(*rows), rows,
+                         TCA_DEFAULT);
         if (r >= 0 && mismatch == 0)
             mismatch = take_column(coll, rows, first, count);
     }
@@ -97,13 +97,10 @@ int tca_coll_alltoallv(struct tca *session, const void *in, const struct tca_col
                        void *out, const struct tca_coll_span *received,
                        const struct tca_coll_args *args, struct tca_coll **ret_coll)
 {
-    struct tca_coll *coll = calloc(1, sizeof(*coll));
+    struct tca_coll *coll = coll_begin(session, COLL_ALLTOALL, args);
 
     if (!coll)
         return error_static(-ENOMEM, "out of memory");
-    coll->session = session;
-    coll->shape = (struct coll_shape){
-        .operation = COLL_ALLTOALL, .places = {.size = tca_size(session)}, .element_bytes = 1};
     coll->in = in;
     coll->out = out;
     return coll_make(coll, prepare(coll, sent, received), args, ret_coll);

@@ -175,7 +175,8 @@ int coll_grant_credits(struct tca_coll *coll)
             const struct coll_step *step = &program->chains[c].steps[i];
             if (step->kind != COLL_WAIT || !step->seldom)
                 continue;
-            r = session_slot_find(coll->session, step->peer, coll->slot + step->slot, &slot);
+            r = session_slot_find(coll->session, group_to_session(coll->group, step->peer),
+                                  coll->slot + step->slot, &slot);
             if (r >= 0)
                 session_grant(&slot);
         }

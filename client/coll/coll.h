@@ -7,6 +7,7 @@
 #include "client/coll/leaf.h"
 #include "client/coll/siblings.h"
 #include "client/core/agree.h"
+#include "client/core/subgroup.h"
 
 enum {
     COLL_SLOTS_MAX = COLL_CHAINS_MAX * COLL_SLOTS,
@@ -34,6 +35,7 @@ struct coll_set {
 
 struct tca_coll {
     struct tca *session;
+    struct tca_group *group; /* its ranks take part; NULL: all */
     struct coll_shape shape;
     uint32_t *nodes, *clusters;  /* [size], of shape.places */
     struct coll_span *spans;     /* [size], of shape.spans; or NULL */
@@ -101,6 +103,17 @@ struct coll_met {
     uint64_t segment_bytes, scratch_bytes;
     struct tca_handle out, scratch; /* zero if without bytes */
 };
+
+static inline uint32_t coll_rank(const struct tca_coll *coll)
+{
+    return group_rank(coll->session, coll->group);
+}
+
+/* ---- collectives.c */
+
+/* An operation of all ranks of the arguments' group, which may be NULL. NULL: out of memory. */
+struct tca_coll *coll_begin(struct tca *session, enum coll_operation operation,
+                            const struct tca_coll_args *args);
 
 /* ---- new.c */
 

@@ -11,15 +11,18 @@ static int out_of_memory(void)
     return error_static(-ENOMEM, "out of memory");
 }
 
-static struct tca_coll *begin(struct tca *session, enum coll_operation operation)
+struct tca_coll *coll_begin(struct tca *session, enum coll_operation operation,
+                            const struct tca_coll_args *args)
 {
     struct tca_coll *coll = calloc(1, sizeof(*coll));
 
     if (!coll)
         return NULL;
     coll->session = session;
-    coll->shape = (struct coll_shape){
-        .operation = operation, .places = {.size = tca_size(session)}, .element_bytes = 1};
+    coll->group = group_use(args ? args->plan.group : NULL);
+    coll->shape = (struct coll_shape){.operation = operation,
+                                      .places = {.size = group_size(session, coll->group)},
+                                      .element_bytes = 1};
     return coll;
 }
 
@@ -126,7 +129,7 @@ static int set_spans(struct tca_coll *coll, const struct tca_coll_span *spans, u
 int tca_coll_barrier(struct tca *session, const struct tca_coll_args *args,
                      struct tca_coll **ret_coll)
 {
-    struct tca_coll *coll = begin(session, COLL_BARRIER);
+    struct tca_coll *coll = coll_begin(session, COLL_BARRIER, args);
 
     return coll ? coll_make(coll, 0, args, ret_coll) : out_of_memory();
 }
@@ -134,7 +137,7 @@ int tca_coll_barrier(struct tca *session, const struct tca_coll_args *args,
 int tca_coll_broadcast(struct tca *session, void *memory, uint64_t bytes, uint32_t root,
                        const struct tca_coll_args *args, struct tca_coll **ret_coll)
 {
-    struct tca_coll *coll = begin(session, COLL_BROADCAST);
+    struct tca_coll *coll = coll_begin(session, COLL_BROADCAST, args);
 
     if (!coll)
         return out_of_memory();
@@ -152,7 +155,7 @@ static int allgather(struct tca *session, const void *in, void *out, bool regula
                      const struct tca_coll_span *spans, uint64_t bytes,
                      const struct tca_coll_args *args, struct tca_coll **ret_coll)
 {
-    struct tca_coll *coll = begin(session, COLL_ALLGATHER);
+    struct tca_coll *coll = coll_begin(session, COLL_ALLGATHER, args);
 
     if (!coll)
         return out_of_memory();
@@ -167,7 +170,7 @@ static int allgather(struct tca *session, const void *in, void *out, bool regula
         r = set_spans(coll, spans, bytes, &coll->out_bytes);
     if (r >= 0 && in) {
         coll->in = in;
-        coll->in_bytes = coll->spans[tca_rank(session)].bytes;
+        coll->in_bytes = coll->spans[coll_rank(coll)].bytes;
     }
     return coll_make(coll, r < 0 ? r : check_memory(coll), args, ret_coll);
 }
@@ -188,7 +191,7 @@ int tca_coll_allgatherv(struct tca *session, const void *in, void *out,
 int tca_coll_alltoall(struct tca *session, const void *in, void *out, uint64_t bytes,
                       const struct tca_coll_args *args, struct tca_coll **ret_coll)
 {
-    struct tca_coll *coll = begin(session, COLL_ALLTOALL);
+    struct tca_coll *coll = coll_begin(session, COLL_ALLTOALL, args);
 
     if (!coll)
         return out_of_memory();
@@ -205,7 +208,7 @@ int tca_coll_alltoall(struct tca *session, const void *in, void *out, uint64_t b
     if (!coll->targets)
         r = out_of_memory();
     for (uint32_t rank = 0; r >= 0 && rank < coll->shape.places.size; rank++)
-        coll->targets[rank] = tca_rank(session) * bytes;
+        coll->targets[rank] = coll_rank(coll) * bytes;
     return coll_make(coll, r < 0 ? r : check_memory(coll), args, ret_coll);
 }
 
@@ -214,9 +217,9 @@ int tca_coll_alltoall(struct tca *session, const void *in, void *out, uint64_t b
 /* Calls `make` unless something is wrong already. */
 static int begin_reduction(struct tca *session, enum coll_operation kind, const void *in, void *out,
                            uint64_t count, const struct tca_coll_operator *operation,
-                           struct tca_coll **ret_coll)
+                           const struct tca_coll_args *args, struct tca_coll **ret_coll)
 {
-    struct tca_coll *coll = begin(session, kind);
+    struct tca_coll *coll = coll_begin(session, kind, args);
 
     *ret_coll = coll;
     if (!coll)
@@ -238,14 +241,14 @@ int tca_coll_reduce(struct tca *session, const void *in, void *out, uint64_t cou
                     const struct tca_coll_args *args, struct tca_coll **ret_coll)
 {
     struct tca_coll *coll;
-    int r = begin_reduction(session, COLL_REDUCE, in, out, count, operation, &coll);
+    int r = begin_reduction(session, COLL_REDUCE, in, out, count, operation, args, &coll);
 
     if (!coll)
         return r;
     coll->shape.root = root;
     if (r >= 0)
         r = check_root(coll, root);
-    if (tca_rank(session) != root) {
+    if (coll_rank(coll) != root) {
         coll->out = NULL;
         coll->out_bytes = 0;
     } else if (!in) {
@@ -260,7 +263,7 @@ int tca_coll_allreduce(struct tca *session, const void *in, void *out, uint64_t 
                        struct tca_coll **ret_coll)
 {
     struct tca_coll *coll;
-    int r = begin_reduction(session, COLL_ALLREDUCE, in, out, count, operation, &coll);
+    int r = begin_reduction(session, COLL_ALLREDUCE, in, out, count, operation, args, &coll);
 
     if (!coll)
         return r;
@@ -287,7 +290,7 @@ static int set_counts(struct tca_coll *coll, const uint64_t *counts)
         r = check_product(total, 1);
     }
     coll->in_bytes = total;
-    coll->out_bytes = coll->spans ? coll->spans[tca_rank(coll->session)].bytes : 0;
+    coll->out_bytes = coll->spans ? coll->spans[coll_rank(coll)].bytes : 0;
     return r;
 }
 
@@ -296,7 +299,7 @@ int tca_coll_reduce_scatter(struct tca *session, const void *in, void *out, cons
                             const struct tca_coll_args *args, struct tca_coll **ret_coll)
 {
     struct tca_coll *coll;
-    int r = begin_reduction(session, COLL_REDUCE_SCATTER, in, out, 0, operation, &coll);
+    int r = begin_reduction(session, COLL_REDUCE_SCATTER, in, out, 0, operation, args, &coll);
 
     if (!coll)
         return r;

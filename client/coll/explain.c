@@ -134,7 +134,7 @@ static void explain(const struct tca_coll *coll, FILE *file)
             counts[coll->program.chains[c].steps[i].kind]++;
     fprintf(file, "%s of %u ranks, algorithm %s: rank %u has",
             coll_operation_name(coll->shape.operation), coll->shape.places.size,
-            tca_coll_algorithm_name(coll->algorithm), tca_rank(coll->session));
+            tca_coll_algorithm_name(coll->algorithm), coll_rank(coll));
     for (int kind = 0; kind < 4; kind++)
         fprintf(file, " %u %s%s", counts[kind], kinds[kind], kind < 3 ? "," : " ");
     fprintf(file, "in %u chain%s, %llu bytes of scratch memory\n", coll->program.chain_count,

@@ -49,7 +49,7 @@ int coll_leaf_make(struct tca_coll *coll, const struct coll_met *met,
     if (!wait)
         return 0;
     const struct coll_step *copy = wait + 1;
-    leaf->parent = wait->peer;
+    leaf->parent = group_to_session(coll->group, wait->peer);
     leaf->slot = coll->slot + wait->slot;
     leaf->from = coll->scratch + copy->from.offset;
     leaf->to = coll->out + copy->to.offset;

@@ -30,7 +30,7 @@ int coll_schedule_neighbours(struct tca_coll *coll, enum tca_coll_algorithm want
     if (wanted != TCA_COLL_ANY && wanted != TCA_COLL_DIRECT)
         return -EINVAL;
     coll->algorithm = TCA_COLL_DIRECT;
-    coll_program_init(&coll->program, tca_rank(coll->session), 1);
+    coll_program_init(&coll->program, coll_rank(coll), 1);
     schedule(coll);
     return coll->program.out_of_memory ? -ENOMEM : 0;
 }
@@ -79,7 +79,7 @@ void coll_free_edges(struct tca_coll *coll)
 /* Tells every rank how many edges lead to it. */
 static int count_arriving(struct tca_coll *coll)
 {
-    uint32_t size = coll->shape.places.size, me = tca_rank(coll->session);
+    uint32_t size = coll->shape.places.size, me = coll_rank(coll);
     uint32_t *leaving = calloc(size, sizeof(*leaving));
     uint32_t *rows = calloc((size_t)size * PIECE, sizeof(*rows));
     int r = 0;
@@ -91,7 +91,8 @@ static int count_arriving(struct tca_coll *coll)
         leaving[coll->edges[i].rank]++;
     for (uint32_t first = 0; r >= 0 && first < size; first += PIECE) {
         uint32_t count = size - first < PIECE ? size - first : PIECE;
-        r = tca_allgather(coll->session, leaving + first, count * sizeof(*rows), rows, TCA_DEFAULT);
+        r = group_gather(coll->session, coll->group, leaving + first, count * sizeof(*rows), rows,
+                         TCA_DEFAULT);
         for (uint32_t rank = 0; r >= 0 && me >= first && me < first + count && rank < size; rank++)
             coll->arriving[rank] = rows[(size_t)rank * count + me - first];
     }
@@ -115,13 +116,10 @@ int tca_coll_neighbours(struct tca *session, const struct tca_coll_edge *edges, 
                         void *out, uint64_t out_bytes, const struct tca_coll_args *args,
                         struct tca_coll **ret_coll)
 {
-    struct tca_coll *coll = calloc(1, sizeof(*coll));
+    struct tca_coll *coll = coll_begin(session, COLL_NEIGHBOURS, args);
 
     if (!coll)
         return error_static(-ENOMEM, "out of memory");
-    coll->session = session;
-    coll->shape = (struct coll_shape){
-        .operation = COLL_NEIGHBOURS, .places = {.size = tca_size(session)}, .element_bytes = 1};
     coll->out = out;
     coll->out_bytes = out_bytes;
     int r = out || out_bytes == 0 ? 0 : error_static(-EINVAL, "out is NULL");

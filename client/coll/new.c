@@ -52,7 +52,7 @@ static int choose(struct tca_coll *coll)
         shown->candidates[i] =
             (struct collective_candidate){tca_coll_algorithm_name(candidates[i].algorithm),
                                           candidates[i].ns, candidates[i].segment_bytes};
-    return coll_schedule(&coll->shape, coll->algorithm, tca_rank(coll->session), &coll->program);
+    return coll_schedule(&coll->shape, coll->algorithm, coll_rank(coll), &coll->program);
 }
 
 static int schedule(struct tca_coll *coll)
@@ -233,8 +233,8 @@ static int end_round(struct tca_coll *coll, enum coll_round round, int error,
 
     head->round = round;
     coll->shared = round == COLL_AGREE && error >= 0; /* from here on, others may start it */
-    const int r =
-        agree(coll->session, "collective operation", error, head, head_bytes, heads, &known);
+    const int r = agree(coll->session, coll->group, "collective operation", error, head, head_bytes,
+                        heads, &known);
     coll->shared &= !known;
     return r;
 }
@@ -334,8 +334,8 @@ static bool take_credits(struct tca_coll *coll)
         for (uint32_t i = 0; r >= 0 && i < coll->program.chains[c].count; i++) {
             const struct coll_step *step = &coll->program.chains[c].steps[i];
             if (step->kind == COLL_WAIT && step->seldom)
-                r = tca_notified_wait(coll->session, step->peer, coll->slot + step->slot,
-                                      TCA_DEFAULT);
+                r = tca_notified_wait(coll->session, group_to_session(coll->group, step->peer),
+                                      coll->slot + step->slot, TCA_DEFAULT);
         }
     return r >= 0;
 }
@@ -346,8 +346,8 @@ static bool end_together(struct tca_coll *coll)
 {
     uint32_t size = coll->shape.places.size;
     uint64_t *starts = calloc(size, sizeof(*starts));
-    bool complete = starts && tca_allgather(coll->session, &coll->starts, sizeof(coll->starts),
-                                            starts, TCA_DEFAULT) >= 0;
+    bool complete = starts && group_gather(coll->session, coll->group, &coll->starts,
+                                           sizeof(coll->starts), starts, TCA_DEFAULT) >= 0;
 
     for (uint32_t rank = 0; complete && rank < size; rank++)
         complete = starts[rank] == coll->starts;
@@ -387,6 +387,7 @@ struct tca_coll *tca_coll_free(struct tca_coll *coll)
     free(coll->spans);
     free(coll->targets);
     coll_free_edges(coll);
+    group_unuse(coll->group);
     free(coll);
     return NULL;
 }

@@ -50,8 +50,8 @@ __attribute__((noinline)) int coll_run_watch(struct tca_coll *coll, bool look)
     int r = tca_dispatch(coll->session);
 
     for (uint32_t rank = 0; look && r >= 0 && rank < coll->shape.places.size; rank++)
-        if (rank != tca_rank(coll->session))
-            r = tca_notified(coll->session, rank, coll->watch_slot);
+        if (rank != coll_rank(coll))
+            r = tca_notified(coll->session, group_to_session(coll->group, rank), coll->watch_slot);
     return r < 0 ? fail(coll, r) : 0;
 }
 
@@ -77,7 +77,8 @@ static int run_item(struct tca_coll *coll, struct coll_sequence *sequence)
     const struct coll_item *item = &sequence->items[sequence->next];
 
     if (!item->plan && item->step->kind == COLL_WAIT) {
-        int r = tca_notified(coll->session, item->step->peer, coll->slot + item->step->slot);
+        int r = tca_notified(coll->session, group_to_session(coll->group, item->step->peer),
+                             coll->slot + item->step->slot);
         return r < 0 ? fail(coll, r) : r;
     }
     if (!item->plan) {

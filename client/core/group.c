@@ -7,6 +7,7 @@
 #include "client/core/costs.h"
 #include "client/core/error.h"
 #include "client/core/session.h"
+#include "client/core/subgroup.h"
 
 static int read_members(struct tca *session, const Tca__GroupMembers *list)
 {
@@ -57,46 +58,10 @@ int group_join(struct tca *session, int64_t timeout_ns)
     return r;
 }
 
-static int read_blobs(const struct tca *session, const Tca__Gathered *gathered, size_t blob_bytes,
-                      uint8_t *ret_all)
-{
-    if (gathered->blobs.len != session->identity.size * blob_bytes)
-        return error_set(-EPROTO, "tcad gathered %zu bytes of a group of %u, not %zu each",
-                         gathered->blobs.len, session->identity.size, blob_bytes);
-    if (blob_bytes > 0)
-        memcpy(ret_all, gathered->blobs.data, gathered->blobs.len);
-    return 0;
-}
-
 int tca_allgather(struct tca *session, const void *blob, size_t blob_bytes, void *ret_all,
                   int64_t timeout_ns)
 {
-    struct reply reply;
-    int r = session_timeout(session, timeout_ns, &timeout_ns);
-    if (r < 0)
-        return r;
-    if (blob_bytes > BLOB_MAX_BYTES || (blob_bytes > 0 && (!blob || !ret_all)))
-        return error_set(-EINVAL,
-                         "allgather of %zu bytes per rank: at most %d, with memory for both "
-                         "arguments",
-                         blob_bytes, BLOB_MAX_BYTES);
-    if (!session->grouped) {
-        if (blob_bytes > 0)
-            memmove(ret_all, blob, blob_bytes);
-        return 0;
-    }
-    Tca__Gather body = TCA__GATHER__INIT;
-    const Tca__Message request = REQUEST(GATHER, gather, &body);
-    body.sequence = session->collectives;
-    body.blob = (ProtobufCBinaryData){.len = blob_bytes, .data = (uint8_t *)blob};
-    body.timeout_ns = session_wire_timeout(timeout_ns);
-    r = session_request_timed(session, &request, TCA__MESSAGE__BODY_GATHERED, timeout_ns, &reply);
-    if (r < 0)
-        return r;
-    session->collectives++; /* not after a failure: the repeated call has the same number */
-    r = read_blobs(session, reply.message->gathered, blob_bytes, ret_all);
-    reply_free(&reply);
-    return r;
+    return group_gather(session, NULL, blob, blob_bytes, ret_all, timeout_ns);
 }
 
 int tca_barrier(struct tca *session, int64_t timeout_ns)

@@ -69,6 +69,7 @@ struct tca {
     struct member *members;   /* by rank */
     struct reach_costs costs; /* of all ranks' nodes */
     uint64_t collectives;     /* completed collective calls of the group */
+    struct tca_group *groups; /* of some of its ranks */
 
     uint64_t id;
     uint32_t node;

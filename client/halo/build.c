@@ -186,8 +186,8 @@ static int build_plan(const struct builder *b, uint32_t buffer, uint32_t neighbo
     if (r >= 0)
         r = tca_plan_commit(*plan, TCA_DEFAULT);
     return r < 0 ? r
-                 : session_slot_find(b->halo->session, to->rank, b->halo->slot + buffer,
-                                     &to->data[buffer]);
+                 : session_slot_find(b->halo->session, group_to_session(b->halo->group, to->rank),
+                                     b->halo->slot + buffer, &to->data[buffer]);
 }
 
 /* Neighbours, those that are sent most first: large puts divide the rails among them, and short
@@ -230,7 +230,7 @@ static int build_plans(const struct builder *b)
 int halo_build(struct tca_halo *halo, const struct halo_world *world,
                const struct tca_halo_args *args)
 {
-    const struct builder b = {halo, world, args, tca_rank(halo->session)};
+    const struct builder b = {halo, world, args, group_rank(halo->session, halo->group)};
     int r = build_faces(&b);
 
     return r < 0 ? r : build_plans(&b);

@@ -18,11 +18,12 @@ static int check_grid(const struct tca *session, const struct tca_halo_args *arg
                          args->diagonals, args->dimensions);
     memcpy(grid.sizes, args->grid, sizeof(grid.sizes));
     uint32_t processes = halo_grid_processes(&grid);
-    if (processes != tca_size(session))
+    const uint32_t size = group_size(session, args->plan.group);
+    if (processes != size)
         return error_set(-EINVAL,
                          "the process grid has %u processes, the group %u: the product of the "
                          "grid's sizes must be the size of the group",
-                         processes, tca_size(session));
+                         processes, size);
     return 0;
 }
 

@@ -100,7 +100,8 @@ static int look_at(struct tca_halo *halo, struct halo_neighbour *neighbour)
     if (neighbour->arrived)
         return 1;
     return arrive(halo, neighbour,
-                  tca_notified(halo->session, neighbour->rank, halo->slot + halo->running));
+                  tca_notified(halo->session, group_to_session(halo->group, neighbour->rank),
+                               halo->slot + halo->running));
 }
 
 /* ---- all of them, and the own data */

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "client/core/agree.h"
+#include "client/core/subgroup.h"
 #include "client/core/wait.h"
 #include "client/halo/links.h"
 
@@ -24,6 +25,7 @@ struct halo_neighbour {
 
 struct tca_halo {
     struct tca *session;
+    struct tca_group *group; /* of the process grid; NULL: all ranks */
     struct halo_grid grid;
     uint32_t buffers;
     uint32_t slot;               /* where this rank is notified, and the one after it */

@@ -78,7 +78,8 @@ static int end_round(struct tca_halo *halo, enum halo_round round, int error,
     bool known;
 
     head->round = round;
-    const int r = agree(halo->session, "halo exchange", error, head, head_bytes, heads, &known);
+    const int r =
+        agree(halo->session, halo->group, "halo exchange", error, head, head_bytes, heads, &known);
     halo->shared &= !known;
     return r;
 }
@@ -114,8 +115,8 @@ static int gather_parts(struct tca_halo *halo, const struct tca_halo_args *args,
     int r = end_short_round(halo, HALO_PARTS, error, world);
 
     for (uint32_t a = 0; r >= 0 && a < args->array_count; a++)
-        r = tca_allgather(halo->session, &mine[a], sizeof(mine[a]),
-                          &world->parts[(size_t)a * world->ranks], TCA_DEFAULT);
+        r = group_gather(halo->session, halo->group, &mine[a], sizeof(mine[a]),
+                         &world->parts[(size_t)a * world->ranks], TCA_DEFAULT);
     return r < 0 ? r : halo_check_parts(world, args);
 }
 
@@ -162,19 +163,20 @@ static void release(struct tca_halo *halo, bool quiet)
     free(halo->faces);
     free(halo->neighbour_of);
     free(halo->neighbours);
+    group_unuse(halo->group);
     free(halo);
 }
 
 int tca_halo_new(struct tca *session, const struct tca_halo_args *args, struct tca_halo **ret_halo)
 {
-    struct halo_world world = {.session = session, .ranks = tca_size(session)};
+    struct halo_world world = {.session = session, .ranks = group_size(session, args->plan.group)};
     struct tca_halo *halo = calloc(1, sizeof(*halo));
     int r;
 
     world.heads = calloc(world.ranks, sizeof(*world.heads));
     world.rounds = calloc(world.ranks, sizeof(*world.rounds));
     if (halo)
-        halo->session = session;
+        *halo = (struct tca_halo){.session = session, .group = group_use(args->plan.group)};
     if (!halo || !world.heads || !world.rounds)
         r = error_static(-ENOMEM, "out of memory");
     else

@@ -78,10 +78,11 @@ struct tca_coll_args {
      * for the session than tca_coll_start(), tca_coll_test() and tca_coll_wait(). Ranks may differ.
      * -EBUSY: an operation is running. */
     int thread;
-    /* Rail, seat, channel, flags and name of the plans; ranks may differ. If the name is NULL, they
-     * are named after operation and algorithm ("broadcast, trinary"); tcactl plans shows the names.
-     * Their steps include copies within a rank: with a rail that only leads to other nodes, use
-     * TCA_PLAN_PREFER. */
+    /* The group whose ranks take part (tca-group.h; NULL: all ranks of the session); and rail,
+     * seat, channel, flags and name of the plans, in which ranks may differ. If the name is NULL,
+     * they are named after operation and algorithm ("broadcast, trinary"); tcactl plans shows the
+     * names. Their steps include copies within a rank: with a rail that only leads to other nodes,
+     * use TCA_PLAN_PREFER. */
     struct tca_plan_args plan;
 };
 

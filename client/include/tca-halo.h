@@ -91,7 +91,8 @@ struct tca_halo_args {
     uint32_t diagonals;
     const struct tca_halo_array *arrays; /* need not remain valid */
     uint32_t array_count;                /* 1 to TCA_HALO_ARRAYS */
-    /* For the plans: rail, seat, channel, flags, `together` (0: those of this exchange), and the
+    /* The group whose ranks are the process grid (tca-group.h; NULL: all ranks of the session), and
+     * for the plans: rail, seat, channel, flags, `together` (0: those of this exchange), and the
      * first 48 bytes of their names ("halo"), to which the neighbour's rank is added. To overlap
      * computation within a node, request TCA_SEAT_DAEMON. */
     struct tca_plan_args plan;

@@ -30,8 +30,9 @@
  *   -EHOSTDOWN        a node is unreachable, or its tcad has ended
  *   -ENETDOWN         no rail leads to the node, or a rail failed with data in flight
  *   -ECONNREFUSED     no tcad answers at the socket
- *   -ECANCELED        ended early: cancelled, or its plan was freed or failed
- *   -ENOENT           nothing is published under this name
+ *   -ECANCELED        ended early: cancelled, or its plan was freed or failed; or another rank has
+ *                     released the group
+ *   -ENOENT           nothing is published under this name; the rank is not in the group
  *   -EEXIST           another session has published this name
  *   -EPROTO           ranks, or library and tcad, disagree
  *   -EPROTONOSUPPORT  tcad uses another protocol version
@@ -88,7 +89,8 @@ extern "C" {
 #define TCA_API
 #endif
 
-struct tca; /* a session */
+struct tca;       /* a session */
+struct tca_group; /* of some of its ranks: tca-group.h */
 struct tca_region;
 struct tca_layout;
 struct tca_plan;
@@ -599,6 +601,8 @@ struct tca_plan_args {
      * what the plans committed before put there. Commit those with the most data first. Numbers
      * from 2^31 are the library's. */
     uint32_t together;
+    /* Ranks are those of this group (tca-group.h). NULL: all ranks of the session. */
+    struct tca_group *group;
 };
 
 /* Creates a plan. A plan without steps can be committed, started and waited for, and does nothing,

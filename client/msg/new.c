@@ -17,6 +17,8 @@ struct greeting {
 
 static int prepare(struct tca_msg *msg, const struct tca_plan_args *args, struct greeting *ret)
 {
+    if (args && args->group)
+        return error_static(-EINVAL, "message: a messenger is for all ranks of the session");
     if (args)
         msg->args = *args;
     snprintf(msg->name, sizeof(msg->name), "%.48s", args && args->name ? args->name : "msg");

@@ -12,6 +12,7 @@
 #include "client/core/seats.h"
 #include "client/core/session.h"
 #include "client/core/slots.h"
+#include "client/core/subgroup.h"
 #include "client/core/timeout.h"
 #include "client/core/wait.h"
 #include "client/memory/lane.h"
@@ -29,8 +30,10 @@ static const char *rail_of(const struct tca_plan_args *args)
     return args->rail == TCA_RAIL_ANY ? "" : driver_name((enum driver_id)args->rail);
 }
 
-static int check_args(const struct tca_plan_args *args)
+static int check_args(const struct tca *session, const struct tca_plan_args *args)
 {
+    if (args->group && args->group->session != session)
+        return error_static(-EINVAL, "the plan's group belongs to another session");
     if (args->name && strlen(args->name) >= NAME_MAX_BYTES)
         return error_set(-EINVAL, "a plan's name has at most %d bytes, not %zu", NAME_MAX_BYTES - 1,
                          strlen(args->name));
@@ -68,13 +71,14 @@ int tca_plan_new(struct tca *session, const struct tca_plan_args *args, struct t
     static const struct tca_plan_args nothing;
     if (!args)
         args = &nothing;
-    int r = check_args(args);
+    int r = check_args(session, args);
     if (r < 0)
         return r;
     struct tca_plan *plan = calloc(1, sizeof(*plan));
     if (!plan)
         return error_static(-ENOMEM, "out of memory");
     plan->session = session;
+    plan->group = group_use(args->group);
     plan->state = PLAN_BUILDING;
     plan->flags = args->flags;
     plan->channel = args->channel;
@@ -208,14 +212,16 @@ static int add_notification(struct tca_plan *plan, enum step_kind kind, uint32_t
     int r = plan_reserve_step(plan, &step);
     if (r < 0)
         return r;
-    if (rank >= plan->session->identity.size)
-        return error_set(-EINVAL, "rank %u: the group's ranks go from 0 to %u", rank,
-                         plan->session->identity.size - 1);
+    const uint32_t size = group_size(plan->session, plan->group);
+    if (rank >= size)
+        return error_set(-EINVAL, "rank %u: the group's ranks go from 0 to %u", rank, size - 1);
     uint32_t index;
     if (!slot_index(slot, &index))
         return error_set(-EINVAL, "slot %u: it must be from 0 to %d", slot, SLOTS_PROGRAM - 1);
-    *step =
-        (struct step){.kind = kind, .notification = {.rank = rank, .slot = index, .count = count}};
+    *step = (struct step){.kind = kind,
+                          .notification = {.rank = group_to_session(plan->group, rank),
+                                           .slot = index,
+                                           .count = count}};
     plan_add_step(plan);
     return 0;
 }
@@ -361,6 +367,7 @@ void plan_destroy(struct tca_plan *plan)
     parts_free(plan);
     free(plan->steps);
     free(plan->refusal);
+    group_unuse(plan->group);
     free(plan);
     mapping_trim(session);
 }

@@ -108,6 +108,7 @@ struct plan_times {
 struct tca_plan {
     /* what a start needs */
     struct tca *session;
+    struct tca_group *group; /* whose ranks its steps name; they have those of the session */
     enum plan_state state;
     int broken; /* 0, or the error of every further start */
     int ending; /* 0, or the error that ends the running start, see session->ending */

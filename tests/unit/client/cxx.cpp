@@ -3,6 +3,7 @@
 #include <cstring>
 #include <tca-admin.h>
 #include <tca-dcfa.h>
+#include <tca-group.h>
 #include <tca-halo.h>
 #include <tca-msg.h>
 #include <tca-qmp.h>

@@ -1,0 +1,268 @@
+#include "client/core/subgroup.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/core/error.h"
+#include "client/core/session.h"
+#include "proto/limits.h"
+
+/* ---- making and releasing ---- */
+
+/* Whether the ranks are evenly spaced, in ascending order. */
+static bool are_even(const uint32_t *ranks, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (ranks[i] <= ranks[i - 1] || ranks[i] - ranks[i - 1] != ranks[1] - ranks[0])
+            return false;
+    return true;
+}
+
+static int set_ranks(struct tca_group *group, const uint32_t *ranks, size_t count)
+{
+    const struct tca *session = group->session;
+    size_t own = count;
+
+    for (size_t i = 0; i < count; i++) {
+        if (ranks[i] >= session->identity.size)
+            return error_set(-EPROTO, "tcad named rank %u of a group of %u", ranks[i],
+                             session->identity.size);
+        if (ranks[i] == session->identity.rank)
+            own = i;
+    }
+    if (own == count || count > session->identity.size)
+        return error_set(-EPROTO, "tcad named %zu ranks of a group that this one is not in", count);
+    group->size = (uint32_t)count;
+    group->rank = (uint32_t)own;
+    group->first = ranks[0];
+    group->stride = count > 1 ? ranks[1] - ranks[0] : 1;
+    if (are_even(ranks, count))
+        return 0;
+    group->ranks = malloc(count * sizeof(*ranks));
+    if (!group->ranks)
+        return error_static(-ENOMEM, "out of memory");
+    memcpy(group->ranks, ranks, count * sizeof(*ranks));
+    return 0;
+}
+
+/* This rank makes no further calls of the group. */
+static void release(struct tca *session, uint64_t id)
+{
+    Tca__GroupRelease body = TCA__GROUP_RELEASE__INIT;
+    const Tca__Message request = REQUEST(GROUP_RELEASE, group_release, &body);
+
+    body.group = id;
+    standby_enter(session->standby);
+    control_post(&session->control, &request, session_end(session));
+    standby_leave(session->standby);
+}
+
+static void forget(struct tca_group *group)
+{
+    struct tca *session = group->session;
+
+    if (group->previous)
+        group->previous->next = group->next;
+    else
+        session->groups = group->next;
+    if (group->next)
+        group->next->previous = group->previous;
+    free(group->ranks);
+    free(group);
+}
+
+static int make(struct tca *session, const Tca__GroupPart *part, struct tca_group **ret_group)
+{
+    const uint32_t *ranks = part->ranks;
+    size_t count = part->n_ranks;
+    struct tca_group *group = calloc(1, sizeof(*group));
+
+    if (part->group == 0) {
+        ranks = &session->identity.rank;
+        count = 1;
+    }
+    int r = error_static(-ENOMEM, "out of memory");
+    if (group) {
+        group->session = session;
+        r = set_ranks(group, ranks, count);
+    }
+    if (r < 0) {
+        free(group);
+        if (part->group != 0)
+            release(session, part->group);
+        return r;
+    }
+    group->id = part->group;
+    group->uses = 1;
+    group->next = session->groups;
+    if (group->next)
+        group->next->previous = group;
+    session->groups = group;
+    *ret_group = group;
+    return 0;
+}
+
+struct tca_group *group_use(struct tca_group *group)
+{
+    if (group)
+        group->uses++;
+    return group;
+}
+
+struct tca_group *group_unuse(struct tca_group *group)
+{
+    if (!group || --group->uses > 0)
+        return NULL;
+    if (group->id != 0)
+        release(group->session, group->id);
+    forget(group);
+    return NULL;
+}
+
+struct tca_group *tca_group_free(struct tca_group *group)
+{
+    return group_unuse(group);
+}
+
+void groups_end(struct tca *session)
+{
+    while (session->groups)
+        forget(session->groups);
+}
+
+static int check_parent(const struct tca *session, const struct tca_group *parent)
+{
+    if (!parent || parent->session == session)
+        return 0;
+    return error_static(-EINVAL, "the group belongs to another session");
+}
+
+int tca_group_split(struct tca *session, struct tca_group *parent, uint32_t colour, int32_t key,
+                    int64_t timeout_ns, struct tca_group **ret_group)
+{
+    struct reply reply;
+    Tca__GroupPart alone = TCA__GROUP_PART__INIT;
+    Tca__GroupSplit body = TCA__GROUP_SPLIT__INIT;
+    const Tca__Message request = REQUEST(GROUP_SPLIT, group_split, &body);
+    uint64_t *collectives = parent ? &parent->collectives : &session->collectives;
+    struct tca_group *group = NULL;
+
+    int r = check_parent(session, parent);
+    if (r >= 0)
+        r = session_timeout(session, timeout_ns, &timeout_ns);
+    if (r < 0)
+        return r;
+    if (group_size(session, parent) == 1) {
+        r = colour == TCA_GROUP_NONE ? 0 : make(session, &alone, &group);
+    } else {
+        body.group = parent ? parent->id : 0;
+        body.sequence = *collectives;
+        body.colour = colour;
+        body.key = key;
+        body.timeout_ns = session_wire_timeout(timeout_ns);
+        r = session_request_timed(session, &request, TCA__MESSAGE__BODY_GROUP_PART, timeout_ns,
+                                  &reply);
+        if (r < 0)
+            return r;
+        (*collectives)++;
+        if (colour != TCA_GROUP_NONE)
+            r = make(session, reply.message->group_part, &group);
+        reply_free(&reply);
+    }
+    if (r >= 0)
+        *ret_group = group;
+    return r;
+}
+
+/* ---- ranks ---- */
+
+uint32_t tca_group_size(const struct tca_group *group)
+{
+    return group->size;
+}
+
+uint32_t tca_group_rank(const struct tca_group *group)
+{
+    return group->rank;
+}
+
+int tca_group_rank_in_session(const struct tca_group *group, uint32_t rank)
+{
+    if (rank >= group->size)
+        return error_set(-EINVAL, "rank %u: the group's ranks go from 0 to %u", rank,
+                         group->size - 1);
+    return (int)group_to_session(group, rank);
+}
+
+int tca_group_rank_of(const struct tca_group *group, uint32_t session_rank)
+{
+    if (!group->ranks) {
+        const uint32_t distance = session_rank - group->first;
+        if (session_rank >= group->first && distance % group->stride == 0 &&
+            distance / group->stride < group->size)
+            return (int)(distance / group->stride);
+    }
+    for (uint32_t rank = 0; group->ranks && rank < group->size; rank++)
+        if (group->ranks[rank] == session_rank)
+            return (int)rank;
+    return error_set(-ENOENT, "rank %u of the session is not in the group", session_rank);
+}
+
+/* ---- calls ---- */
+
+static int read_blobs(const Tca__Gathered *gathered, uint32_t size, size_t blob_bytes,
+                      uint8_t *ret_all)
+{
+    if (gathered->blobs.len != size * blob_bytes)
+        return error_set(-EPROTO, "tcad gathered %zu bytes of a group of %u, not %zu each",
+                         gathered->blobs.len, size, blob_bytes);
+    if (blob_bytes > 0)
+        memcpy(ret_all, gathered->blobs.data, gathered->blobs.len);
+    return 0;
+}
+
+int group_gather(struct tca *session, struct tca_group *group, const void *blob, size_t blob_bytes,
+                 void *ret_all, int64_t timeout_ns)
+{
+    struct reply reply;
+    const uint32_t size = group_size(session, group);
+    int r = session_timeout(session, timeout_ns, &timeout_ns);
+    if (r < 0)
+        return r;
+    if (blob_bytes > BLOB_MAX_BYTES || (blob_bytes > 0 && (!blob || !ret_all)))
+        return error_set(-EINVAL,
+                         "allgather of %zu bytes per rank: at most %d, with memory for both "
+                         "arguments",
+                         blob_bytes, BLOB_MAX_BYTES);
+    if (!session->grouped || (group && size == 1)) {
+        if (blob_bytes > 0)
+            memmove(ret_all, blob, blob_bytes);
+        return 0;
+    }
+    Tca__Gather body = TCA__GATHER__INIT;
+    const Tca__Message request = REQUEST(GATHER, gather, &body);
+    uint64_t *collectives = group ? &group->collectives : &session->collectives;
+    body.group = group ? group->id : 0;
+    body.sequence = *collectives;
+    body.blob = (ProtobufCBinaryData){.len = blob_bytes, .data = (uint8_t *)blob};
+    body.timeout_ns = session_wire_timeout(timeout_ns);
+    r = session_request_timed(session, &request, TCA__MESSAGE__BODY_GATHERED, timeout_ns, &reply);
+    if (r < 0)
+        return r;
+    (*collectives)++; /* not after a failure: the repeated call has the same number */
+    r = read_blobs(reply.message->gathered, size, blob_bytes, ret_all);
+    reply_free(&reply);
+    return r;
+}
+
+int tca_group_allgather(struct tca_group *group, const void *blob, size_t blob_bytes, void *ret_all,
+                        int64_t timeout_ns)
+{
+    return group_gather(group->session, group, blob, blob_bytes, ret_all, timeout_ns);
+}
+
+int tca_group_barrier(struct tca_group *group, int64_t timeout_ns)
+{
+    return group_gather(group->session, group, NULL, 0, NULL, timeout_ns);
+}
