@@ -94,16 +94,6 @@ void coll_copy(struct coll_program *program, uint32_t chain, struct coll_place f
 
 /* ---- credits */
 
-/* Whether one of the first `count` steps is of this kind and for this peer. */
-static bool before(const struct coll_chain *chain, uint32_t count, enum coll_kind kind,
-                   uint32_t peer)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (chain->steps[i].kind == kind && chain->steps[i].peer == peer)
-            return true;
-    return false;
-}
-
 static void append_credit(struct coll_program *program, uint32_t chain, enum coll_kind kind,
                           uint32_t peer)
 {
@@ -113,24 +103,46 @@ static void append_credit(struct coll_program *program, uint32_t chain, enum col
     append(program, &program->chains[chain], step);
 }
 
+static uint32_t peers_of(const struct coll_chain *chain)
+{
+    uint32_t end = 0;
+
+    for (uint32_t i = 0; i < chain->count; i++)
+        if (chain->steps[i].peer >= end)
+            end = chain->steps[i].peer + 1;
+    return end;
+}
+
 /* A chain that puts to a peer also notifies it, at the latest after its last put. */
 static void add_to_chain(struct coll_program *program, uint32_t index)
 {
+    enum { AWAITED = 1, SENT = 2 };
     struct coll_chain old = program->chains[index], *chain = &program->chains[index];
+    uint8_t *seen = calloc((size_t)peers_of(&old) + 1, sizeof(*seen)); /* + 1: not 0 bytes */
 
+    if (!seen) {
+        program->out_of_memory = true;
+        return;
+    }
     *chain = (struct coll_chain){0};
-    for (uint32_t i = 0; i < old.count; i++)
-        if (old.steps[i].kind == COLL_WAIT && !before(&old, i, COLL_WAIT, old.steps[i].peer))
-            append_credit(program, index, COLL_NOTIFY, old.steps[i].peer);
+    for (uint32_t i = 0; i < old.count; i++) {
+        const struct coll_step *step = &old.steps[i];
+        if (step->kind != COLL_WAIT || seen[step->peer] & AWAITED)
+            continue;
+        append_credit(program, index, COLL_NOTIFY, step->peer);
+        seen[step->peer] |= AWAITED;
+    }
     for (uint32_t i = 0; i < old.count; i++) {
         const struct coll_step *step = &old.steps[i];
         bool to_peer =
             step->kind == COLL_NOTIFY || (step->kind == COLL_PUT && step->peer != program->rank);
-        if (to_peer && !before(&old, i, COLL_PUT, step->peer) &&
-            !before(&old, i, COLL_NOTIFY, step->peer))
+        if (to_peer && !(seen[step->peer] & SENT)) {
             append_credit(program, index, COLL_WAIT, step->peer);
+            seen[step->peer] |= SENT;
+        }
         append(program, chain, *step);
     }
+    free(seen);
     free(old.steps);
 }
 

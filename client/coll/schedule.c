@@ -65,7 +65,7 @@ int coll_schedule(const struct coll_shape *shape, enum tca_coll_algorithm algori
         r = coll_schedule_reduce(ret_program, shape, algorithm);
         break;
     case COLL_ALLREDUCE:
-        coll_schedule_allreduce(ret_program, shape, algorithm);
+        r = coll_schedule_allreduce(ret_program, shape, algorithm);
         break;
     case COLL_REDUCE_SCATTER:
         coll_schedule_reduce_scatter(ret_program, shape, algorithm);

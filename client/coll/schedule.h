@@ -68,8 +68,8 @@ int coll_schedule_reduce(struct coll_program *program, const struct coll_shape *
                          enum tca_coll_algorithm algorithm);
 void coll_schedule_reduce_scatter(struct coll_program *program, const struct coll_shape *shape,
                                   enum tca_coll_algorithm algorithm);
-void coll_schedule_allreduce(struct coll_program *program, const struct coll_shape *shape,
-                             enum tca_coll_algorithm algorithm);
+int coll_schedule_allreduce(struct coll_program *program, const struct coll_shape *shape,
+                            enum tca_coll_algorithm algorithm);
 
 /* The first half of a reduce-scatter or allreduce: returns where the own block is complete, in
  * scratch memory (or in IN, if this rank is alone). */

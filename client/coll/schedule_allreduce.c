@@ -1,5 +1,6 @@
 #include "client/coll/schedule.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 /* ---- doubling: pairs exchange what they have, and both combine it, in the order of ranks */
@@ -57,47 +58,48 @@ static struct coll_place double_up(struct coll_program *program, uint64_t bytes,
 /* ---- inside each node to its leader, inside each cluster to its leader, between these, and
  * back */
 
+/* Leaders, and a list of ranks. [size] each */
+struct levels {
+    uint32_t *nodes, *clusters, *team;
+};
+
 /* Ranks that report to a rank: of its node, and for the leader of a cluster those that lead the
  * other nodes. Returns their number. */
-static uint32_t find_below(uint32_t me, const struct coll_places *places, uint32_t *ranks)
+static uint32_t find_below(uint32_t me, uint32_t size, const struct levels *levels)
 {
-    uint32_t count = 0, size = places->size;
+    const uint32_t *nodes = levels->nodes, *clusters = levels->clusters;
+    uint32_t count = 0;
 
-    if (coll_leader(me, size, 0, places->nodes) != me)
+    if (nodes[me] != me)
         return 0;
-    bool leads_cluster = coll_leader(me, size, 0, places->clusters) == me;
     for (uint32_t rank = 0; rank < size; rank++)
-        if (rank != me && (places->nodes[rank] == places->nodes[me] ||
-                           (leads_cluster && places->clusters[rank] == places->clusters[me] &&
-                            coll_leader(rank, size, 0, places->nodes) == rank)))
-            ranks[count++] = rank;
+        if (rank != me && (nodes[rank] == me || (clusters[rank] == me && nodes[rank] == rank)))
+            levels->team[count++] = rank;
     return count;
 }
 
 /* The leaders of clusters. Returns their number. */
-static uint32_t find_top(const struct coll_places *places, uint32_t *ranks)
+static uint32_t find_top(uint32_t size, const struct levels *levels)
 {
     uint32_t count = 0;
 
-    for (uint32_t rank = 0; rank < places->size; rank++)
-        if (coll_leader(rank, places->size, 0, places->clusters) == rank)
-            ranks[count++] = rank;
+    for (uint32_t rank = 0; rank < size; rank++)
+        if (levels->clusters[rank] == rank)
+            levels->team[count++] = rank;
     return count;
 }
 
-static void by_places(struct coll_program *program, const struct coll_shape *shape, uint32_t *team,
-                      struct coll_place in, struct coll_place out)
+static void by_places(struct coll_program *program, const struct coll_shape *shape,
+                      const struct levels *levels, struct coll_place in, struct coll_place out)
 {
-    const struct coll_places *places = &shape->places;
-    uint32_t me = program->rank, above = coll_leader(me, places->size, 0, places->nodes);
+    const uint32_t me = program->rank, size = shape->places.size, *team = levels->team;
+    const uint32_t above = levels->nodes[me] == me ? levels->clusters[me] : levels->nodes[me];
     uint64_t each = (shape->bytes + 63) / 64 * 64;
     /* at the same place in all ranks, although only leaders have ranks below */
-    struct coll_place slots = coll_scratch(program, each * places->size);
+    struct coll_place slots = coll_scratch(program, each * size);
     struct coll_place result = coll_scratch(program, shape->bytes), sum = in;
-    uint32_t below = find_below(me, places, team);
+    uint32_t below = find_below(me, size, levels);
 
-    if (above == me)
-        above = coll_leader(me, places->size, 0, places->clusters);
     if (below > 0) {
         sum = coll_at(COLL_SCRATCH, slots.offset + me * each);
         coll_copy(program, 0, in, sum, shape->bytes);
@@ -114,8 +116,8 @@ static void by_places(struct coll_program *program, const struct coll_shape *sha
         coll_wait(program, 0, above);
         sum = result;
     } else {
-        sum = double_up(program, shape->bytes, team, find_top(places, team), sum);
-        below = find_below(me, places, team);
+        sum = double_up(program, shape->bytes, team, find_top(size, levels), sum);
+        below = find_below(me, size, levels);
     }
     for (uint32_t i = 0; i < below; i++) {
         coll_put(program, 0, team[i], sum, result, shape->bytes);
@@ -177,29 +179,36 @@ static void in_parts(struct coll_program *program, const struct coll_shape *shap
     free(spans);
 }
 
-static void whole(struct coll_program *program, const struct coll_shape *shape,
-                  enum tca_coll_algorithm algorithm, struct coll_place in)
+static int whole(struct coll_program *program, const struct coll_shape *shape,
+                 enum tca_coll_algorithm algorithm, struct coll_place in)
 {
+    const struct coll_places *places = &shape->places;
+    const uint32_t size = places->size;
     struct coll_place out = coll_at(COLL_OUT, 0);
-    uint32_t *team = calloc(shape->places.size, sizeof(*team));
+    uint32_t(*memory)[size] = calloc(3, sizeof(*memory));
+    int r = 0;
 
-    if (!team) {
-        program->out_of_memory = true;
-        return;
-    }
+    if (!memory)
+        return -ENOMEM;
+    const struct levels levels = {memory[0], memory[1], memory[2]};
     if (algorithm == TCA_COLL_HIERARCHICAL) {
-        by_places(program, shape, team, in, out);
+        r = coll_leaders(places->nodes, size, 0, levels.nodes);
+        if (r >= 0)
+            r = coll_leaders(places->clusters, size, 0, levels.clusters);
+        if (r >= 0)
+            by_places(program, shape, &levels, in, out);
     } else {
-        for (uint32_t rank = 0; rank < shape->places.size; rank++)
-            team[rank] = rank;
-        coll_copy(program, 0, double_up(program, shape->bytes, team, shape->places.size, in), out,
+        for (uint32_t rank = 0; rank < size; rank++)
+            levels.team[rank] = rank;
+        coll_copy(program, 0, double_up(program, shape->bytes, levels.team, size, in), out,
                   shape->bytes);
     }
-    free(team);
+    free(memory);
+    return r;
 }
 
-void coll_schedule_allreduce(struct coll_program *program, const struct coll_shape *shape,
-                             enum tca_coll_algorithm algorithm)
+int coll_schedule_allreduce(struct coll_program *program, const struct coll_shape *shape,
+                            enum tca_coll_algorithm algorithm)
 {
     struct coll_place in = coll_at(shape->in_place ? COLL_OUT : COLL_IN, 0);
 
@@ -207,5 +216,6 @@ void coll_schedule_allreduce(struct coll_program *program, const struct coll_sha
     if (algorithm == TCA_COLL_RING || algorithm == TCA_COLL_DIRECT)
         in_parts(program, shape, algorithm, in);
     else
-        whole(program, shape, algorithm, in);
+        return whole(program, shape, algorithm, in);
+    return 0;
 }

@@ -3,17 +3,55 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* ---- groups */
+
+/* The rank that leads each group, + 1, in an open-addressing table. */
+struct groups {
+    uint32_t *leaders;
+    uint32_t mask;
+};
+
+static uint32_t *find(const struct groups *table, const uint32_t *groups, uint32_t rank)
+{
+    uint32_t i = groups[rank] * UINT32_C(0x9e3779b1) >> 7 & table->mask;
+
+    while (table->leaders[i] && groups[table->leaders[i] - 1] != groups[rank])
+        i = (i + 1) & table->mask;
+    return &table->leaders[i];
+}
+
+int coll_leaders(const uint32_t *groups, uint32_t size, uint32_t root, uint32_t *ret_leaders)
+{
+    struct groups table = {.mask = 1};
+
+    while (table.mask < size)
+        table.mask = 2 * table.mask + 1;
+    table.mask = 2 * table.mask + 1;
+    table.leaders = calloc((size_t)table.mask + 1, sizeof(*table.leaders));
+    if (!table.leaders)
+        return -ENOMEM;
+    *find(&table, groups, root) = root + 1;
+    for (uint32_t rank = 0; rank < size; rank++) {
+        if (rank > 0 && groups[rank] == groups[rank - 1]) {
+            ret_leaders[rank] = ret_leaders[rank - 1];
+            continue;
+        }
+        uint32_t *leader = find(&table, groups, rank);
+        if (!*leader)
+            *leader = rank + 1;
+        ret_leaders[rank] = *leader - 1;
+    }
+    free(table.leaders);
+    return 0;
+}
+
 /* ---- trees over positions: 0 is the root */
 
 static uint32_t parent_of(enum tca_coll_algorithm algorithm, uint32_t position)
 {
-    uint32_t bit = 1;
-
     switch (algorithm) {
-    case TCA_COLL_BINOMIAL:
-        while (bit <= position / 2)
-            bit *= 2;
-        return position - bit; /* without its highest bit */
+    case TCA_COLL_BINOMIAL: /* without its highest bit */
+        return position & ~(UINT32_C(1) << (31 - __builtin_clz(position)));
     case TCA_COLL_TRINARY:
         return (position - 1) / 3;
     case TCA_COLL_CHAIN:
@@ -23,132 +61,154 @@ static uint32_t parent_of(enum tca_coll_algorithm algorithm, uint32_t position)
     }
 }
 
-/* ---- positions and ranks: position 0 is the list's first rank */
+/* ---- all edges */
 
-static void add_child(struct coll_tree *tree, uint32_t child)
+static void add(struct coll_edges *edges, uint32_t parent, uint32_t child)
 {
-    tree->children[tree->child_count++] = child;
+    edges->parents[edges->count] = parent;
+    edges->children[edges->count++] = child;
 }
 
-/* Adds the edges of a tree over `ranks` that touch `rank`. */
-static void add_edges(struct coll_tree *tree, enum tca_coll_algorithm algorithm, uint32_t rank,
-                      const uint32_t *ranks, uint32_t count)
+/* Position 0 is the root, then come the others in turn, beginning at another one for each tree. */
+static void add_rotated(struct coll_edges *edges, enum tca_coll_algorithm algorithm, uint32_t size,
+                        uint32_t root, uint32_t turn)
 {
-    uint32_t me = 0;
+    const uint32_t others = size - 1, first = turn * (others / 3);
 
-    while (me < count && ranks[me] != rank)
-        me++;
-    if (me == count)
-        return;
-    for (uint32_t position = 1; position < count; position++)
-        if (parent_of(algorithm, position) == me)
-            add_child(tree, ranks[position]);
-    if (me == 0)
-        return;
-    uint32_t above = parent_of(algorithm, me);
-    tree->is_root = false;
-    tree->parent = ranks[above];
-    tree->slot = 0;
-    for (uint32_t position = 1; position < me; position++)
-        tree->slot += parent_of(algorithm, position) == above;
+    for (uint32_t position = 1; position < size; position++) {
+        uint32_t above = parent_of(algorithm, position);
+        uint32_t child = (root + 1 + (position - 1 + first) % others) % size;
+        add(edges, above ? (root + 1 + (above - 1 + first) % others) % size : root, child);
+    }
 }
 
-/* All ranks: the root, then the others in turn, beginning at another one for each tree. */
-static void rotate(uint32_t size, uint32_t root, uint32_t turn, uint32_t *ranks)
-{
-    uint32_t others = size - 1;
+/* Where `level` is one of two, [size] each: groups, and groups of groups. */
+struct hierarchy {
+    uint32_t *nodes, *clusters; /* leaders */
+    uint32_t *teams;            /* the leaders of a cluster's nodes, the cluster's first */
+    uint32_t *ends;             /* of a team, by the leader of the cluster */
+    uint32_t *tops;             /* the leaders of clusters, the root first */
+};
 
-    ranks[0] = root;
-    for (uint32_t i = 0; i < others; i++)
-        ranks[1 + i] = (root + 1 + (i + turn * (others / 3)) % others) % size;
+/* Makes room for the team of each cluster: its leader is in it. */
+static void begin_teams(const struct hierarchy *h, uint32_t size, uint32_t root)
+{
+    uint32_t room = 0, *counts = h->tops; /* not needed yet */
+
+    for (uint32_t rank = 0; rank < size; rank++)
+        counts[rank] = 0;
+    for (uint32_t rank = 0; rank < size; rank++)
+        if (h->nodes[rank] == rank)
+            counts[h->clusters[rank]]++;
+    for (uint32_t rank = 0; rank < size; rank++)
+        if (h->clusters[rank] == rank) {
+            h->teams[room] = rank;
+            h->ends[rank] = room + 1;
+            room += counts[rank];
+        }
+    h->tops[0] = root;
 }
 
-/* ---- clusters and nodes */
-
-enum { LEVELS = 3 }; /* clusters, nodes, ranks */
-
-uint32_t coll_leader(uint32_t rank, uint32_t size, uint32_t root, const uint32_t *groups)
+/* Children in other clusters come first, then those on other nodes: their subtrees take longer. */
+static void add_levels(struct coll_edges *edges, const struct hierarchy *h, uint32_t size,
+                       uint32_t root)
 {
-    uint32_t leader = 0;
+    uint32_t top = 1;
 
-    if (groups[rank] == groups[root])
-        return root;
-    while (leader < size && groups[leader] != groups[rank])
-        leader++;
-    return leader;
+    begin_teams(h, size, root);
+    for (uint32_t rank = 0; rank < size; rank++)
+        if (h->clusters[rank] == rank && rank != root) {
+            h->tops[top] = rank;
+            add(edges, h->tops[parent_of(TCA_COLL_BINOMIAL, top)], rank);
+            top++;
+        }
+    /* the end of a team is also the place of the leader's first follower */
+    uint32_t *begins = h->tops;
+    for (uint32_t rank = 0; rank < size; rank++)
+        if (h->clusters[rank] == rank)
+            begins[rank] = h->ends[rank] - 1;
+    for (uint32_t rank = 0; rank < size; rank++)
+        if (h->nodes[rank] == rank && h->clusters[rank] != rank) {
+            uint32_t begin = begins[h->clusters[rank]], end = h->ends[h->clusters[rank]]++;
+            h->teams[end] = rank;
+            add(edges, h->teams[begin + parent_of(TCA_COLL_BINOMIAL, end - begin)], rank);
+        }
+    for (uint32_t rank = 0; rank < size; rank++)
+        if (h->nodes[rank] != rank)
+            add(edges, h->nodes[rank], rank);
 }
 
-static uint32_t leader_at(uint32_t level, uint32_t rank, uint32_t root,
-                          const struct coll_places *places)
+static int add_hierarchy(struct coll_edges *edges, uint32_t root, const struct coll_places *places)
 {
-    if (level == LEVELS - 1)
-        return rank;
-    return coll_leader(rank, places->size, root, level ? places->nodes : places->clusters);
+    const uint32_t size = places->size;
+    uint32_t(*memory)[size] = calloc(5, sizeof(*memory));
+
+    if (!memory)
+        return -ENOMEM;
+    const struct hierarchy h = {memory[0], memory[1], memory[2], memory[3], memory[4]};
+    int r = coll_leaders(places->nodes, size, root, h.nodes);
+    if (r >= 0)
+        r = coll_leaders(places->clusters, size, root, h.clusters);
+    if (r >= 0)
+        add_levels(edges, &h, size, root);
+    free(memory);
+    return r;
 }
 
-/* The leaders of a level in the group of the level above that contains `rank`; its leader comes
- * first. Returns their number. */
-static uint32_t team_at(uint32_t level, uint32_t rank, uint32_t root,
-                        const struct coll_places *places, uint32_t *ranks)
+int coll_edges_init(struct coll_edges *edges, enum tca_coll_algorithm algorithm, uint32_t root,
+                    uint32_t turn, const struct coll_places *places)
 {
-    const uint32_t *within = level == 0 ? NULL : level == 1 ? places->clusters : places->nodes;
-    uint32_t first = level ? leader_at(level - 1, rank, root, places) : root, count = 0;
+    const uint32_t size = places->size;
+    uint32_t(*memory)[size] = calloc(2, sizeof(*memory));
+    int r = 0;
 
-    ranks[count++] = first;
-    for (uint32_t other = 0; other < places->size; other++)
-        if (other != first && (!within || within[other] == within[rank]) &&
-            leader_at(level, other, root, places) == other)
-            ranks[count++] = other;
-    return count;
+    if (!memory)
+        return -ENOMEM;
+    *edges = (struct coll_edges){.children = memory[0], .parents = memory[1]};
+    if (algorithm == TCA_COLL_HIERARCHICAL)
+        r = add_hierarchy(edges, root, places);
+    else
+        add_rotated(edges, algorithm, size, root, turn);
+    if (r < 0)
+        coll_edges_deinit(edges);
+    return r;
 }
 
-/* Adds the edges of the levels before `end`: at the first one at which the rank is a leader, that
- * to its parent. Children in other clusters come first, then those on other nodes: their subtrees
- * take longer. */
-static void add_levels(struct coll_tree *tree, uint32_t end, uint32_t rank, uint32_t root,
-                       const struct coll_places *places, uint32_t *ranks)
+void coll_edges_deinit(struct coll_edges *edges)
 {
-    for (uint32_t level = 0; level < end; level++)
-        if (leader_at(level, rank, root, places) == rank)
-            add_edges(tree, level < LEVELS - 1 ? TCA_COLL_BINOMIAL : TCA_COLL_DIRECT, rank, ranks,
-                      team_at(level, rank, root, places, ranks));
+    free(edges->children);
+    *edges = (struct coll_edges){0};
 }
 
-/* children: room for those of another rank. */
-static void add_hierarchy(struct coll_tree *tree, uint32_t rank, uint32_t root,
-                          const struct coll_places *places, uint32_t *ranks, uint32_t *children)
-{
-    struct coll_tree above = {.children = children};
-    uint32_t level = 0;
+/* ---- those of one rank */
 
-    add_levels(tree, LEVELS, rank, root, places, ranks);
-    if (tree->is_root)
-        return;
-    while (leader_at(level, rank, root, places) != rank)
-        level++;
-    add_levels(&above, level, tree->parent, root, places, ranks);
-    tree->slot += above.child_count;
+static void take(struct coll_tree *tree, const struct coll_edges *edges, uint32_t rank)
+{
+    for (uint32_t i = 0; i < edges->count; i++)
+        if (edges->parents[i] == rank) {
+            tree->children[tree->child_count++] = edges->children[i];
+        } else if (edges->children[i] == rank) {
+            tree->is_root = false;
+            tree->parent = edges->parents[i];
+            for (uint32_t j = 0; j < i; j++)
+                tree->slot += edges->parents[j] == tree->parent;
+        }
 }
 
 int coll_tree_init(struct coll_tree *tree, enum tca_coll_algorithm algorithm, uint32_t rank,
                    uint32_t root, uint32_t turn, const struct coll_places *places)
 {
-    uint32_t *ranks = calloc(places->size, 2 * sizeof(*ranks));
-    uint32_t *children = calloc(places->size, sizeof(*children));
+    struct coll_edges edges;
 
-    if (!ranks || !children) {
-        free(ranks);
-        free(children);
-        return -ENOMEM;
+    *tree = (struct coll_tree){.is_root = true,
+                               .children = calloc(places->size, sizeof(*tree->children))};
+    int r = tree->children ? coll_edges_init(&edges, algorithm, root, turn, places) : -ENOMEM;
+    if (r < 0) {
+        coll_tree_deinit(tree);
+        return r;
     }
-    *tree = (struct coll_tree){.is_root = true, .children = children};
-    if (algorithm == TCA_COLL_HIERARCHICAL) {
-        add_hierarchy(tree, rank, root, places, ranks, ranks + places->size);
-    } else {
-        rotate(places->size, root, turn, ranks);
-        add_edges(tree, algorithm, rank, ranks, places->size);
-    }
-    free(ranks);
+    take(tree, &edges, rank);
+    coll_edges_deinit(&edges);
     return 0;
 }
 
