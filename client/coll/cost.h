@@ -12,6 +12,10 @@ extern const struct tca_coll_costs coll_costs_typical;
 void coll_costs_measured(const struct reach_costs *measured, bool daemon,
                          struct tca_coll_costs *ret_costs);
 
+/* Of moving bytes, without overhead and latency. */
+uint64_t coll_bytes_ns(uint64_t bytes, uint64_t each_kib_ns);
+uint64_t coll_transfer_ns(const struct tca_coll_link *link, uint64_t bytes);
+
 /* Sees each step of each rank when it has been taken, those of one chain in order. */
 struct coll_watch {
     void (*step)(void *context, uint32_t rank, uint32_t chain, const struct coll_step *step,
@@ -25,11 +29,6 @@ struct coll_watch {
 int coll_simulate(const struct coll_shape *shape, enum tca_coll_algorithm algorithm,
                   const struct tca_coll_costs *costs, const struct coll_watch *watch,
                   uint64_t *ret_ns);
-
-/* Time from the start of all ranks to the last one's completion. At most the first 64 ranks are
- * considered. -ENOMEM. Irregular alltoalls cannot be predicted: -EINVAL. */
-int coll_predict(const struct coll_shape *shape, enum tca_coll_algorithm algorithm,
-                 const struct tca_coll_costs *costs, uint64_t *ret_ns);
 
 /* An algorithm, with the length of segments that suits it best. */
 struct coll_candidate {

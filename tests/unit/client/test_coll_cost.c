@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "client/coll/cost.h"
+#include "client/coll/model.h"
 #include "tests/unit/client/coll_world.h"
 
 enum { RANKS = 200 };
@@ -25,12 +25,21 @@ static void place(uint32_t ranks_per_node)
         clusters[rank] = nodes[rank] = rank / ranks_per_node;
 }
 
-static uint64_t predict(const struct coll_shape *shape, enum tca_coll_algorithm algorithm)
+static uint64_t predict_by(const struct coll_shape *shape, enum tca_coll_algorithm algorithm,
+                           const struct tca_coll_costs *costs)
 {
+    struct coll_model model;
     uint64_t ns = 0;
 
-    cr_assert_eq(coll_predict(shape, algorithm, &coll_costs_typical, &ns), 0);
+    cr_assert_eq(coll_model_init(&model, shape, costs), 0);
+    cr_assert_eq(coll_model_ns(&model, algorithm, shape->segment_bytes, &ns), 0);
+    coll_model_deinit(&model);
     return ns;
+}
+
+static uint64_t predict(const struct coll_shape *shape, enum tca_coll_algorithm algorithm)
+{
+    return predict_by(shape, algorithm, &coll_costs_typical);
 }
 
 /* Computed by hand: two ranks on two nodes. The credit takes an overhead and a latency, then the
@@ -43,7 +52,7 @@ Test(coll_cost, by_hand)
     uint64_t ns;
 
     place(1);
-    cr_assert_eq(coll_predict(&shape, TCA_COLL_BINOMIAL, &costs, &ns), 0);
+    ns = predict_by(&shape, TCA_COLL_BINOMIAL, &costs);
     cr_assert_eq(ns, (10 + 1000) + (10 + 8 * 7) + 1000);
 }
 
@@ -57,12 +66,12 @@ Test(coll_cost, by_length)
     place(1);
     for (unsigned i = 0; i < sizeof(each) / sizeof(*each); i++) {
         struct coll_shape shape = broadcast(2, UINT64_C(65536) << i);
-        cr_assert_eq(coll_predict(&shape, TCA_COLL_BINOMIAL, &costs, &ns), 0);
+        ns = predict_by(&shape, TCA_COLL_BINOMIAL, &costs);
         cr_assert_eq(ns, (UINT64_C(64) << i) * each[i], "%u: %lu", i, ns);
     }
     struct coll_shape endless = broadcast(2, (UINT64_C(1) << 48) - 1);
     costs.cluster.large_kib_ns = UINT32_MAX;
-    cr_assert_eq(coll_predict(&endless, TCA_COLL_BINOMIAL, &costs, &ns), 0);
+    ns = predict_by(&endless, TCA_COLL_BINOMIAL, &costs);
     cr_assert_gt(ns, UINT64_C(1) << 57);
 }
 
@@ -122,10 +131,10 @@ Test(coll_cost, one_subcluster)
     uint64_t ns;
 
     place(1);
-    cr_assert_eq(coll_predict(&shape, TCA_COLL_BINOMIAL, &costs, &ns), 0);
+    ns = predict_by(&shape, TCA_COLL_BINOMIAL, &costs);
     cr_assert_eq(ns, 9);
     shape.places.clusters = nodes;
-    cr_assert_eq(coll_predict(&shape, TCA_COLL_BINOMIAL, &costs, &ns), 0);
+    ns = predict_by(&shape, TCA_COLL_BINOMIAL, &costs);
     cr_assert_eq(ns, 5);
 }
 
