@@ -32,24 +32,24 @@ static void mark(struct tca_plan *plan, uint32_t rank, const struct process *pro
     }
 }
 
-static void rank_gone(struct tca *session, const Tca__Event *event)
+static void rank_gone(struct tca *session, uint32_t rank)
 {
-    if (event->rank >= session->sources)
+    if (rank >= session->sources)
         return;
     uint8_t state =
-        atomic_load_explicit(&session->notify->source_state[event->rank], memory_order_relaxed);
+        atomic_load_explicit(&session->notify->source_state[rank], memory_order_relaxed);
     int error = state == SOURCE_NODE_DOWN ? -EHOSTDOWN : -EOWNERDEAD;
-    const struct member *member = session->members ? &session->members[event->rank] : NULL;
+    const struct member *member = session->members ? &session->members[rank] : NULL;
     struct process *process = NULL;
     char why[96];
-    snprintf(why, sizeof(why), "rank %u, which it notifies or waits for, %s", event->rank,
+    snprintf(why, sizeof(why), "rank %u, which it notifies or waits for, %s", rank,
              error == -EHOSTDOWN ? "is unreachable: its node is down" : "has ended");
     if (member &&
         member->node == session->node) /* other daemons have sessions of this number too */
         process = process_gone(session, member->session, error);
     for (struct tca_plan *plan = session->plans; plan; plan = plan->next) {
-        mark(plan, event->rank, process);
-        if (needs_rank(plan, event->rank))
+        mark(plan, rank, process);
+        if (needs_rank(plan, rank))
             plan_break(plan, error, why);
     }
     if (process)
@@ -57,7 +57,7 @@ static void rank_gone(struct tca *session, const Tca__Event *event)
     if (!member || member->node != session->node)
         return;
     mapping_session_gone(session, member->session);
-    lane_rank_gone(session, event->rank);
+    lane_rank_gone(session, rank);
 }
 
 static struct tca_plan *plan_of(struct tca *session, uint32_t id)
@@ -72,8 +72,9 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
     if (!session->notify)
         return; /* still opening: there is nothing that an event could refer to */
     switch (event->kind) {
-    case TCA__EVENT__KIND__RANK_GONE:
-        rank_gone(session, event);
+    case TCA__EVENT__KIND__RANKS_GONE:
+        for (size_t i = 0; i < event->n_ranks; i++)
+            rank_gone(session, event->ranks[i]);
         break;
     case TCA__EVENT__KIND__REGION_GONE:
         for (size_t i = 0; i < event->n_regions; i++)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/groups/tree.h"
 
@@ -76,6 +77,7 @@ int ends_init(struct ends *ends, const struct ends_ops *ops, void *context,
                           .context = context,
                           .roster = roster,
                           .position = position,
+                          .wait_ns = ENDS_WAIT_MIN_NS,
                           .left = roster->size};
     ends->seats = calloc(roster->size, sizeof(*ends->seats));
     ends->nodes = calloc(roster->nodes, sizeof(*ends->nodes));
@@ -115,9 +117,37 @@ static void note_news(struct ends *ends, uint32_t from)
     ends->ops->later(ends->context);
 }
 
-/* Those of a node that is down are not news, as that is. */
-static void mark_seat(struct ends *ends, uint32_t seat, bool node_down, uint32_t from)
+/* Ranks to report: many together, because each report costs the receiver a message. */
+struct report {
+    struct ends *ends;
+    bool node_down;
+    size_t count;
+    uint32_t ranks[ENDS_REPORTED_MAX];
+};
+
+static void report_send(struct report *report)
 {
+    const struct ends *ends = report->ends;
+    const size_t count = report->count;
+
+    report->count = 0;
+    if (count > 0)
+        ends->ops->ended(ends->context, report->ranks, count, report->node_down);
+}
+
+static void report_add(struct report *report, uint32_t rank, bool node_down)
+{
+    if (report->count == ENDS_REPORTED_MAX || report->node_down != node_down)
+        report_send(report);
+    report->node_down = node_down;
+    report->ranks[report->count++] = rank;
+}
+
+/* Those of a node that is down are not news, as that is. */
+static void mark_seat(struct report *report, uint32_t seat, bool node_down, uint32_t from)
+{
+    struct ends *ends = report->ends;
+
     if (ends->seats[seat] & ENDED)
         return;
     ends->seats[seat] |= ENDED;
@@ -127,11 +157,12 @@ static void mark_seat(struct ends *ends, uint32_t seat, bool node_down, uint32_t
         widen(&ends->new_seats, seat);
         note_news(ends, from);
     }
-    ends->ops->ended(ends->context, ends->roster->by_position[seat], node_down);
+    report_add(report, ends->roster->by_position[seat], node_down);
 }
 
-static void mark_down(struct ends *ends, uint32_t position, uint32_t from)
+static void mark_down(struct report *report, uint32_t position, uint32_t from)
 {
+    struct ends *ends = report->ends;
     const uint32_t *starts = ends->roster->starts;
 
     if (position == ends->position || is_down(ends, position))
@@ -140,7 +171,7 @@ static void mark_down(struct ends *ends, uint32_t position, uint32_t from)
     widen(&ends->new_nodes, position);
     note_news(ends, from);
     for (uint32_t seat = starts[position]; seat < starts[position + 1]; seat++)
-        mark_seat(ends, seat, true, from);
+        mark_seat(report, seat, true, from);
 }
 
 static uint32_t seat_of(const struct ends *ends, uint32_t rank)
@@ -153,7 +184,9 @@ static uint32_t seat_of(const struct ends *ends, uint32_t rank)
 
 void ends_rank(struct ends *ends, uint32_t rank)
 {
-    mark_seat(ends, seat_of(ends, rank), false, ends->position);
+    struct report report = {.ends = ends};
+    mark_seat(&report, seat_of(ends, rank), false, ends->position);
+    report_send(&report);
 }
 
 bool ends_know(const struct ends *ends, uint32_t rank, bool *ret_node_down)
@@ -164,7 +197,9 @@ bool ends_know(const struct ends *ends, uint32_t rank, bool *ret_node_down)
 
 void ends_node_down(struct ends *ends, uint32_t position)
 {
-    mark_down(ends, position, ends->position);
+    struct report report = {.ends = ends};
+    mark_down(&report, position, ends->position);
+    report_send(&report);
 }
 
 static bool are_runs(const uint32_t *runs, size_t count, uint32_t limit)
@@ -180,6 +215,7 @@ static bool are_runs(const uint32_t *runs, size_t count, uint32_t limit)
 int ends_receive(struct ends *ends, uint32_t from, const struct ends_news *news)
 {
     const struct roster *roster = ends->roster;
+    struct report report = {.ends = ends};
 
     if (!are_runs(news->ended, news->n_ended, roster->size) ||
         !are_runs(news->down, news->n_down, roster->nodes))
@@ -188,7 +224,7 @@ int ends_receive(struct ends *ends, uint32_t from, const struct ends_news *news)
         return -EHOSTDOWN;
     for (size_t i = 0; i < news->n_down; i += 2)
         for (uint32_t k = 0; k < news->down[i + 1]; k++)
-            mark_down(ends, news->down[i] + k, from);
+            mark_down(&report, news->down[i] + k, from);
     /* Nobody else knows better what has ended here. */
     const uint32_t own = roster->starts[ends->position],
                    behind = roster->starts[ends->position + 1];
@@ -196,22 +232,24 @@ int ends_receive(struct ends *ends, uint32_t from, const struct ends_news *news)
         for (uint32_t k = 0; k < news->ended[i + 1]; k++) {
             const uint32_t seat = news->ended[i] + k;
             if (seat < own || seat >= behind)
-                mark_seat(ends, seat, false, from);
+                mark_seat(&report, seat, false, from);
         }
+    report_send(&report);
     return 0;
 }
 
 /* ---- messages ---- */
 
 struct batch {
-    const struct ends *ends;
-    uint32_t to;
+    struct ends *ends;
+    uint32_t to;                         /* TREE_NONE: all neighbours that know the rest already */
     uint32_t runs[2][2 * ENDS_RUNS_MAX]; /* nodes that are down, seats */
     size_t counts[2];
 };
 
-static void send_batch(struct batch *batch)
+static void send_to(void *context, uint32_t position)
 {
+    const struct batch *batch = context;
     const struct ends *ends = batch->ends;
     const struct ends_news news = {
         .down = batch->runs[0],
@@ -219,19 +257,45 @@ static void send_batch(struct batch *batch)
         .ended = batch->runs[1],
         .n_ended = batch->counts[1],
     };
-    if (news.n_down + news.n_ended > 0)
-        ends->ops->send(ends->context, batch->to, &news);
+    if (batch->to == position ||
+        (batch->to == TREE_NONE && (ends->nodes[position] & TOLD) && position != ends->source))
+        ends->ops->send(ends->context, position, &news);
+}
+
+static void send_batch(struct batch *batch)
+{
+    if (batch->counts[0] + batch->counts[1] == 0)
+        return;
+    if (batch->to == TREE_NONE)
+        ends_neighbours(batch->ends, send_to, batch);
+    else
+        send_to(batch, batch->to);
     batch->counts[0] = batch->counts[1] = 0;
 }
 
-static void add_runs(struct batch *batch, unsigned kind, const uint8_t *flags,
-                     struct ends_span span, uint8_t wanted)
+/* The next with any of these flags. */
+static uint32_t find(const uint8_t *flags, uint32_t at, uint32_t end, uint8_t wanted)
 {
-    for (uint32_t at = span.begin; at < span.end; at++) {
+    uint64_t eight;
+    for (; end - at >= sizeof(eight); at += sizeof(eight)) {
+        memcpy(&eight, flags + at, sizeof(eight));
+        if (eight & wanted * UINT64_C(0x0101010101010101))
+            break;
+    }
+    while (at < end && !(flags[at] & wanted))
+        at++;
+    return at;
+}
+
+/* The flag FRESH is taken back. */
+static void add_runs(struct batch *batch, unsigned kind, uint8_t *flags, struct ends_span span,
+                     uint8_t wanted)
+{
+    for (uint32_t at = span.begin; (at = find(flags, at, span.end, wanted)) < span.end; at++) {
         size_t *count = &batch->counts[kind];
         uint32_t *runs = batch->runs[kind];
-        if (!(flags[at] & wanted))
-            continue;
+        if (wanted == FRESH)
+            flags[at] &= (uint8_t)~FRESH;
         if (*count > 0 && runs[*count - 2] + runs[*count - 1] == at) {
             runs[*count - 1]++;
             continue;
@@ -244,36 +308,49 @@ static void add_runs(struct batch *batch, unsigned kind, const uint8_t *flags,
     }
 }
 
-/* Nodes first: otherwise their ranks would have ended while they are up. */
-static void tell(void *context, uint32_t position)
+/* All that is known. Nodes first: otherwise their ranks would have ended while they are up. */
+static void tell_all(void *context, uint32_t position)
 {
     struct ends *ends = context;
     struct batch batch = {.ends = ends, .to = position};
 
-    if (!(ends->nodes[position] & TOLD)) {
-        ends->nodes[position] |= TOLD;
-        add_runs(&batch, 0, ends->nodes, (struct ends_span){0, ends->roster->nodes}, ENDED);
-        add_runs(&batch, 1, ends->seats, (struct ends_span){0, ends->roster->size}, ENDED);
-    } else if (position != ends->source) {
-        add_runs(&batch, 0, ends->nodes, ends->new_nodes, FRESH);
-        add_runs(&batch, 1, ends->seats, ends->new_seats, FRESH);
-    }
+    if (ends->nodes[position] & TOLD)
+        return;
+    ends->nodes[position] |= TOLD;
+    add_runs(&batch, 0, ends->nodes, (struct ends_span){0, ends->roster->nodes}, ENDED);
+    add_runs(&batch, 1, ends->seats, (struct ends_span){0, ends->roster->size}, ENDED);
     send_batch(&batch);
 }
 
-static void clear_fresh(uint8_t *flags, struct ends_span *span)
+uint64_t ends_due(const struct ends *ends, uint64_t now_ns, bool own)
 {
-    for (uint32_t at = span->begin; at < span->end; at++)
-        flags[at] &= (uint8_t)~FRESH;
-    *span = (struct ends_span){0, 0};
+    const uint64_t earliest = own ? now_ns : now_ns + ENDS_WAIT_MIN_NS,
+                   due = ends->told_ns + ends->wait_ns;
+    return due > earliest ? due : earliest;
 }
 
-void ends_flush(struct ends *ends)
+static void set_pace(struct ends *ends, uint64_t now_ns)
 {
+    const uint64_t gap = now_ns - ends->told_ns;
+
+    if (ends->told_ns == 0 || gap >= 2 * ends->wait_ns)
+        ends->wait_ns = ENDS_WAIT_MIN_NS;
+    else if (ends->wait_ns < ENDS_WAIT_MAX_NS)
+        ends->wait_ns *= 2;
+    ends->told_ns = now_ns;
+}
+
+void ends_flush(struct ends *ends, uint64_t now_ns)
+{
+    struct batch batch = {.ends = ends, .to = TREE_NONE};
+
     if (!ends->news)
         return;
-    ends_neighbours(ends, tell, ends);
-    clear_fresh(ends->nodes, &ends->new_nodes);
-    clear_fresh(ends->seats, &ends->new_seats);
+    set_pace(ends, now_ns);
+    add_runs(&batch, 0, ends->nodes, ends->new_nodes, FRESH);
+    add_runs(&batch, 1, ends->seats, ends->new_seats, FRESH);
+    send_batch(&batch);
+    ends->new_nodes = ends->new_seats = (struct ends_span){0, 0};
+    ends_neighbours(ends, tell_all, ends);
     ends->news = false;
 }

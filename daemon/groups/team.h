@@ -73,7 +73,6 @@ struct team {
     uint64_t *incarnations; /* [roster.nodes] */
     struct reach_costs costs;
     struct ends ends;
-    uint64_t told_ns; /* when ends were last told */
     struct deadline telling;
     struct caller *callers;
     unsigned uses;            /* callers, and calls that are being answered */

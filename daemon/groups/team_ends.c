@@ -10,9 +10,6 @@
 #include "daemon/peers/peer.h"
 #include "daemon/tcad.h"
 
-/* Many ranks end at the same time: after the first, they are told together. */
-#define COLLECT_NS UINT64_C(1000000)
-
 /* A node that cannot be reached, or has no ranks in the group any more, passes nothing on. */
 static void news_failed(struct team *team, uint32_t position, int status, const char *text)
 {
@@ -37,14 +34,14 @@ static void send_news(void *context, uint32_t position, const struct ends_news *
                     team->name, group_node_name(tcad, node));
 }
 
-static void rank_ended(void *context, uint32_t rank, bool node_down)
+static void ranks_ended(void *context, const uint32_t *ranks, size_t count, bool node_down)
 {
     struct team *team = context;
     struct groups *groups = team->groups;
     struct tcad *tcad = groups->tcad;
-    const uint32_t node = team->roster.node_at[team->roster.positions[rank]];
 
-    team_parts_lose(team, rank, node_down);
+    for (size_t i = 0; i < count; i++)
+        team_parts_lose(team, ranks[i], node_down);
     groups_begin_look(groups);
     for (struct place *place = groups->places; place; place = place->next) {
         struct session *session =
@@ -52,19 +49,21 @@ static void rank_ended(void *context, uint32_t rank, bool node_down)
                 ? NULL
                 : session_find(tcad, place->session);
         if (session)
-            session_source_gone(session, rank, node_down ? SOURCE_NODE_DOWN : SOURCE_DEAD);
+            session_sources_gone(session, ranks, count, node_down ? SOURCE_NODE_DOWN : SOURCE_DEAD);
     }
     groups_end_look(groups);
-    if (node != tcad->node)
-        tcad->session_hooks->gone_there(tcad, node, team->sessions[rank],
-                                        node_down ? -EHOSTDOWN : -EOWNERDEAD);
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t node = team->roster.node_at[team->roster.positions[ranks[i]]];
+        if (node != tcad->node)
+            tcad->session_hooks->gone_there(tcad, node, team->sessions[ranks[i]],
+                                            node_down ? -EHOSTDOWN : -EOWNERDEAD);
+    }
 }
 
 static void tell(struct team *team)
 {
     deadline_clear(&team->groups->deadlines, &team->telling);
-    team->told_ns = clock_now_ns();
-    ends_flush(&team->ends);
+    ends_flush(&team->ends, clock_now_ns());
 }
 
 static void tell_news(void *context)
@@ -79,8 +78,8 @@ static void tell_news(void *context)
 static void tell_later(void *context)
 {
     struct team *team = context;
-    deadline_set(&team->groups->deadlines, &team->telling, clock_now_ns() + COLLECT_NS, tell_news,
-                 team);
+    deadline_set(&team->groups->deadlines, &team->telling,
+                 ends_due(&team->ends, clock_now_ns(), false), tell_news, team);
 }
 
 /* ---- nodes ---- */
@@ -136,12 +135,13 @@ void teams_node_down(struct groups *groups, uint32_t node)
 
 /* ---- messages ---- */
 
-const struct ends_ops team_ends_ops = {send_news, rank_ended, tell_later};
+const struct ends_ops team_ends_ops = {send_news, ranks_ended, tell_later};
 
 void team_ends_rank(struct team *team, uint32_t rank)
 {
+    const uint64_t now_ns = clock_now_ns();
     ends_rank(&team->ends, rank);
-    if (clock_now_ns() - team->told_ns >= COLLECT_NS)
+    if (ends_due(&team->ends, now_ns, true) <= now_ns)
         tell(team);
 }
 

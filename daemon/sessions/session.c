@@ -347,14 +347,15 @@ void session_end(struct session *session, const char *why)
 
 /* ---- ranks that have ended ---- */
 
-void session_source_gone(struct session *session, uint32_t rank, enum source_state state)
+void session_sources_gone(struct session *session, const uint32_t *ranks, size_t count,
+                          enum source_state state)
 {
-    if (rank >= session->sources || rank >= session->size)
-        return;
-    atomic_store_explicit(&session->notify->source_state[rank], (uint8_t)state,
-                          memory_order_release);
     Tca__Event event = TCA__EVENT__INIT;
-    event.kind = TCA__EVENT__KIND__RANK_GONE;
-    event.rank = rank;
+    for (size_t i = 0; i < count; i++)
+        atomic_store_explicit(&session->notify->source_state[ranks[i]], (uint8_t)state,
+                              memory_order_release);
+    event.kind = TCA__EVENT__KIND__RANKS_GONE;
+    event.n_ranks = count;
+    event.ranks = (uint32_t *)ranks;
     session_event(session, &event);
 }

@@ -172,4 +172,5 @@ bool session_await_reader(struct session *session, struct client_wait *wait);
 
 /* A rank of this session's group has ended: marks it in the notification segment and sends the
  * client an event. state: SOURCE_DEAD or SOURCE_NODE_DOWN. */
-void session_source_gone(struct session *session, uint32_t rank, enum source_state state);
+void session_sources_gone(struct session *session, const uint32_t *ranks, size_t count,
+                          enum source_state state);

@@ -310,7 +310,9 @@ void fake_event(struct fake *fake, int kind, uint64_t object, int error)
 {
     Tca__Event event = TCA__EVENT__INIT;
     event.kind = (Tca__Event__Kind)kind;
-    event.rank = event.plan = (uint32_t)object;
+    event.plan = (uint32_t)object;
+    event.ranks = &event.plan;
+    event.n_ranks = kind == TCA__EVENT__KIND__RANKS_GONE;
     event.regions = &object;
     event.n_regions = kind == TCA__EVENT__KIND__REGION_GONE;
     event.status = status_to_wire(error);

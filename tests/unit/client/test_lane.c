@@ -171,7 +171,7 @@ Test(client_lane, lanes_are_drained_meanwhile)
     cr_expect(landed());
     raise_notification();
     cr_assert_eq(tca_notified(session, 0, 0), 1);
-    fake_event(&fake, TCA__EVENT__KIND__RANK_GONE, 0, 0);
+    fake_event(&fake, TCA__EVENT__KIND__RANKS_GONE, 0, 0);
     tca_notified(session, 0, 0);
     lanes_help(session); /* of those that are left */
 }
@@ -380,7 +380,7 @@ Test(client_lane, news_in_the_middle_of_a_step)
     cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), 0);
     cr_assert_eq(tca_start(plan), 0);
     raise_notification();
-    fake_event(&fake, TCA__EVENT__KIND__RANK_GONE, 0, 0);
+    fake_event(&fake, TCA__EVENT__KIND__RANKS_GONE, 0, 0);
     cr_assert_eq(tca_wait(plan, TCA_DEFAULT), -EOWNERDEAD);
     cr_assert_eq(tca_notified_count(session, 0, 1), 1, "what it had notified before counts, once");
     cr_assert_eq(tca_start(plan), -EOWNERDEAD);

@@ -159,7 +159,7 @@ Test(session, events_break_plans)
     cr_assert_eq(tca_wait(waiting, TCA_FOREVER), -ESTALE);
     fake_event(&kit.fake, 77, 1, 0); /* from a newer daemon */
     fake_event(&kit.fake, TCA__EVENT__KIND__PLAN_BROKEN, 123456, -ENETDOWN);
-    fake_event(&kit.fake, TCA__EVENT__KIND__RANK_GONE, 123456, 0);
+    fake_event(&kit.fake, TCA__EVENT__KIND__RANKS_GONE, 123456, 0);
     cr_assert_eq(tca_start(put), -ESTALE);
 }
 
@@ -189,7 +189,7 @@ Test(session, a_dead_rank_is_told_once_its_notifications_are_taken)
     cr_assert_eq(tca_start(plan), 0);
     cr_assert_eq(tca_start(waiting), 0);
     atomic_store(&kit.fake.notify->source_state[0], SOURCE_DEAD);
-    fake_event(&kit.fake, TCA__EVENT__KIND__RANK_GONE, 0, 0);
+    fake_event(&kit.fake, TCA__EVENT__KIND__RANKS_GONE, 0, 0);
     cr_assert_eq(tca_notified_wait(kit.session, 0, 2, TCA_FOREVER), 0);
     cr_assert_eq(tca_notified_wait(kit.session, 0, 2, TCA_FOREVER), -EOWNERDEAD);
     cr_assert_eq(tca_notified(kit.session, 0, 2), -EOWNERDEAD);

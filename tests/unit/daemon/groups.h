@@ -24,7 +24,7 @@ struct fake {
     uint32_t tag;
     Tca__Message *answer;
     int gone[RANKS_MAX]; /* source_state by rank */
-    unsigned gone_calls;
+    unsigned gone_ranks;
 };
 
 static inline struct fake *fake_of(struct session *session)
@@ -100,11 +100,14 @@ void session_fail(struct session *session, uint32_t tag, int error, const char *
     fake->tag = tag;
 }
 
-void session_source_gone(struct session *session, uint32_t rank, enum source_state state)
+void session_sources_gone(struct session *session, const uint32_t *ranks, size_t count,
+                          enum source_state state)
 {
-    cr_assert_lt(rank, session->size);
-    fake_of(session)->gone[rank] = (int)state;
-    fake_of(session)->gone_calls++;
+    for (size_t i = 0; i < count; i++) {
+        cr_assert_lt(ranks[i], session->size);
+        fake_of(session)->gone[ranks[i]] = (int)state;
+        fake_of(session)->gone_ranks++;
+    }
 }
 
 /* What a node has measured: node 1 the greatest latency, node 2 the greatest overhead. */

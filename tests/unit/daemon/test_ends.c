@@ -1,6 +1,6 @@
 /* Ends of ranks along the tree of a group, on a simulated network: nodes are lost at any time, with
  * what they have sent and what is on its way to them. Who sends to one, and who has a connection to
- * it, learns that some time later. */
+ * it, learns that some time later. Events happen in any order, or in virtual time. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -20,14 +20,20 @@ struct node {
     struct ends ends;
     uint32_t position;
     bool lost, wants; /* wants: a turn, to flush */
-    unsigned told;    /* ranks that it was told of */
+    unsigned told;    /* ranks that it was told of, */
+    unsigned reports; /* so many times */
+    uint64_t due_ns;  /* of its next flush */
 };
 
-/* What happens next is picked from here: letters, notices that a node is lost, flushes. */
+enum { LETTER_NS = 20000 }; /* that one is on its way */
+
+/* What happens next is picked from here: letters, notices that a node is lost, flushes, ends of
+ * ranks. */
 struct event {
-    enum { LETTER, NOTICE, FLUSH } kind;
+    enum { LETTER, NOTICE, FLUSH, END } kind;
     uint32_t at, about;
     struct letter *letter;
+    uint64_t at_ns;
 };
 
 static struct world {
@@ -40,6 +46,9 @@ static struct world {
     /* Nodes that are to flush, if they all do that in turns: when nothing else is left. */
     bool turns;
     uint32_t *flushes, flush_count;
+    /* Virtual time; `events` is a heap then, the earliest first. */
+    bool timed;
+    uint64_t now_ns;
 } world;
 
 static uint32_t pick(uint32_t below)
@@ -55,6 +64,30 @@ static void add_event(struct event event)
         world.events = realloc(world.events, world.room * sizeof(*world.events));
     }
     world.events[world.count++] = event;
+    for (size_t i = world.count - 1; world.timed && i > 0; i = (i - 1) / 2) {
+        struct event *above = &world.events[(i - 1) / 2], *below = &world.events[i], moved;
+        if (above->at_ns <= below->at_ns)
+            break;
+        moved = *above;
+        *above = *below;
+        *below = moved;
+    }
+}
+
+/* In virtual time. */
+static struct event take_earliest(void)
+{
+    struct event first = world.events[0], last = world.events[--world.count];
+    size_t i = 0;
+    for (size_t k; (k = 2 * i + 1) < world.count; i = k) {
+        if (k + 1 < world.count && world.events[k + 1].at_ns < world.events[k].at_ns)
+            k++;
+        if (last.at_ns <= world.events[k].at_ns)
+            break;
+        world.events[i] = world.events[k];
+    }
+    world.events[i] = last;
+    return first;
 }
 
 static void send(void *context, uint32_t position, const struct ends_news *news)
@@ -66,15 +99,17 @@ static void send(void *context, uint32_t position, const struct ends_news *news)
     *letter = (struct letter){NULL, node->position, position, news->n_ended, news->n_down};
     memcpy(letter->runs, news->down, news->n_down * sizeof(uint32_t));
     memcpy(letter->runs + news->n_down, news->ended, news->n_ended * sizeof(uint32_t));
-    add_event((struct event){LETTER, position, node->position, letter});
+    add_event((struct event){LETTER, position, node->position, letter, world.now_ns + LETTER_NS});
     world.sent++;
 }
 
-static void ended(void *context, uint32_t rank, bool node_down)
+static void ended(void *context, const uint32_t *ranks, size_t count, bool node_down)
 {
     struct node *node = context;
-    cr_assert(world.ended[rank], "rank %u lives", rank);
-    node->told++;
+    for (size_t i = 0; i < count; i++)
+        cr_assert(world.ended[ranks[i]], "rank %u lives", ranks[i]);
+    node->told += (unsigned)count;
+    node->reports++;
 }
 
 static void later(void *context)
@@ -82,10 +117,11 @@ static void later(void *context)
     struct node *node = context;
     cr_assert_not(node->wants);
     node->wants = true;
+    node->due_ns = ends_due(&node->ends, world.now_ns, false);
     if (world.turns)
         world.flushes[world.flush_count++] = node->position;
     else
-        add_event((struct event){FLUSH, node->position, 0, NULL});
+        add_event((struct event){FLUSH, node->position, 0, NULL, node->due_ns});
 }
 
 static const struct ends_ops ops = {send, ended, later};
@@ -128,6 +164,10 @@ static void end_rank(uint32_t rank)
         return;
     world.ended[rank] = true;
     ends_rank(&node->ends, rank);
+    if (world.timed && ends_due(&node->ends, world.now_ns, true) <= world.now_ns) {
+        node->wants = false;
+        ends_flush(&node->ends, world.now_ns);
+    }
 }
 
 static uint32_t dying;
@@ -136,7 +176,7 @@ static void is_neighbour(void *context, uint32_t position)
 {
     const bool *skip = context;
     if (!world.nodes[position].lost && !*skip)
-        add_event((struct event){NOTICE, position, dying, NULL});
+        add_event((struct event){NOTICE, position, dying, NULL, world.now_ns});
 }
 
 /* Its neighbours have connections to it. */
@@ -158,17 +198,19 @@ static void arrive(struct letter *letter)
     const struct ends_news news = {letter->runs + letter->n_down, letter->n_ended, letter->runs,
                                    letter->n_down};
     if (to->lost)
-        add_event((struct event){NOTICE, letter->from, letter->to, NULL});
+        add_event((struct event){NOTICE, letter->from, letter->to, NULL, world.now_ns});
     else if (!world.nodes[letter->from].lost)
         cr_assert_eq(ends_receive(&to->ends, letter->from, &news), 0);
     free(letter);
 }
 
-static void flush(struct node *node)
+static void flush(struct node *node, uint64_t at_ns)
 {
+    if (world.timed && (!node->wants || at_ns != node->due_ns))
+        return; /* it was done before */
     node->wants = false;
     if (!node->lost)
-        ends_flush(&node->ends);
+        ends_flush(&node->ends, world.now_ns);
 }
 
 /* False: nothing is left to happen. Letters of one connection may even overtake each other. */
@@ -176,17 +218,25 @@ static bool happen(void)
 {
     if (world.count == 0)
         while (world.flush_count > 0)
-            flush(&world.nodes[world.flushes[--world.flush_count]]);
+            flush(&world.nodes[world.flushes[--world.flush_count]], 0);
     if (world.count == 0)
         return false;
-    const size_t at = pick((uint32_t)world.count);
-    const struct event event = world.events[at];
-    world.events[at] = world.events[--world.count];
+    struct event event;
+    if (world.timed) {
+        event = take_earliest();
+        world.now_ns = event.at_ns;
+    } else {
+        const size_t at = pick((uint32_t)world.count);
+        event = world.events[at];
+        world.events[at] = world.events[--world.count];
+    }
     struct node *node = &world.nodes[event.at];
     if (event.kind == LETTER)
         arrive(event.letter);
+    else if (event.kind == END)
+        end_rank(event.about);
     else if (event.kind == FLUSH)
-        flush(node);
+        flush(node, event.at_ns);
     else if (!node->lost)
         ends_node_down(&node->ends, event.about);
     return true;
@@ -231,7 +281,7 @@ Test(ends, neighbours_are_so_to_each_other_and_connect_all)
                 continue;
             live++;
             world.sent = 0;
-            ends_flush(&world.nodes[i].ends);
+            ends_flush(&world.nodes[i].ends, 0);
             for (size_t e = 0; e < world.count; e++)
                 if (world.events[e].kind == LETTER && world.events[e].about == i)
                     seen[i][world.events[e].at] = true;
@@ -323,6 +373,67 @@ Test(ends, the_end_of_a_job)
     cr_assert_eq(world.nodes[9999].ends.left, 0);
     cr_assert_leq(world.sent, 24 * (uint64_t)world.roster.nodes, "%lu messages",
                   (unsigned long)world.sent);
+    end_world();
+}
+
+static void end_over(uint64_t from_ns, uint64_t length_ns)
+{
+    for (uint32_t rank = 0; rank < world.roster.size; rank++)
+        add_event((struct event){END, 0, rank, NULL, from_ns + pick((uint32_t)length_ns)});
+}
+
+static void expect_cheap(uint32_t nodes, uint32_t ranks, uint64_t length_ns, unsigned most)
+{
+    make_world(nodes, ranks, 5);
+    world.timed = true;
+    world.now_ns = 1000000000;
+    end_over(world.now_ns, length_ns);
+    while (happen())
+        ;
+    expect_all_known();
+    cr_assert_leq(world.sent, most * (uint64_t)nodes, "%u nodes: %.1f messages a node", nodes,
+                  (double)world.sent / nodes);
+    for (uint32_t i = 0; i < nodes; i++)
+        cr_assert_leq(world.nodes[i].reports, ranks / nodes + most * TREE_RADIX, "%u reports",
+                      world.nodes[i].reports);
+    end_world();
+}
+
+/* The processes of a job take a second or more to end: while ranks go on ending, nodes collect
+ * their ends for longer and longer. */
+Test(ends, a_job_that_takes_its_time_to_end)
+{
+    expect_cheap(64, 1024, 1000000000, 50);
+    expect_cheap(64, 1024, 4000000000, 150);
+    expect_cheap(4000, 8000, 1000000000, 80);
+}
+
+/* Nobody waits because of ends long ago. */
+Test(ends, after_a_quiet_time_an_end_is_told_at_once)
+{
+    make_world(3, 900, 5);
+    world.timed = true;
+    world.now_ns = 1000000000;
+    const struct node *node = &world.nodes[1];
+    const uint32_t *own = world.roster.by_position + world.roster.starts[1];
+    for (unsigned i = 0; i < 200; i++)
+        add_event((struct event){END, 1, own[i], NULL, world.now_ns + i * 1500000});
+    while (happen())
+        ;
+    cr_assert_eq(node->ends.wait_ns, ENDS_WAIT_MAX_NS);
+    cr_assert_leq(world.sent, 2 * 12, "%lu messages", (unsigned long)world.sent);
+    for (unsigned i = 200; i < 203; i++) {
+        world.now_ns += 2 * ENDS_WAIT_MAX_NS;
+        world.sent = 0;
+        end_rank(own[i]);
+        cr_assert_eq(world.sent, 1, "at once, to the root");
+        cr_assert_eq(node->ends.wait_ns, ENDS_WAIT_MIN_NS);
+        end_rank(own[i + 50]);
+        cr_assert_eq(world.sent, 1, "a moment later");
+        while (happen())
+            ;
+    }
+    expect_all_known();
     end_world();
 }
 

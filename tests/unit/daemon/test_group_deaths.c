@@ -25,7 +25,7 @@ Test(group_deaths, a_death_is_told_to_all)
         if (rank == 1)
             continue;
         cr_assert_eq(fakes[rank].gone[1], SOURCE_DEAD);
-        cr_assert_eq(fakes[rank].gone_calls, 1, "once, and only rank 1");
+        cr_assert_eq(fakes[rank].gone_ranks, 1, "once, and only rank 1");
     }
     gather(&fakes[3], 1, "", 0, LONG);
     await(1);
@@ -103,7 +103,7 @@ Test(group_deaths, a_node_down_is_told_once_of_all_its_ranks)
     cr_assert_eq(test.nodes[2].heard_of_gone, 1);
     for (unsigned rank = 0; rank < RANKS_MAX; rank++)
         if (rank % 3 != 1) {
-            cr_assert_eq(fakes[rank].gone_calls, 3);
+            cr_assert_eq(fakes[rank].gone_ranks, 3);
             cr_assert_eq(fakes[rank].gone[4], SOURCE_NODE_DOWN);
         }
 }
@@ -131,7 +131,7 @@ Test(group_deaths, a_node_whose_ranks_have_ended_passes_others_ends_on)
     die(&fakes[1]);
     run_until(two_knows_one);
     cr_assert_eq(fakes[2].gone[1], SOURCE_DEAD);
-    cr_assert_eq(fakes[2].gone_calls, 2);
+    cr_assert_eq(fakes[2].gone_ranks, 2);
     cr_assert_not(no_teams());
     die(&fakes[2]);
     run_until(no_teams);

@@ -66,7 +66,7 @@ Test(group_hostile, the_root_believes_nothing)
     peers_tell(test.nodes[2].tcad.peers, 0, &message);
     run_for_ms(100);
     for (uint32_t rank = 0; rank < 3; rank++) {
-        cr_assert_eq(fakes[rank].gone_calls, 0);
+        cr_assert_eq(fakes[rank].gone_ranks, 0);
         gather(&fakes[rank], 0, "", 0, LONG);
     }
     await(3);
@@ -164,11 +164,11 @@ Test(group_hostile, ends_of_ranks)
     expect_reply(1, &message, -EPROTO);
     body.n_ended = 1;
     expect_reply(1, &message, -EPROTO);
-    cr_assert_eq(fakes[0].gone_calls + fakes[1].gone_calls, 0);
+    cr_assert_eq(fakes[0].gone_ranks + fakes[1].gone_ranks, 0);
     body.n_ended = body.n_down = 2;
     body.ended = body.down = all;
     expect_reply(1, &message, 0);
-    cr_assert_eq(fakes[0].gone_calls, 1);
+    cr_assert_eq(fakes[0].gone_ranks, 1);
     cr_assert_eq(fakes[0].gone[0], SOURCE_ALIVE);
     cr_assert_eq(fakes[0].gone[1], SOURCE_NODE_DOWN);
     body.n_down = 0;
