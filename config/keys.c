@@ -115,7 +115,8 @@ const struct config_key config_keys[] = {
      .help = "Limit on steps of all plans of one client."},
     {KEY(limits, pairs_per_session, pairs_per_session), .type = CONFIG_NUMBER, .min = 1,
      .max = 1024, .initial = "64", .reloadable = true,
-     .help = "Limit on connections of one client to clients of other nodes."},
+     .help = "Limit on connections of one client to clients of other nodes. One that no plan uses "
+             "makes room for another."},
     {KEY(limits, groups_per_user, groups_per_user), .type = CONFIG_NUMBER, .min = 1, .max = 65536,
      .initial = "1024", .reloadable = true, .help = "Limit on groups of one user."},
     {KEY(limits, published_per_group, published_per_group), .type = CONFIG_NUMBER, .min = 1,

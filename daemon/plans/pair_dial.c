@@ -198,6 +198,8 @@ int pair_to(struct tcad *tcad, const struct session *from, uint32_t node, unsign
                           .other = bound->receiver,
                           .rail = rail};
     *ret_pair = pair;
+    if (pair)
+        pair_use(pair);
     if (pair && named == pair)
         return 0;
     if (named || bound->pair == 0 || bound->secret.len != pairs_secret_bytes(tcad, rail) ||

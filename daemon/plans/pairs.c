@@ -11,7 +11,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/peers/peer.h"
 #include "daemon/plans/binding.h"
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
@@ -24,6 +24,7 @@
 struct pairs {
     struct table ids, connections, processes; /* of the pairs: by three of their fields */
     struct landings places;                   /* of bindings, by the number of their landing */
+    uint64_t uses;                            /* see pair_use() */
 };
 
 int pairs_new(struct tcad *tcad, struct pairs **ret_pairs)
@@ -180,6 +181,56 @@ unsigned pairs_rail(const struct tcad *tcad, uint32_t node, unsigned wanted)
     return other;
 }
 
+/* ---- those that nobody uses ---- */
+
+void pair_use(struct pair *pair)
+{
+    pair->used = ++pair->tcad->pairs->uses;
+}
+
+static bool may_put_over(const struct plan *plan, const struct pair *pair)
+{
+    const bool binding = plan->state < PLAN_READY || plan->move.state != ROUTE_SETTLED;
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        if (plan->chains[i].pair == pair->id)
+            return true;
+    for (uint32_t i = 0; binding && i < plan->transfer_count; i++) {
+        const struct plan_transfer *transfer = &plan->transfers[i];
+        const uint64_t other = transfer->owner ? transfer->owner : transfer->notify_session;
+        if (plan->chains[transfer->chain].direct && transfer->node == pair->node &&
+            (other == 0 || other == pair->other))
+            return true;
+    }
+    return false;
+}
+
+/* The bindings of the other node are those of plans here. */
+static bool is_used(const struct session *session, const struct pair *pair)
+{
+    if (pair->state != PAIR_UP || pair->bindings > 0)
+        return true;
+    for (const struct plan *plan = session->plan_list; plan; plan = plan->next_of_session)
+        if (may_put_over(plan, pair))
+            return true;
+    return false;
+}
+
+/* Of the unused ones, that which was asked for longest ago; NULL: all are used. */
+static struct pair *least_used(const struct session *session)
+{
+    struct pair *found = NULL;
+    for (struct pair *pair = session->pairs; pair; pair = pair->next_of_session)
+        if ((!found || pair->used < found->used) && !is_used(session, pair))
+            found = pair;
+    return found;
+}
+
+bool pairs_have_room(const struct session *session)
+{
+    return session->pair_count < session->tcad->conf->limits.pairs_per_session ||
+           least_used(session);
+}
+
 int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pair, char *text,
              size_t text_bytes)
 {
@@ -190,6 +241,9 @@ int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pai
                  values->session, tcad->node);
         return -EOWNERDEAD;
     }
+    struct pair *unused = session->pair_count >= limit ? least_used(session) : NULL;
+    if (unused)
+        pair_give_up(unused, -ESHUTDOWN);
     if (session->pair_count >= limit) {
         snprintf(text, text_bytes,
                  "rank %" PRIu32 " (session %" PRIu64 " of node %" PRIu32 ") has %" PRIu32
@@ -206,6 +260,7 @@ int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pai
     }
     *pair = *values;
     pair->tcad = tcad;
+    pair_use(pair);
     enlist(pair, session);
     plans_pairs_changed(tcad, pair->session);
     *ret_pair = pair;
@@ -336,6 +391,7 @@ int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct ses
     struct pair *known = pair_with(tcad, to->id, node, other);
     struct pair values = {.node = node, .session = to->id, .other = other, .rail = rail};
     if (known) {
+        pair_use(known);
         *ret_pair = known;
         return 0;
     }

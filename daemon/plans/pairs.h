@@ -5,7 +5,8 @@
  * If both are asked at once, the pair is opened from both sides: see pair_states[]. Both hand their
  * end to their process, with an event, and are not involved any more, unless the connection breaks:
  * then they make another in the same way. A pair ends with either process, with the
- * other node, or when one of the two gives it up; the next plan makes another one.
+ * other node, or when one of the two gives it up; the next plan makes another one. One over which
+ * no plan puts stays, until its process is to have another and has as many as it may.
  *
  * Over rails with devices that processes drive, the processes connect: to dial, the daemon asks its
  * process for an offer, which it carries to the other process, and the answer back.
@@ -65,6 +66,7 @@ struct pair {
     uint64_t other;      /* theirs */
     unsigned rail;
     uint32_t bindings; /* that have not ended: puts over it land here, or will */
+    uint64_t used;     /* when somebody asked for it last: the count of pairs.c */
     enum pair_state state;
     bool encrypts;
     bool dials;        /* this node's end is the one that dials */
@@ -85,6 +87,9 @@ struct pairs *pairs_free(struct pairs *pairs);
 uint64_t pair_bytes(const struct pair *pair);
 /* Whether these two processes have one. */
 bool pairs_exist(const struct tcad *tcad, uint64_t session, uint32_t node, uint64_t other);
+/* Whether the session may have another one: it has fewer than it may have, or one that nobody uses,
+ * which would be given up. */
+bool pairs_have_room(const struct session *session);
 /* What those of a session of this node take in its process, at most. */
 uint64_t pairs_bytes(const struct session *session);
 /* The connections of all processes of this node to processes of another, over one rail. */
@@ -159,6 +164,8 @@ static inline bool pair_is_expected(const struct pair *pair)
 {
     return pair->state == PAIR_EXPECTS || pair->state == PAIR_NAMED;
 }
+/* Somebody asks for it. */
+void pair_use(struct pair *pair);
 /* With that process, or by the number of its connection. NULL: none. */
 struct pair *pair_with(const struct tcad *tcad, uint64_t session, uint32_t node, uint64_t other);
 struct pair *pair_of_connection(const struct tcad *tcad, uint64_t connection);

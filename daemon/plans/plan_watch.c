@@ -111,7 +111,7 @@ void plan_note_below(struct plan *plan)
 /* What this node can know. */
 static bool has_room(const struct plan *plan)
 {
-    if (plan->session->pair_count < plan->tcad->conf->limits.pairs_per_session)
+    if (pairs_have_room(plan->session))
         return true;
     for (uint32_t i = 0; i < plan->transfer_count; i++) {
         const struct plan_transfer *transfer = &plan->transfers[i];

@@ -415,6 +415,51 @@ class Pairs(OverARail, harness.Case):
             self.assertEqual(sender.receipt(plan)["seat"], "daemon")
             sender.ask(f"freeplan {plan}")
 
+    def test_the_least_used_makes_room(self):
+        """For processes that have put to more others than they may have connections to, or were put to by more; one that a plan uses stays."""
+        cluster = self.cluster(2, options={"rails.enable": "shm tcp", "rails.tcp_security": "plain", "limits.pairs_per_session": "2"})
+        for nodes in ((0, 1, 1, 1), (1, 0, 0, 0)):
+            with self.subTest(nodes=nodes):
+                one, *others = cluster.group(nodes)
+                sizes, seed = ("64", "200000"), 0
+
+                def put(other, free=True, seat="client"):
+                    nonlocal seed
+                    seed += 1
+                    # from the one, or to it
+                    sender, receiver = (one, other) if nodes[0] == 0 else (other, one)
+                    rank = 0 if receiver is one else others.index(other) + 1
+                    size = sizes[seed % 2]
+                    source, target = sender.alloc(int(size)), receiver.alloc(int(size))
+                    sender.ask(f"fill {source} 0 {size} {seed}")
+                    plan = sender.plan(f"put {source} 0 {size} {receiver.handle(target)} 0 {size}", f"notify {rank} 0", seat=seat)
+                    sender.run(plan, -1)
+                    receiver.ask(f"notified_wait {0 if receiver is not one else others.index(other) + 1} 0 -1")
+                    receiver.ask(f"check {target} 0 {size} {seed}")
+                    found = sender.receipt(plan)["seat"]
+                    if free:
+                        sender.ask(f"freeplan {plan}")
+                    return found
+
+                def connected():
+                    counts = {each["pid"]: each["pairs"] for node in cluster.nodes for each in node.tcactl("sessions")["sessions"]}
+                    return [counts[actor.pid] for actor in (one, *others)]
+
+                for other in (0, 1, 0):
+                    put(others[other])
+                self.assertEqual(connected(), [2, 1, 1, 0])
+                put(others[2])
+                self.assertEqual(connected(), [2, 1, 0, 1])
+                for other in [0, 1, 2] * harness.rounds(3):
+                    put(others[other])
+                put(others[0], free=False)
+                put(others[1], free=False)
+                self.assertEqual(connected(), [2, 1, 1, 0])
+                self.assertEqual(put(others[2], seat="any"), "daemon")
+                self.assertEqual(connected(), [2, 1, 1, 0])
+                for actor in (one, *others):
+                    actor.ask("close")
+
     def put_until_lost(self, sender, plan):
         with self.refused("-ENETDOWN"):
             until(lambda: not sender.ask(f"start {plan}") or not sender.ask(f"wait {plan} -1"), "it fails")
