@@ -29,7 +29,7 @@
 enum {
     /* for the daemon, which knows the time-out, to report it with a more precise error */
     GRACE_NS = 1000 * 1000 * 1000,
-    POPULATE_MAX_BYTES = 1 << 20, /* notification segments up to this size are populated at once */
+    LINES_FIRST = 64, /* whose pages are allocated at once */
 };
 
 /* ---- time-outs and requests ---- */
@@ -212,9 +212,8 @@ static void notified(void *context, uint64_t token)
 {
     struct tca *session = context;
     const struct notify_token *target = (const struct notify_token *)(uintptr_t)token;
-    struct notify_counter *counter = target->counter;
-    struct notify_segment *segment = counter->segment;
-    notify_raise_direct(counter->line, ++counter->value, target->landing);
+    struct notify_segment *segment = target->segment;
+    notify_raise_next(target->line, target->landing);
     notify_wake(segment);
     /* Plans in the daemon's seat may wait for it. notify_wake() orders the store before this
      * load. */
@@ -234,12 +233,22 @@ static int open_driver(struct tca *session)
 
 /* ---- opening ---- */
 
+/* What a session with few slots uses. */
+static int populate_notify(struct notify_segment *notify)
+{
+    int r = segment_populate(notify, sizeof(*notify) + LINES_FIRST * sizeof(struct notify_line));
+    if (r == 0)
+        r = segment_populate(notify_taken_at(notify, 0), LINES_FIRST * sizeof(uint64_t));
+    return r < 0 ? r
+                 : segment_populate(notify_table(notify, NOTIFY_TABLE_BITS_MIN),
+                                    sizeof(struct notify_place) << NOTIFY_TABLE_BITS_MIN);
+}
+
 static int map_segments(struct tca *session, const Tca__Welcome *welcome, struct frame *frame)
 {
-    size_t notify_bytes = notify_segment_bytes(session->sources);
     void *segment, *notify;
     if (frame->fd_count != 3 || welcome->session_segment_bytes < sizeof(struct session_segment) ||
-        welcome->notify_segment_bytes < notify_bytes)
+        welcome->notify_segment_bytes < NOTIFY_SEGMENT_BYTES)
         return error_set(-EPROTO, "tcad sent %zu descriptors and segments of %llu and %llu bytes",
                          frame->fd_count, (unsigned long long)welcome->session_segment_bytes,
                          (unsigned long long)welcome->notify_segment_bytes);
@@ -248,10 +257,10 @@ static int map_segments(struct tca *session, const Tca__Welcome *welcome, struct
     if (r < 0)
         return r;
     session->segment = segment;
-    if ((r = segment_map(frame->fds[1], 0, notify_bytes, "the notification segment", &notify)) < 0)
+    r = segment_map(frame->fds[1], 0, NOTIFY_SEGMENT_BYTES, "the notification segment", &notify);
+    if (r < 0)
         return r;
     session->notify = notify;
-    session->notify_bytes = notify_bytes;
     session->engine_fd = frame->fds[2];
     frame->fds[2] = -1;
     if (session->segment->magic != SEGMENT_MAGIC || session->segment->version != PROTO_VERSION)
@@ -260,7 +269,7 @@ static int map_segments(struct tca *session, const Tca__Welcome *welcome, struct
                          session->segment->version, PROTO_VERSION);
     if ((r = segment_populate(segment, sizeof(struct session_segment))) < 0)
         return r;
-    return notify_bytes <= POPULATE_MAX_BYTES ? segment_populate(notify, notify_bytes) : 0;
+    return populate_notify(notify);
 }
 
 static void init_rings(struct tca *session)
@@ -387,7 +396,7 @@ struct tca *tca_close(struct tca *session)
     if (session->shm)
         session->shm->ops->close(session->shm);
     if (session->notify)
-        munmap(session->notify, session->notify_bytes);
+        munmap(session->notify, NOTIFY_SEGMENT_BYTES);
     if (session->segment)
         munmap(session->segment, sizeof(struct session_segment));
     if (session->engine_fd >= 0)

@@ -40,6 +40,13 @@ static inline void notify_raise_direct(struct notify_line *line, uint64_t value,
     atomic_store_explicit(&line->direct, value, memory_order_release);
 }
 
+/* From the process that alone raises this line. */
+static inline void notify_raise_next(struct notify_line *line, uint64_t landing)
+{
+    notify_raise_direct(line, atomic_load_explicit(&line->direct, memory_order_relaxed) + 1,
+                        landing);
+}
+
 /* Raises a counter from the owner's daemon. */
 static inline void notify_raise_routed(struct notify_line *line, uint64_t count, uint64_t now_ns)
 {
@@ -53,6 +60,39 @@ static inline uint64_t notify_arrived(const struct notify_line *line)
     /* acquire: pairs with the releases above */
     return atomic_load_explicit(&line->direct, memory_order_acquire) +
            atomic_load_explicit(&line->routed, memory_order_acquire);
+}
+
+#define NOTIFY_NO_LINE UINT32_MAX
+
+/* Spreads keys that differ little. */
+static inline uint64_t notify_hash(uint64_t key)
+{
+    key = (key ^ key >> 33) * 0xff51afd7ed558ccdu;
+    key = (key ^ key >> 33) * 0xc4ceb9fe1a85ec53u;
+    return key ^ key >> 33;
+}
+
+/* The line of (rank, slot), or NOTIFY_NO_LINE: nobody can have notified it yet. For the owner,
+ * whose peers can write the table: whatever they have written, the line is below
+ * NOTIFY_LINES_MAX. */
+static inline uint32_t notify_find(const struct notify_segment *segment, uint32_t rank,
+                                   uint32_t slot)
+{
+    /* acquire: pairs with the daemon's releases, also that of each line below */
+    const uint32_t bits = atomic_load_explicit(&segment->table_bits, memory_order_acquire);
+    if (bits < NOTIFY_TABLE_BITS_MIN || bits > NOTIFY_TABLE_BITS_MAX)
+        return NOTIFY_NO_LINE;
+    const struct notify_place *table = notify_table(segment, bits);
+    const uint64_t key = notify_key(rank, slot), hash = notify_hash(key);
+    for (uint32_t i = 0; i < NOTIFY_PROBES_MAX; i++) {
+        const struct notify_place *place = &table[(hash + i) & ((1u << bits) - 1)];
+        const uint32_t line = atomic_load_explicit(&place->line, memory_order_acquire);
+        if (line == 0)
+            return NOTIFY_NO_LINE;
+        if (atomic_load_explicit(&place->key, memory_order_relaxed) == key)
+            return line <= NOTIFY_LINES_MAX ? line - 1 : NOTIFY_NO_LINE;
+    }
+    return NOTIFY_NO_LINE;
 }
 
 /* As notify_take(), without a locked instruction, for an owner that is the only consumer. */

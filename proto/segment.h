@@ -123,14 +123,16 @@ struct session_segment {
     _Alignas(LINE_BYTES) struct complete_entry complete_entries[COMPLETE_ENTRIES];
 };
 
-/* ---- notifications: written by every process that may notify this session ---- */
+/* ---- notifications: written by every process that may notify this session. One sparse mapping:
+ * its size is that of the largest number of lines ---- */
 
 /*
- * One line per (notifying rank, slot). It has two counters, each with one kind of writer: the
- * notifying process stores `direct` (plain stores, because it is the only writer), and this node's
- * daemon adds to `routed`. Their sum is the number of notifications that have arrived; `taken` is
- * the number that the owner (the client, or the engine for its plans) has consumed. All of them
- * wrap around.
+ * A line is the counter of one (notifying rank, slot). The owner's daemon allocates it when the
+ * first plan that uses it is committed, and knows it by a table of its own. It has two counters,
+ * each with one kind of writer: the notifying process stores `direct` (plain stores, because it is
+ * the only writer), and this node's daemon adds to `routed`. Their sum is the number of
+ * notifications that have arrived; `taken` is the number that the owner (the client, or the engine
+ * for its plans) has consumed. All of them wrap around.
  *
  * `landing` is the owner's address of the last data before the notification. A waiter prefetches it
  * while it polls, so that data and counter are transferred between the cores concurrently. It is a
@@ -169,35 +171,63 @@ enum notify_sleep {
 struct notify_segment {
     uint32_t magic;
     uint32_t version;
-    /* ranks; lines[sources][SLOTS_PER_SOURCE] follow. Informational: readers know it already. */
-    uint32_t sources;
+    _Atomic uint32_t table_bits; /* the table has 2^table_bits places; 0: there are no lines */
     _Alignas(LINE_BYTES) _Atomic uint32_t sleeping; /* enum notify_sleep */
     _Atomic uint32_t engine_armed;
     _Atomic uint32_t strict; /* set by the owner if its daemon takes notifications: see lane.h */
     _Alignas(LINE_BYTES) _Atomic uint32_t doorbell;
     _Alignas(LINE_BYTES) _Atomic uint8_t source_state[GROUP_SIZE_MAX]; /* enum source_state */
+    /* [NOTIFY_LINES_MAX], used from 0 on. The `taken` counters follow, one for each line; only the
+     * owner and its daemon use them. Then the tables. Pages that nobody has used take no memory. */
     _Alignas(LINE_BYTES) struct notify_line lines[];
 };
 
-static inline size_t notify_segment_bytes(uint32_t sources)
+/*
+ * The table tells the owner which line a (rank, slot) has: open addressing, linear probing from
+ * the hash on. Only the daemon writes it, from its own table, and never reads it: it stores a line
+ * after its key. A table that has become too small is written anew, twice as large, to its own
+ * part of the segment (that of 2^n places begins at place 2^n), before table_bits tells of it.
+ */
+struct notify_place {
+    _Atomic uint64_t key;
+    _Atomic uint32_t line; /* + 1; 0: free */
+    uint32_t reserved;
+};
+static_assert(sizeof(struct notify_place) == 16, "shared format");
+
+enum {
+    NOTIFY_TABLE_BITS_MIN = 7,
+    NOTIFY_TABLE_BITS_MAX = 22, /* a quarter full: no sequence of probes is too long by chance */
+    NOTIFY_PROBES_MAX = 64,
+};
+static_assert(NOTIFY_LINES_MAX <= 1 << (NOTIFY_TABLE_BITS_MAX - 2), "the largest table has room");
+
+#define NOTIFY_TAKEN_AT                                                                            \
+    (sizeof(struct notify_segment) + NOTIFY_LINES_MAX * sizeof(struct notify_line))
+#define NOTIFY_PLACES_AT (NOTIFY_TAKEN_AT + NOTIFY_LINES_MAX * sizeof(uint64_t))
+/* Of all sessions alike. */
+#define NOTIFY_SEGMENT_BYTES                                                                       \
+    (NOTIFY_PLACES_AT + (sizeof(struct notify_place) << (NOTIFY_TABLE_BITS_MAX + 1)))
+
+static inline struct notify_line *notify_line_at(struct notify_segment *segment, uint32_t line)
 {
-    /* The `taken` counters follow the lines; only the owner and its daemon use them. */
-    return sizeof(struct notify_segment) +
-           (size_t)sources * SLOTS_PER_SOURCE * (sizeof(struct notify_line) + sizeof(uint64_t));
+    return &segment->lines[line];
 }
 
-static inline struct notify_line *notify_line_of(struct notify_segment *segment, uint32_t rank,
-                                                 uint32_t slot)
+static inline _Atomic uint64_t *notify_taken_at(struct notify_segment *segment, uint32_t line)
 {
-    return &segment->lines[(size_t)rank * SLOTS_PER_SOURCE + slot];
+    return (_Atomic uint64_t *)((uint8_t *)segment + NOTIFY_TAKEN_AT) + line;
 }
 
-static inline _Atomic uint64_t *notify_taken_of(struct notify_segment *segment, uint32_t sources,
-                                                uint32_t rank, uint32_t slot)
+/* The table with 2^bits places. */
+static inline struct notify_place *notify_table(const struct notify_segment *segment, uint32_t bits)
 {
-    _Atomic uint64_t *taken =
-        (_Atomic uint64_t *)&segment->lines[(size_t)sources * SLOTS_PER_SOURCE];
-    return &taken[(size_t)rank * SLOTS_PER_SOURCE + slot];
+    return (struct notify_place *)((uint8_t *)segment + NOTIFY_PLACES_AT) + (1u << bits);
+}
+
+static inline uint64_t notify_key(uint32_t rank, uint32_t slot)
+{
+    return (uint64_t)rank << 32 | slot;
 }
 
 /* A way to move bytes; a rail is an instance of one. */

@@ -178,7 +178,7 @@ int coll_grant_credits(struct tca_coll *coll)
             r = session_slot_find(coll->session, group_to_session(coll->group, step->peer),
                                   coll->slot + step->slot, &slot);
             if (r >= 0)
-                session_grant(&slot);
+                r = session_grant(&slot);
         }
     return r;
 }

@@ -52,7 +52,7 @@ struct tca {
     uint32_t slots_lost;                /* of these, until the session ends */
     struct slots_left *slots_left;      /* of these, for some time */
     uint64_t slots_number;
-    uint32_t sources; /* ranks in `notify`; a private copy, as that one is shared */
+    uint32_t sources; /* ranks that may notify it */
     struct ring submit[CHANNELS];
     struct ring complete;
     struct waiter waiter;
@@ -74,7 +74,6 @@ struct tca {
     uint64_t id;
     uint32_t node;
     char *node_name;
-    size_t notify_bytes;
 
     /* Set by client/session.c: a region is freed that connections use (client/plan/pair.h). */
     void (*forget_region)(struct tca *session, struct mapped_region *region);

@@ -71,18 +71,19 @@ void slots_lose(struct tca *session, uint32_t slot, uint32_t count)
 
 /* ---- slots that were left ---- */
 
-static const struct notify_line *line_of(const struct tca *session, uint32_t rank, uint32_t slot)
+static uint64_t arrived_in(const struct tca *session, uint32_t rank, uint32_t slot)
 {
     uint32_t index = 0;
     slot_index(slot, &index);
-    return notify_line_of(session->notify, rank, index);
+    const uint32_t line = notify_find(session->notify, rank, index);
+    return line == NOTIFY_NO_LINE ? 0 : notify_arrived(notify_line_at(session->notify, line));
 }
 
 uint32_t slots_arrived(const struct tca *session, uint32_t rank, uint32_t slot, uint32_t count)
 {
     uint64_t arrived = 0;
     for (uint32_t i = 0; i < count; i++)
-        arrived += notify_arrived(line_of(session, rank, slot + i));
+        arrived += arrived_in(session, rank, slot + i);
     return (uint32_t)arrived;
 }
 

@@ -30,18 +30,19 @@ void session_limit_end(struct tca *session, uint64_t outer_ns);
 
 /* A slot of the notifications of a rank, looked up once. Valid until the session ends. */
 struct session_slot {
-    struct notify_line *line;
+    struct notify_line *line; /* NULL: not found yet, as nobody can have notified it yet */
     _Atomic uint64_t *taken;
     uint32_t rank;
-    uint32_t slot; /* its index in the notification segment */
+    uint32_t slot; /* its number for tcad */
 };
 
 /* As tca_notified(), in two steps, and without looking for ranks that have ended. */
 int session_slot_find(struct tca *session, uint32_t rank, uint32_t slot,
                       struct session_slot *ret_slot);
-int session_take(struct tca *session, const struct session_slot *slot);
-/* Counts one notification more, as if the rank had sent it. No start that waits for it may run. */
-void session_grant(const struct session_slot *slot);
+int session_take(struct tca *session, struct session_slot *slot);
+/* Counts one notification more, as if the rank had sent it. No start that waits for it may run.
+ * -EPROTO: no committed plan waits for the slot, or notifies it. */
+int session_grant(const struct session_slot *slot);
 
 /* How many starts and plans have failed so far, including those that have just ended: if it has
  * grown, some plan has an error to report. */

@@ -41,23 +41,14 @@ struct mapped_region {
     struct mapped_region *child[2];      /* in the tree of all, by id (mapping.c) */
 };
 
-/* The notifications that this session has sent to one slot of another session, or of itself. */
-struct notify_counter {
-    struct notify_line *line; /* NULL: not used yet */
-    struct notify_segment *segment;
-    uint64_t value;
-};
-
 struct mapped_segment {
     uint64_t session;
     uint64_t bytes;
-    uint32_t sources;
     int fd; /* until it is mapped, then -1 */
     bool own;
     bool gone;     /* its process has ended */
     uint32_t uses; /* by steps of plans and by lanes */
     struct notify_segment *segment;
-    struct notify_counter counters[SLOTS_PER_SOURCE];
     struct mapped_segment *next;
 };
 
@@ -75,12 +66,12 @@ void mapping_segment_unuse(struct tca *session, struct mapped_segment *segment);
 /* The process with this session has ended: unmaps its segment, once it is unused. */
 void mapping_session_gone(struct tca *session, uint64_t id);
 
-/* Map the region or counter of a mapping. The counter adds a use of its segment. -ESTALE: the
- * region is gone. */
+/* Map the region or notification line of a mapping. The line adds a use of its segment. -ESTALE:
+ * the region is gone. */
 int mapping_region(struct tca *session, const Tca__Mapping *mapping,
                    struct mapped_region **ret_region);
-int mapping_counter(struct tca *session, const Tca__Mapping *mapping, uint32_t slot,
-                    struct mapped_segment **ret_segment, struct notify_counter **ret_counter);
+int mapping_line(struct tca *session, const Tca__Mapping *mapping,
+                 struct mapped_segment **ret_segment, struct notify_line **ret_line);
 
 /* The session's own region with this id, or NULL. */
 struct mapped_region *mapping_own(const struct tca *session, uint64_t id);

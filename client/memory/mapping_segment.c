@@ -23,8 +23,7 @@ int mapping_insert_own_segment(struct tca *session)
     if (!segment)
         return error_static(-ENOMEM, "out of memory");
     *segment = (struct mapped_segment){.session = session->id,
-                                       .bytes = session->notify_bytes,
-                                       .sources = session->sources,
+                                       .bytes = NOTIFY_SEGMENT_BYTES,
                                        .fd = -1,
                                        .own = true,
                                        .segment = session->notify,
@@ -47,7 +46,6 @@ int mapping_adopt_segment(struct tca *session, const Tca__Mapping *mapping, stru
     }
     *segment = (struct mapped_segment){.session = mapping->session,
                                        .bytes = mapping->segment_bytes,
-                                       .sources = mapping->session_sources,
                                        .fd = fd,
                                        .next = session->mapped_segments};
     session->mapped_segments = segment;
@@ -57,10 +55,9 @@ int mapping_adopt_segment(struct tca *session, const Tca__Mapping *mapping, stru
 static int map_segment(struct tca *session, struct mapped_segment *segment)
 {
     void *base;
-    if (segment->sources == 0 || segment->sources > GROUP_SIZE_MAX ||
-        segment->bytes < notify_segment_bytes(segment->sources))
-        return error_set(-EPROTO, "tcad sent a notification segment of %llu bytes for %u ranks",
-                         (unsigned long long)segment->bytes, segment->sources);
+    if (segment->bytes < NOTIFY_SEGMENT_BYTES)
+        return error_set(-EPROTO, "tcad sent a notification segment of %llu bytes",
+                         (unsigned long long)segment->bytes);
     int r = segment_map(segment->fd, 0, segment->bytes, "a peer's notification segment", &base);
     if (r < 0)
         return r;
@@ -87,29 +84,22 @@ int mapping_segment(struct tca *session, const Tca__Mapping *mapping,
     return r;
 }
 
-int mapping_counter(struct tca *session, const Tca__Mapping *mapping, uint32_t slot,
-                    struct mapped_segment **ret_segment, struct notify_counter **ret_counter)
+int mapping_line(struct tca *session, const Tca__Mapping *mapping,
+                 struct mapped_segment **ret_segment, struct notify_line **ret_line)
 {
     struct mapped_segment *segment = NULL;
-    uint32_t rank = session->identity.rank;
     int r = mapping_segment(session, mapping, &segment);
     if (r < 0)
         return r;
-    if (rank >= segment->sources)
-        return error_set(-EPROTO, "session %llu has counters for %u ranks, not for rank %u",
-                         (unsigned long long)mapping->session, segment->sources, rank);
-    struct notify_counter *counter = &segment->counters[slot];
-    if (!counter->line) {
-        struct notify_line *line = notify_line_of(segment->segment, rank, slot);
-        if ((r = segment_populate(line, sizeof(*line))) < 0)
-            return r;
-        counter->segment = segment->segment;
-        counter->value = atomic_load_explicit(&line->direct, memory_order_relaxed);
-        counter->line = line;
-    }
+    if (mapping->line >= NOTIFY_LINES_MAX)
+        return error_set(-EPROTO, "tcad sent line %u of the notifications of session %llu",
+                         mapping->line, (unsigned long long)mapping->session);
+    struct notify_line *line = notify_line_at(segment->segment, mapping->line);
+    if ((r = segment_populate(line, sizeof(*line))) < 0)
+        return r;
     segment->uses++;
     *ret_segment = segment;
-    *ret_counter = counter;
+    *ret_line = line;
     return 0;
 }
 

@@ -57,8 +57,9 @@ static int make_landing(struct tca *session, struct transfer *transfer, const st
                                        .token = (uint64_t)(uintptr_t)&transfer->token};
     int r = joined->put ? place(session, transfer, joined->put, mapping, &args) : 0;
     if (r == 0 && joined->notify)
-        r = mapping_counter(session, mapping, joined->notify->notification.slot,
-                            &transfer->notified, &transfer->token.counter);
+        r = mapping_line(session, mapping, &transfer->notified, &transfer->token.line);
+    if (r == 0 && joined->notify)
+        transfer->token.segment = transfer->notified->segment;
     if (r < 0)
         return r;
     r = session->shm->ops->landing_new(session->shm, &args, &transfer->landing, blob,
@@ -203,17 +204,20 @@ static int add_step(struct chain_steps *steps, const struct chain_step *step)
 static int add_wait(struct tca_plan *plan, struct step *step, struct chain_steps *steps)
 {
     struct tca *session = plan->session;
-    uint32_t rank = step->notification.rank, slot = step->notification.slot;
-    return add_step(
-        steps, &(struct chain_step){
-                   .kind = CHAIN_WAIT,
-                   .gone = &step->gone,
-                   .wait = {.line = notify_line_of(session->notify, rank, slot),
-                            .taken = notify_taken_of(session->notify, session->sources, rank, slot),
-                            .count = step->notification.count,
-                            .may_take = landed,
-                            .context = session,
-                            .rank = rank}});
+    const uint32_t rank = step->notification.rank, slot = step->notification.slot,
+                   line = notify_find(session->notify, rank, slot);
+    if (line == NOTIFY_NO_LINE)
+        return error_set(-EPROTO, "tcad has not prepared the wait for rank %u, slot %u", rank,
+                         slot);
+    return add_step(steps,
+                    &(struct chain_step){.kind = CHAIN_WAIT,
+                                         .gone = &step->gone,
+                                         .wait = {.line = notify_line_at(session->notify, line),
+                                                  .taken = notify_taken_at(session->notify, line),
+                                                  .count = step->notification.count,
+                                                  .may_take = landed,
+                                                  .context = session,
+                                                  .rank = rank}});
 }
 
 /* Adds a flush for each peer to which these transfers put, to wait until the receivers have copied

@@ -198,9 +198,9 @@ static int fill(struct tca *session, const Tca__PairLanding *event, struct landi
 {
     const char *why;
     if (event->notify) {
-        if (event->rank >= session->sources || event->slot >= SLOTS_PER_SOURCE)
+        if (event->line >= NOTIFY_LINES_MAX)
             return -EPROTO;
-        landing->line = notify_line_of(session->notify, event->rank, event->slot);
+        landing->line = notify_line_at(session->notify, event->line);
     }
     if (!event->region)
         return 0;

@@ -73,7 +73,8 @@ struct step {
 
 /* Token of a landing: the counter of its notification. */
 struct notify_token {
-    struct notify_counter *counter;
+    struct notify_line *line;
+    struct notify_segment *segment;
     uint64_t landing; /* address of the data in its owner, as a hint for prefetching */
 };
 

@@ -45,6 +45,13 @@ enum {
 
 enum { TEXT_BYTES = 160 };
 
+/* NULL: there is none. */
+static struct notify_line *line_of(const struct tca *session, uint32_t rank, uint32_t slot)
+{
+    const uint32_t line = notify_find(session->notify, rank, slot);
+    return line == NOTIFY_NO_LINE ? NULL : notify_line_at(session->notify, line);
+}
+
 /* The wait step at which a client-seat chain of the plan is blocked, or NULL. */
 static const struct step *wait_step_of(const struct tca_plan *plan)
 {
@@ -54,8 +61,8 @@ static const struct step *wait_step_of(const struct tca_plan *plan)
         for (uint32_t i = 0; i < plan->step_count; i++) {
             const struct step *step = &plan->steps[i];
             if (step->kind == STEP_WAIT &&
-                chain_waits_for(chain, notify_line_of(session->notify, step->notification.rank,
-                                                      step->notification.slot)))
+                chain_waits_for(chain,
+                                line_of(session, step->notification.rank, step->notification.slot)))
                 return step;
         }
     }
@@ -139,11 +146,25 @@ static __attribute__((cold)) int plan_failure(const struct tca_plan *plan)
 
 /* ---- notifications ---- */
 
-static uint64_t pending(const struct tca *session, uint32_t rank, uint32_t slot)
+/* Looks for its line. */
+static bool find_line(const struct tca *session, struct session_slot *slot)
 {
-    const _Atomic uint64_t *taken = notify_taken_of(session->notify, session->sources, rank, slot);
-    return notify_arrived(notify_line_of(session->notify, rank, slot)) -
-           atomic_load_explicit(taken, memory_order_relaxed);
+    const uint32_t line = notify_find(session->notify, slot->rank, slot->slot);
+    if (line == NOTIFY_NO_LINE)
+        return false;
+    slot->line = notify_line_at(session->notify, line);
+    slot->taken = notify_taken_at(session->notify, line);
+    return true;
+}
+
+static uint64_t taken_before(const struct session_slot *slot)
+{
+    return slot->line ? atomic_load_explicit(slot->taken, memory_order_relaxed) : 0;
+}
+
+static uint64_t pending(const struct session_slot *slot)
+{
+    return slot->line ? notify_arrived(slot->line) - taken_before(slot) : 0;
 }
 
 /* Names a slot with notifications that were not taken: the caller may have meant that one. */
@@ -151,7 +172,8 @@ static void describe_other_slots(const struct tca *session, uint32_t rank, char 
 {
     text[0] = '\0';
     for (uint32_t slot = 0; slot < SLOTS_PROGRAM; slot++) {
-        uint64_t count = pending(session, rank, slot);
+        struct session_slot other = {.rank = rank, .slot = slot};
+        uint64_t count = find_line(session, &other) ? pending(&other) : 0;
         if (count == 0)
             continue;
         snprintf(text, TEXT_BYTES, "; its slot %u has %llu that were not taken", slot,
@@ -160,25 +182,23 @@ static void describe_other_slots(const struct tca *session, uint32_t rank, char 
     }
 }
 
-static __attribute__((cold)) int overdue_notification(const struct tca *session, uint32_t rank,
-                                                      uint32_t slot, int64_t timeout_ns)
+static __attribute__((cold)) int overdue_notification(const struct tca *session,
+                                                      const struct session_slot *awaited,
+                                                      int64_t timeout_ns)
 {
+    const uint32_t rank = awaited->rank, slot = awaited->slot;
     char others[TEXT_BYTES], waited[TIMEOUT_TEXT_BYTES];
     if (timeout_ns == 0)
         return error_static(-ETIMEDOUT, "the notification has not arrived yet");
     session_timeout_text(session, timeout_ns, waited);
-    if (pending(session, rank, slot) > 0)
+    if (pending(awaited) > 0)
         return error_set(-ETIMEDOUT,
                          "rank %u notified slot %u, but its data was not copied %s: "
                          "is its process stopped?",
                          rank, slot, waited);
     describe_other_slots(session, rank, others);
-    return error_set(
-        -ETIMEDOUT, "rank %u did not notify slot %u %s; %llu were taken before%s", rank, slot,
-        waited,
-        (unsigned long long)atomic_load_explicit(
-            notify_taken_of(session->notify, session->sources, rank, slot), memory_order_relaxed),
-        others);
+    return error_set(-ETIMEDOUT, "rank %u did not notify slot %u %s; %llu were taken before%s",
+                     rank, slot, waited, (unsigned long long)taken_before(awaited), others);
 }
 
 /* From any rank. */
@@ -430,18 +450,16 @@ int session_slot_find(struct tca *session, uint32_t rank, uint32_t slot,
     if (__builtin_expect(rank >= session->sources || !slot_index(slot, &index), 0))
         return error_set(-EINVAL, "rank %u, slot %u: ranks go from 0 to %u, slots to %d", rank,
                          slot, session->sources - 1, SLOTS_PROGRAM - 1);
-    *ret_slot = (struct session_slot){
-        .line = notify_line_of(session->notify, rank, index),
-        .taken = notify_taken_of(session->notify, session->sources, rank, index),
-        .rank = rank,
-        .slot = index};
+    *ret_slot = (struct session_slot){.rank = rank, .slot = index};
+    find_line(session, ret_slot);
     return 0;
 }
 
-static inline int take(struct tca *session, const struct session_slot *awaited)
+static inline int take(struct tca *session, struct session_slot *awaited)
 {
-    if (notify_arrived(awaited->line) !=
-        atomic_load_explicit(awaited->taken, memory_order_relaxed)) {
+    const bool found = __builtin_expect(awaited->line != NULL, 1) || find_line(session, awaited);
+    if (found && notify_arrived(awaited->line) !=
+                     atomic_load_explicit(awaited->taken, memory_order_relaxed)) {
         int landed = lane_complete(session, awaited->rank);
         if (__builtin_expect(landed <= 0, 0))
             return landed;
@@ -455,7 +473,8 @@ static inline int take(struct tca *session, const struct session_slot *awaited)
         lane_drain(&in->lane);
     /* The data will most likely be there next time: prefetching moves it between the cores together
      * with the counter. An invalid address is harmless. */
-    uint64_t landing = atomic_load_explicit(&awaited->line->landing, memory_order_relaxed);
+    uint64_t landing =
+        found ? atomic_load_explicit(&awaited->line->landing, memory_order_relaxed) : 0;
     if (landing)
         __builtin_prefetch((const void *)(uintptr_t)landing);
     if (__builtin_expect(session->running != NULL, 0) ||
@@ -464,14 +483,18 @@ static inline int take(struct tca *session, const struct session_slot *awaited)
     return 0;
 }
 
-int session_take(struct tca *session, const struct session_slot *slot)
+int session_take(struct tca *session, struct session_slot *slot)
 {
     return take(session, slot);
 }
 
-void session_grant(const struct session_slot *slot)
+int session_grant(const struct session_slot *slot)
 {
+    if (!slot->line)
+        return error_set(-EPROTO, "rank %u, slot %u: no committed plan uses it", slot->rank,
+                         slot->slot);
     atomic_fetch_sub_explicit(slot->taken, 1, memory_order_relaxed);
+    return 0;
 }
 
 static int take_notification(struct tca *session, void *subject)
@@ -526,7 +549,7 @@ int tca_notified_wait(struct tca *session, uint32_t rank, uint32_t slot, int64_t
         return r;
     r = wait_for(session, &spec, 0);
     if (__builtin_expect(r < 0, 0))
-        return r == TIMED_OUT ? overdue_notification(session, rank, awaited.slot, timeout_ns) : r;
+        return r == TIMED_OUT ? overdue_notification(session, &awaited, timeout_ns) : r;
     return 0;
 }
 
@@ -538,7 +561,7 @@ uint64_t tca_notified_count(struct tca *session, uint32_t rank, uint32_t slot)
     if (has_events(session))
         session_drain(session); /* a program may only call this function until a notification
                                    arrives, which may require processing events */
-    return notify_arrived(awaited.line) - atomic_load_explicit(awaited.taken, memory_order_relaxed);
+    return awaited.line || find_line(session, &awaited) ? pending(&awaited) : 0;
 }
 
 uint64_t tca_notified_ns(struct tca *session, uint32_t rank, uint32_t slot)
@@ -546,7 +569,7 @@ uint64_t tca_notified_ns(struct tca *session, uint32_t rank, uint32_t slot)
     struct session_slot awaited = {0};
     if (session_slot_find(session, rank, slot, &awaited) < 0)
         return 0;
-    return atomic_load_explicit(&awaited.line->arrived_ns, memory_order_relaxed);
+    return awaited.line ? atomic_load_explicit(&awaited.line->arrived_ns, memory_order_relaxed) : 0;
 }
 
 /* ---- a notification from any rank ---- */

@@ -529,7 +529,7 @@ static void aim(struct binding *binding, const struct binding_args *args)
         binding->notify = args->notify;
         args->notify->notified_by++;
         binding->target.segment = args->notify->notify;
-        binding->target.line = notify_line_of(args->notify->notify, args->rank, args->slot);
+        binding->target.line = notify_line_at(args->notify->notify, args->line);
     }
 }
 
@@ -544,8 +544,7 @@ static void begin(struct tcad *tcad, struct binding *binding, const struct bindi
     binding->part_offset_bytes = args->part_offset_bytes;
     binding->part_bytes = args->part_bytes;
     binding->pair = args->pair;
-    binding->rank = args->rank;
-    binding->slot = args->slot;
+    binding->line = args->line;
     binding->charge = args->charge;
     binding->making = true;
     const unsigned refused = args->region ? args->region->refused : 0;

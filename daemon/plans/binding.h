@@ -30,17 +30,16 @@ struct landing_blob {
 struct binding_args {
     uint32_t node;         /* of the requester */
     uint64_t asker;        /* the requester's session */
-    uint32_t rank;         /* of the requester, in the group of the notified session */
     struct region *region; /* NULL: only a notification */
     uint64_t offset_bytes;
     uint64_t part_offset_bytes, part_bytes; /* of the handle; 0: all of the region */
     struct layout *layout;  /* taken over, even on failure; NULL if region is NULL */
     struct session *notify; /* NULL: no notification */
-    uint32_t slot;
-    unsigned rails;       /* one bit per rail */
-    bool owned;           /* by a plan of this node, which ends it after its puts */
-    struct charge charge; /* from binding_charge(); taken over */
-    uint64_t pair;        /* 0, or the process itself receives (pairs.h), and rails is 0 */
+    uint32_t line;          /* of its counters: session_line() */
+    unsigned rails;         /* one bit per rail */
+    bool owned;             /* by a plan of this node, which ends it after its puts */
+    struct charge charge;   /* from binding_charge(); taken over */
+    uint64_t pair;          /* 0, or the process itself receives (pairs.h), and rails is 0 */
 };
 size_t binding_bytes(const struct tcad *tcad); /* of a struct binding */
 /* Charges the user of the memory or of the notified session. 0, or -EDQUOT and a text. */
@@ -78,7 +77,7 @@ struct binding {
     bool ended; /* nothing can land there any more */
     int error;
     uint64_t pair; /* 0: the daemon receives; else the number of its landing: */
-    uint32_t place, generation, rank, slot;
+    uint32_t place, generation, line;
     bool placed;
     struct binding_landing landings[]; /* see binding_landing() */
 };

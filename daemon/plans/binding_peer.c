@@ -113,7 +113,7 @@ static void made(void *context, const struct bindings_made *made)
 /* Checks that the requester may notify the session: same user, same group, and the rank is the
  * requester's. */
 static int check_notified(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind,
-                          const Tca__BindPut *put, struct session **ret_session, char *text,
+                          const Tca__BindPut *put, struct binding_args *args, char *text,
                           size_t text_bytes)
 {
     struct session *session = session_find(tcad, put->notify_session);
@@ -143,7 +143,7 @@ static int check_notified(struct tcad *tcad, uint32_t node, const Tca__PeerBind 
                  SLOTS_PER_SOURCE - 1);
         return -EINVAL;
     }
-    *ret_session = session;
+    args->notify = session;
     return 0;
 }
 
@@ -204,9 +204,11 @@ static int check_put(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind
         return -EINVAL;
     }
     if (put->notify) /* first: the end of a process says more than that of its memory */
-        r = check_notified(tcad, node, bind, put, &args->notify, text, text_bytes);
+        r = check_notified(tcad, node, bind, put, args, text, text_bytes);
     if (r == 0 && put->handle.len)
         r = check_target(tcad, bind->user, put, args, text, text_bytes);
+    if (r == 0 && put->notify)
+        r = session_line(args->notify, bind->rank, put->notify_slot, &args->line, text, text_bytes);
     return r < 0 ? r : binding_charge(tcad, args, text, text_bytes);
 }
 
@@ -298,11 +300,7 @@ static int check(struct request *request, const Tca__PeerBind *bind, struct bind
         r = check_pair_rail(request, rails, text, text_bytes);
     for (size_t i = 0; i < bind->n_puts && r == 0; i++) {
         const Tca__BindPut *put = bind->puts[i];
-        args[i] = (struct binding_args){.node = node,
-                                        .asker = bind->session,
-                                        .rank = bind->rank,
-                                        .slot = put->notify_slot,
-                                        .rails = rails};
+        args[i] = (struct binding_args){.node = node, .asker = bind->session, .rails = rails};
         *ret_count = i + 1;
         r = check_put(tcad, node, bind, put, &args[i], text, text_bytes);
         if (r == 0 && bind->direct)

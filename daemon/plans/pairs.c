@@ -460,8 +460,7 @@ static void fill_landing(const struct binding *binding, Tca__PairLanding *landin
             (ProtobufCBinaryData){layout_bytes(binding->layout), (uint8_t *)binding->layout};
     }
     landing->notify = binding->notify != NULL;
-    landing->rank = binding->rank;
-    landing->slot = binding->slot;
+    landing->line = binding->line;
 }
 
 int pair_land(struct binding *binding)

@@ -116,6 +116,7 @@ struct plan_transfer {
     /* the notification */
     bool notify;
     uint32_t rank, slot;
+    uint32_t line; /* of the notified session, on this node: session_line() */
     uint64_t notify_session;
 
     uint32_t node;    /* where it lands */
@@ -169,6 +170,7 @@ struct plan_step {
     bool is_wait;
     uint32_t transfer;   /* index in plan->transfers */
     uint32_t rank, slot; /* wait */
+    uint32_t line;
     uint64_t count;
     bool flush;        /* then all earlier puts of its chain complete remotely */
     _Atomic bool gone; /* the notifier, for chain_step.gone */

@@ -78,10 +78,9 @@ static int fill_args(struct plan *plan, const struct plan_transfer *transfer,
     *args = (struct binding_args){
         .node = plan->tcad->node,
         .asker = plan->session->id,
-        .rank = plan->session->rank,
         .region = transfer->region,
         .notify = transfer->notify ? session_find(plan->tcad, transfer->notify_session) : NULL,
-        .slot = transfer->slot,
+        .line = transfer->line,
         .rails = rail ? 1u << rail : rails_of_both(plan->tcad),
         .owned = true,
     };

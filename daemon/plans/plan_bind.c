@@ -22,7 +22,7 @@ bool plan_chain_is_local(const struct plan *plan, const struct plan_chain *chain
 /* On this node, looks up the handle and the notified session. */
 static int resolve_here(struct plan *plan, struct plan_transfer *transfer)
 {
-    char text[256];
+    char text[512];
     if (transfer->has_target) {
         struct region *region;
         int r = region_named(plan->tcad, &transfer->handle, plan->session->uid, &region, text,
@@ -36,7 +36,7 @@ static int resolve_here(struct plan *plan, struct plan_transfer *transfer)
             return plan->attempt.error;
     }
     if (transfer->notify) {
-        const struct session *session = session_find(plan->tcad, transfer->notify_session);
+        struct session *session = session_find(plan->tcad, transfer->notify_session);
         if (!session) {
             snprintf(text, sizeof(text), "rank %" PRIu32 ", to be notified, has ended",
                      transfer->rank);
@@ -47,6 +47,10 @@ static int resolve_here(struct plan *plan, struct plan_transfer *transfer)
                      transfer->rank);
             return plan_fail_transfer(plan, transfer, -EPROTO, text);
         }
+        int r = session_line(session, plan->session->rank, transfer->slot, &transfer->line, text,
+                             sizeof(text));
+        if (r < 0)
+            return plan_fail_transfer(plan, transfer, r, text);
     }
     return 0;
 }

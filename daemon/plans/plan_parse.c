@@ -319,6 +319,21 @@ static int check_slot(struct plan *plan, uint32_t step, uint32_t rank, uint32_t 
     return 0;
 }
 
+static int parse_wait(struct plan *plan, uint32_t number, const Tca__Wait *wait,
+                      struct plan_step *out)
+{
+    char text[512];
+    int r = check_slot(plan, number, wait->rank, wait->slot);
+    out->is_wait = true;
+    out->rank = wait->rank;
+    out->slot = wait->slot;
+    out->count = wait->count;
+    if (r < 0)
+        return r;
+    r = session_line(plan->session, wait->rank, wait->slot, &out->line, text, sizeof(text));
+    return r < 0 ? plan_fail(plan, r, "step %u: %s", number, text) : 0;
+}
+
 /* before: the directly preceding put, or NULL. */
 static int parse_notify(struct plan *plan, uint32_t step, const Tca__Notify *notify,
                         struct plan_transfer *before, struct plan_transfer *fresh, bool *ret_joined)
@@ -377,11 +392,7 @@ static int parse_step(struct parser *parser, const Tca__Step *step)
         transfer = joined ? before : transfer;
         break;
     case TCA__STEP__STEP_WAIT:
-        r = check_slot(plan, number, step->wait->rank, step->wait->slot);
-        out->is_wait = true;
-        out->rank = step->wait->rank;
-        out->slot = step->wait->slot;
-        out->count = step->wait->count;
+        r = parse_wait(plan, number, step->wait, out);
         break;
     default:
         r = plan_fail(plan, -EPROTO, "step %u: neither put, notify nor wait", number);

@@ -170,15 +170,13 @@ static void prepare_wait(struct plan_preparing *preparing, const struct plan_ste
 {
     struct session *session = preparing->plan->session;
     add_step(preparing,
-             &(struct chain_step){
-                 .kind = CHAIN_WAIT,
-                 .gone = &step->gone,
-                 .wait = {.line = notify_line_of(session->notify, step->rank, step->slot),
-                          .taken = notify_taken_of(session->notify, session->sources, step->rank,
-                                                   step->slot),
-                          .count = step->count,
-                          .may_take = engine_plan_may_take,
-                          .context = &preparing->plan->run}});
+             &(struct chain_step){.kind = CHAIN_WAIT,
+                                  .gone = &step->gone,
+                                  .wait = {.line = notify_line_at(session->notify, step->line),
+                                           .taken = notify_taken_at(session->notify, step->line),
+                                           .count = step->count,
+                                           .may_take = engine_plan_may_take,
+                                           .context = &preparing->plan->run}});
 }
 
 /* ---- chains: what precedes a step ---- */

@@ -95,8 +95,7 @@ static void map_segment(const struct session *session, Tca__Mapping *mapping,
                         struct plan_reply *reply)
 {
     mapping->session = session->id;
-    mapping->session_sources = session->sources;
-    mapping->segment_bytes = notify_segment_bytes(session->sources);
+    mapping->segment_bytes = NOTIFY_SEGMENT_BYTES;
     mapping->session_fd = attach(reply, session->notify_fd);
 }
 
@@ -198,6 +197,7 @@ static void map_transfer(struct plan *plan, struct plan_transfer *transfer, Tca_
         if (!session)
             return; /* it has just ended, so the plan is about to break */
         map_segment(session, mapping, reply);
+        mapping->line = transfer->line;
     }
 }
 

@@ -460,13 +460,13 @@ void bench_go_far(struct bench *bench)
 
 static int make_segment(struct bench *bench)
 {
-    size_t bytes = (notify_segment_bytes(1) + LINE_BYTES - 1) & ~(size_t)(LINE_BYTES - 1);
+    const size_t bytes = sizeof(struct notify_segment) + sizeof(struct notify_line);
     struct notify_segment *segment = aligned_alloc(LINE_BYTES, bytes);
     if (!segment)
         return -ENOMEM;
     memset(segment, 0, bytes);
     bench->landing =
-        (struct engine_landing){.line = notify_line_of(segment, 0, 0), .segment = segment};
+        (struct engine_landing){.line = notify_line_at(segment, 0), .segment = segment};
     return 0;
 }
 

@@ -76,14 +76,14 @@ static int make_segments(struct session *session)
     session->segment = base;
     session->segment->magic = SEGMENT_MAGIC;
     session->segment->version = PROTO_VERSION;
-    r = segment_new("tca-notify", notify_segment_bytes(session->sources), &base);
+    r = segment_new("tca-notify", NOTIFY_SEGMENT_BYTES, &base);
     if (r < 0)
         return r;
     session->notify_fd = r;
     session->notify = base;
     session->notify->magic = SEGMENT_MAGIC;
     session->notify->version = PROTO_VERSION;
-    session->notify->sources = session->sources;
+    session->lines.segment = session->notify;
     r = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (r < 0)
         return -errno;
@@ -101,7 +101,7 @@ static void session_destroy(struct session *session)
     if (session->segment)
         munmap(session->segment, sizeof(*session->segment));
     if (session->notify)
-        munmap(session->notify, notify_segment_bytes(session->sources));
+        munmap(session->notify, NOTIFY_SEGMENT_BYTES);
     if (session->segment_fd >= 0)
         close(session->segment_fd);
     if (session->notify_fd >= 0)
@@ -110,6 +110,7 @@ static void session_destroy(struct session *session)
         close(session->engine_fd);
     session->tcad->session_hooks->freed(session);
     charge_drop(&session->charge);
+    lines_deinit(&session->lines);
     withdrawals_deinit(&session->withdrawals);
     free(session->members);
     free(session->plans);
@@ -119,12 +120,11 @@ static void session_destroy(struct session *session)
 static void welcome(struct session *session, uint32_t tag)
 {
     struct tcad *tcad = session->tcad;
-    Tca__Welcome welcome =
-        BODY_OF(welcome, .version = PROTO_VERSION, .node = tcad->node,
-                .node_name = tcad->conf->node.name, .incarnation = tcad->incarnation,
-                .session = session->id, .session_segment_bytes = sizeof(struct session_segment),
-                .notify_segment_bytes = notify_segment_bytes(session->sources),
-                .daemon_version = (char *)TCAD_VERSION);
+    Tca__Welcome welcome = BODY_OF(
+        welcome, .version = PROTO_VERSION, .node = tcad->node, .node_name = tcad->conf->node.name,
+        .incarnation = tcad->incarnation, .session = session->id,
+        .session_segment_bytes = sizeof(struct session_segment),
+        .notify_segment_bytes = NOTIFY_SEGMENT_BYTES, .daemon_version = (char *)TCAD_VERSION);
     Tca__Rail rails[RAILS_MAX], *rail_list[RAILS_MAX];
     welcome.n_rails = tcad->session_hooks->rails(tcad, rails);
     for (size_t i = 0; i < welcome.n_rails; i++)
@@ -184,10 +184,10 @@ static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
     return true;
 }
 
-/* Everything that grows with the group is allocated at once. */
+/* What grows with the group is allocated at once, except notification lines. */
 static uint64_t bytes_of_session(const struct tcad *tcad, uint32_t sources)
 {
-    return sizeof(struct session) + sizeof(struct session_segment) + notify_segment_bytes(sources) +
+    return sizeof(struct session) + sizeof(struct session_segment) + sizeof(struct notify_segment) +
            sources * sizeof(struct session_member) + tcad->session_hooks->bytes() +
            2 * PLANS_PER_SESSION_MAX * sizeof(struct plan *);
 }
@@ -232,8 +232,7 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
     r = make_segments(session);
     if (r < 0) {
         client_failf(client, tag, r, "session segments of %zu bytes: %s",
-                     sizeof(struct session_segment) + notify_segment_bytes(session->sources),
-                     remedy_text(r));
+                     sizeof(struct session_segment) + NOTIFY_SEGMENT_BYTES, remedy_text(r));
         session_destroy(session);
         return NULL;
     }
@@ -343,6 +342,31 @@ void session_end(struct session *session, const char *why)
         announce(session);
     else if (!session->announced)
         loop_timer_set(session->last_call, last_call_ns(session), 0);
+}
+
+/* ---- notifications ---- */
+
+int session_line(struct session *session, uint32_t rank, uint32_t slot, uint32_t *ret_line,
+                 char *text, size_t text_bytes)
+{
+    if (lines_find(&session->lines, rank, slot, ret_line))
+        return 0;
+    int r = charge_take(session->tcad, &session->charge, session->uid, USER_SESSIONS,
+                        LINES_BYTES_EACH, "a notification counter", text, text_bytes);
+    if (r < 0)
+        return r;
+    r = lines_add(&session->lines, rank, slot, ret_line);
+    if (r == 0)
+        return 0;
+    charge_lower(&session->charge, LINES_BYTES_EACH);
+    snprintf(text, text_bytes,
+             r == -ENOMEM ? "out of memory for a notification counter"
+                          : "session %" PRIu64 " has %" PRIu32
+                            " notification counters (rank, slot), "
+                            "and no place for one of slot %" PRIu32 ": %d are possible; use fewer "
+                            "slots",
+             session->id, session->lines.count, slot, NOTIFY_LINES_MAX);
+    return r;
 }
 
 /* ---- ranks that have ended ---- */

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "daemon/base/table.h"
+#include "daemon/sessions/lines.h"
 #include "daemon/sessions/region_views.h"
 #include "daemon/sessions/user.h"
 #include "daemon/sessions/withdrawals.h"
@@ -48,7 +49,8 @@ struct session {
     struct session_segment *segment;
     int segment_fd;
     struct notify_segment *notify;
-    uint32_t sources; /* ranks in `notify` */
+    struct lines lines; /* in `notify` */
+    uint32_t sources;   /* ranks that may notify it */
     int notify_fd;
     int engine_fd; /* eventfd that wakes the engine */
 
@@ -130,6 +132,11 @@ int session_end_error(const struct session *session);
 struct session *session_find(struct tcad *tcad, uint64_t id);
 /* Also finds a closing session. */
 struct session *session_find_any(const struct tcad *tcad, uint64_t id);
+
+/* The notification line of (rank, slot), which it is given if it has none. -EDQUOT, -ENOSPC or
+ * -ENOMEM: text says of what there is not enough. */
+int session_line(struct session *session, uint32_t rank, uint32_t slot, uint32_t *ret_line,
+                 char *text, size_t text_bytes);
 
 /* Copies a display name chosen by a client: truncated, one line, UTF-8. */
 void session_take_name(char ret_name[static NAME_MAX_BYTES], const char *name);

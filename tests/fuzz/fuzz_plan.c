@@ -5,6 +5,7 @@
  * in, so that mutations of the rest get past the first check.
  */
 #include <string.h>
+#include <sys/mman.h>
 
 #include "config/cluster.h"
 #include "daemon/base/loop.h"
@@ -50,6 +51,9 @@ static void open_once(void)
         return;
     FUZZ_REQUIRE(regions_new(&tcad, &tcad.regions) == 0);
     FUZZ_REQUIRE(loop_new(&tcad.loop) == 0);
+    session.lines.segment = mmap(NULL, NOTIFY_SEGMENT_BYTES, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    FUZZ_REQUIRE(session.lines.segment != MAP_FAILED);
     region_add(&session, &region);
 }
 
@@ -130,7 +134,8 @@ static void check_plan(const struct plan *plan)
         for (uint32_t j = 0; j < chain->step_count; j++) {
             const struct plan_step *step = &chain->steps[j];
             if (step->is_wait)
-                FUZZ_REQUIRE(step->rank < SOURCES && step->slot < SLOTS_PER_SOURCE);
+                FUZZ_REQUIRE(step->rank < SOURCES && step->slot < SLOTS_PER_SOURCE &&
+                             step->line < session.lines.count);
             else
                 FUZZ_REQUIRE(step->transfer == transfers++);
         }
@@ -164,6 +169,9 @@ static void parse(Tca__Message *message)
                  session.plan_bytes == plan->memory_bytes);
     session.step_count = session.plan_bytes = 0;
     plan_free(plan);
+    charge_drop(&session.charge);
+    lines_deinit(&session.lines);
+    session.lines = (struct lines){.segment = session.lines.segment};
     FUZZ_REQUIRE(region.refs == 1 && region.puts_from == 0);
     FUZZ_REQUIRE(tcad.users.total == 0);
 }

@@ -12,9 +12,10 @@
 #include "proto/frame.h"
 #include "proto/handle.h"
 #include "proto/message.h"
+#include "proto/notify.h"
 #include "proto/status.h"
 
-enum { SESSION = 7, REGION = 3 };
+enum { SESSION = 7, REGION = 3, FAKE_SLOTS = 64, TABLE_BITS = 8 };
 
 static void must(bool fine)
 {
@@ -33,6 +34,18 @@ static int memory(size_t bytes, bool sealed, void **ret_base)
     return fd;
 }
 
+/* Each slot of rank 0 has the line of that number. */
+static void show_line(struct notify_segment *notify, uint32_t slot)
+{
+    const uint64_t key = notify_key(0, slot);
+    struct notify_place *table = notify_table(notify, TABLE_BITS);
+    uint32_t at = (uint32_t)notify_hash(key) & ((1 << TABLE_BITS) - 1);
+    while (table[at].line != 0)
+        at = (at + 1) & ((1 << TABLE_BITS) - 1);
+    table[at].key = key;
+    table[at].line = slot + 1;
+}
+
 static void make_segments(struct fake *fake)
 {
     void *segment, *notify;
@@ -41,8 +54,11 @@ static void make_segments(struct fake *fake)
     fake->segment = segment;
     fake->segment->magic = SEGMENT_MAGIC;
     fake->segment->version = PROTO_VERSION + (fake->lie == FAKE_SEGMENT_VERSION);
-    fake->notify_fd = memory(notify_segment_bytes(1), fake->lie != FAKE_UNSEALED_SEGMENT, &notify);
+    fake->notify_fd = memory(NOTIFY_SEGMENT_BYTES, fake->lie != FAKE_UNSEALED_SEGMENT, &notify);
     fake->notify = notify;
+    for (uint32_t slot = 0; slot < FAKE_SLOTS; slot++)
+        show_line(fake->notify, slot);
+    fake->notify->table_bits = TABLE_BITS;
     fake->engine_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
@@ -78,7 +94,7 @@ static void welcome(struct fake *fake, uint32_t tag)
         BODY_OF(welcome, .version = PROTO_VERSION + (fake->lie == FAKE_VERSION), .node = 1,
                 .node_name = (char *)"fake", .session = SESSION,
                 .session_segment_bytes = sizeof(struct session_segment),
-                .notify_segment_bytes = notify_segment_bytes(1), .daemon_version = (char *)"9.9.9");
+                .notify_segment_bytes = NOTIFY_SEGMENT_BYTES, .daemon_version = (char *)"9.9.9");
     Tca__Rail rails[] = {TCA__RAIL__INIT, TCA__RAIL__INIT}, *rail_list[] = {rails, rails + 1};
     rails[FAKE_SHM - 1].name = rails[FAKE_SHM - 1].driver = (char *)"shm";
     rails[FAKE_OFI - 1].name = (char *)"ofi:tcp:lo";
@@ -111,13 +127,13 @@ static void region_granted(struct fake *fake, uint32_t tag, const Tca__RegionAll
 }
 
 /* For a chain of puts that are each followed by a notify: one place for each pair. */
-static void map(struct fake *fake, const Tca__Put *put, Tca__Mapping *mapping)
+static void map(struct fake *fake, const Tca__Put *put, const Tca__Step *notify,
+                Tca__Mapping *mapping)
 {
     struct handle handle;
     tca__mapping__init(mapping);
     mapping->session = SESSION;
-    mapping->session_sources = 1;
-    mapping->segment_bytes = notify_segment_bytes(1);
+    mapping->segment_bytes = NOTIFY_SEGMENT_BYTES;
     if (put) {
         must(handle_decode(put->handle.data, &handle) == 0);
         mapping->region = REGION;
@@ -125,6 +141,8 @@ static void map(struct fake *fake, const Tca__Put *put, Tca__Mapping *mapping)
         mapping->region_bytes = fake->region_bytes;
         mapping->offset = handle.offset_bytes + put->target_offset;
     }
+    if (notify && notify->step_case == TCA__STEP__STEP_NOTIFY)
+        mapping->line = notify->notify->slot;
     switch (fake->lie) {
     case FAKE_DESCRIPTOR_INDEX:
         mapping->region = 99;
@@ -140,10 +158,13 @@ static void map(struct fake *fake, const Tca__Put *put, Tca__Mapping *mapping)
         mapping->owner = 1000 + mapping->offset;
         mapping->waits = mapping->landed = true;
         break;
-    case FAKE_SEGMENT_SOURCES:
+    case FAKE_NOTIFY_BYTES:
         mapping->session = 99;
         mapping->session_fd = 1;
-        mapping->session_sources = 4096;
+        mapping->segment_bytes -= 4096;
+        break;
+    case FAKE_LINE:
+        mapping->line = NOTIFY_LINES_MAX;
         break;
     default:
         break;
@@ -186,7 +207,10 @@ static void commit(struct fake *fake, uint32_t tag, const Tca__PlanCommit *commi
             if (step->step_case == TCA__STEP__STEP_WAIT)
                 continue;
             lists[i][chains[i].n_mappings] = &mappings[i][j];
-            map(fake, put, lists[i][chains[i].n_mappings++]);
+            const Tca__Step *notify = !put                     ? step
+                                      : j + 1 < chain->n_steps ? chain->steps[j + 1]
+                                                               : NULL;
+            map(fake, put, notify, lists[i][chains[i].n_mappings++]);
             if (put && j + 1 < chain->n_steps &&
                 chain->steps[j + 1]->step_case == TCA__STEP__STEP_NOTIFY)
                 j++;
@@ -198,7 +222,7 @@ static void commit(struct fake *fake, uint32_t tag, const Tca__PlanCommit *commi
         plan_committed, .plan = fake->lie == FAKE_PLAN_NUMBER ? PLANS_PER_SESSION_MAX : plans++,
         .n_chains = commit->n_chains - (fake->lie == FAKE_CHAIN_COUNT), .chains = chain_list);
     const Tca__Message message = MESSAGE_OF(PLAN_COMMITTED, plan_committed, &committed);
-    send_message(fake, tag, &message, &fake->notify_fd, fake->lie == FAKE_SEGMENT_SOURCES);
+    send_message(fake, tag, &message, &fake->notify_fd, fake->lie == FAKE_NOTIFY_BYTES);
 }
 
 /* Two pages, whichever region the handle names. */
@@ -300,7 +324,7 @@ void fake_stop(struct fake *fake)
         if (fds[i] >= 0)
             close(fds[i]);
     if (fake->notify)
-        munmap(fake->notify, notify_segment_bytes(1));
+        munmap(fake->notify, NOTIFY_SEGMENT_BYTES);
     if (fake->segment)
         munmap(fake->segment, fake->segment_bytes);
     unlink(fake->address.sun_path);

@@ -30,7 +30,8 @@ enum fake_lie {
     FAKE_DESCRIPTOR_INDEX, /* that the frame does not have */
     FAKE_UNKNOWN_REGION,   /* a mapping without a descriptor */
     FAKE_OFFSET,           /* puts that do not fit */
-    FAKE_SEGMENT_SOURCES,  /* a notification segment too short for them */
+    FAKE_NOTIFY_BYTES,     /* a peer's notification segment that is too short */
+    FAKE_LINE,             /* a line that no notification segment has */
     FAKE_SILENT_COMMIT,    /* no answer at all */
     FAKE_HANG_UP,          /* closes the connection on a commit */
     FAKE_DAEMON_SEAT,      /* no lie: chains go to the daemon seat, and are not run */

@@ -159,10 +159,10 @@ int main(int argc, char **argv)
     must(driver_of_id(DRIVER_SHM)->open(&config, &events, &session.shm) == 0);
     session.sources = count / LANE_SHARES + 1;
     session.segment = &segment;
-    session.notify = aligned_alloc(LINE_BYTES, notify_segment_bytes(session.sources));
+    session.notify = aligned_alloc(LINE_BYTES, sizeof(*session.notify));
     region.base = aligned_alloc(BYTES, BYTES);
     must(numbers && session.notify && region.base && layout_contiguous(8, &layout) == 0);
-    memset(session.notify, 0, notify_segment_bytes(session.sources));
+    memset(session.notify, 0, sizeof(*session.notify));
     must(pairs_expect(&session) == 0);
     session.pairs->drivers = &via;
     mapping_insert(&session, &region);

@@ -32,7 +32,7 @@ static int progress(struct driver *driver, unsigned budget)
 
 TestSuite(engine_break, .timeout = 60);
 
-enum { PLAN = 5 };
+enum { PLAN = 5, SLOTS = 8 };
 
 static struct {
     struct loop *loop;
@@ -43,6 +43,7 @@ static struct {
     struct engine_plan plan;
     struct engine_call call;
     _Atomic bool gone;
+    _Atomic uint64_t taken[SLOTS];
     bool quiet;
 } world;
 
@@ -54,7 +55,7 @@ static void *pages(size_t bytes)
 
 static struct notify_line *line(uint32_t slot)
 {
-    return notify_line_of(world.args.notify, 0, slot);
+    return notify_line_at(world.args.notify, slot);
 }
 
 static struct chain_step wait_for(uint32_t slot)
@@ -63,7 +64,7 @@ static struct chain_step wait_for(uint32_t slot)
         .kind = CHAIN_WAIT,
         .gone = slot == 0 ? &world.gone : NULL,
         .wait = {.line = line(slot),
-                 .taken = notify_taken_of(world.args.notify, 1, 0, slot),
+                 .taken = &world.taken[slot],
                  .count = 1,
                  .may_take = engine_plan_may_take,
                  .context = &world.plan},
@@ -91,10 +92,11 @@ static void up(void)
 {
     const struct engine_config config = {0};
     const struct engine_events events = {0};
-    world.args = (struct engine_session_args){.id = 1,
-                                              .segment = pages(sizeof(*world.args.segment)),
-                                              .notify = pages(notify_segment_bytes(1)),
-                                              .wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+    world.args = (struct engine_session_args){
+        .id = 1,
+        .segment = pages(sizeof(*world.args.segment)),
+        .notify = pages(sizeof(struct notify_segment) + SLOTS * sizeof(struct notify_line)),
+        .wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
     struct session_segment *segment = world.args.segment;
     ring_init(&world.submit, &segment->submit[0], segment->submit_entries[0],
               sizeof(struct submit_entry), SUBMIT_ENTRIES);

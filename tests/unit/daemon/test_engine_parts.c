@@ -161,7 +161,7 @@ static void up(void)
     const struct engine_config config = {0};
     const struct engine_events events = {0};
     world.segment = pages(sizeof(*world.segment));
-    world.notify = pages(notify_segment_bytes(1));
+    world.notify = pages(sizeof(struct notify_segment));
     world.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     const struct engine_session_args args = {
         .id = 1, .segment = world.segment, .notify = world.notify, .wake_fd = world.wake_fd};

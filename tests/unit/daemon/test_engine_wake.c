@@ -85,10 +85,10 @@ Test(engine_wake, call_before_sleep)
     struct engine_session_args args = {
         .id = 1,
         .segment = aligned_alloc(4096, (sizeof(*args.segment) + 4095) / 4096 * 4096),
-        .notify = aligned_alloc(4096, (notify_segment_bytes(1) + 4095) / 4096 * 4096),
+        .notify = aligned_alloc(4096, (sizeof(*args.notify) + 4095) / 4096 * 4096),
         .wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
     memset(args.segment, 0, sizeof(*args.segment));
-    memset(args.notify, 0, notify_segment_bytes(1));
+    memset(args.notify, 0, sizeof(*args.notify));
     sem_init(&wanted, 0, 0);
     sem_init(&made, 0, 0);
     the_driver.ops = &ops;

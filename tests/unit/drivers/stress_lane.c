@@ -27,7 +27,7 @@ struct shared {
     _Alignas(4096) uint8_t source[PUTS][PLACE];
     uint8_t target[PUTS][PLACE];
     struct notify_segment notify; /* last: it is longer */
-    struct notify_line lines[SLOTS_PER_SOURCE];
+    struct notify_line lines[1];
 };
 
 static struct layout *make_layout(unsigned kind, uint64_t stride)

@@ -27,7 +27,7 @@ static void *zeroes(size_t bytes)
 static void set_up(void)
 {
     segment = zeroes(sizeof(*segment));
-    receivers = zeroes(notify_segment_bytes(1));
+    receivers = zeroes(sizeof(*receivers));
     lane_init(&sender, segment, LANE_SENDER);
     lane_init(&receiver, segment, LANE_RECEIVER);
     sender.receiver = receivers;
@@ -47,7 +47,7 @@ static void tear_down(void)
     copy_program_free(program);
     free(layout);
     munmap(segment, sizeof(*segment));
-    munmap(receivers, notify_segment_bytes(1));
+    munmap(receivers, sizeof(*receivers));
     munmap(source, SIZE + 2 * GUARD);
     munmap(target, SIZE + 2 * GUARD);
 }

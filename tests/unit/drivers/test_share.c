@@ -36,7 +36,7 @@ static void set_up(void)
     cr_assert(side_open(&side, "shm", 0, REGION) == 0);
     cr_assert(connect_to(side.driver, NULL, 0, &peer) == 0);
     segment = zeroes(sizeof(*segment));
-    receivers = zeroes(notify_segment_bytes(1));
+    receivers = zeroes(sizeof(*receivers));
     lane_init(&sender, segment, LANE_SENDER);
     lane_init(&receiver, segment, LANE_RECEIVER);
     sender.receiver = receivers;
@@ -57,7 +57,7 @@ static void tear_down(void)
     lane_deinit(&sender);
     lane_deinit(&receiver);
     munmap(segment, sizeof(*segment));
-    munmap(receivers, notify_segment_bytes(1));
+    munmap(receivers, sizeof(*receivers));
     side_close(&side);
 }
 

@@ -7,13 +7,13 @@
 #include "tests/unit/proto/random.h"
 #include "tests/unit/proto/stress.h"
 
-enum { SLOT_DIRECT = 0, SLOT_ROUTED = 1, BURST_MAX = 8 };
+enum { SLOT_DIRECT = 0, SLOT_ROUTED = 1, SLOTS, BURST_MAX = 8 };
 
 /* The memory of one owner. */
 struct inbox {
     struct notify_segment segment;
-    struct notify_line lines[SLOTS_PER_SOURCE]; /* of one source; they are segment.lines */
-    _Atomic uint64_t taken[SLOTS_PER_SOURCE];
+    struct notify_line lines[SLOTS]; /* they are segment.lines */
+    _Atomic uint64_t taken[SLOTS];
     /* Not atomic: the notifications order it. Which of the two is written alternates, as with any
      * double buffer. */
     uint64_t data[2];
@@ -26,34 +26,30 @@ static uint64_t data_of(uint64_t round)
     return round * 0x9e3779b97f4a7c15u;
 }
 
-static bool both_there(struct notify_segment *segment, uint64_t count)
+static bool both_there(struct inbox *inbox, uint64_t count)
 {
-    return notify_arrived(notify_line_of(segment, 0, SLOT_DIRECT)) -
-                   atomic_load(notify_taken_of(segment, 1, 0, SLOT_DIRECT)) >=
+    return notify_arrived(&inbox->lines[SLOT_DIRECT]) - atomic_load(&inbox->taken[SLOT_DIRECT]) >=
                1 &&
-           notify_arrived(notify_line_of(segment, 0, SLOT_ROUTED)) -
-                   atomic_load(notify_taken_of(segment, 1, 0, SLOT_ROUTED)) >=
+           notify_arrived(&inbox->lines[SLOT_ROUTED]) - atomic_load(&inbox->taken[SLOT_ROUTED]) >=
                count;
 }
 
 static void wait_for(struct inbox *inbox, uint64_t round, uint64_t count, uint64_t patience)
 {
     struct notify_segment *segment = &inbox->segment;
-    while (!both_there(segment, count)) {
+    while (!both_there(inbox, count)) {
         if (patience-- > 0)
             continue;
         patience = 0;
         uint32_t doorbell = notify_prepare_sleep(segment);
-        if (both_there(segment, count))
+        if (both_there(inbox, count))
             notify_cancel_sleep(segment);
         else if (notify_sleep(segment, doorbell, STRESS_LOST_NS) == -ETIMEDOUT &&
-                 both_there(segment, count))
+                 both_there(inbox, count))
             stress_fail("a wake-up was lost in round %lu", (unsigned long)round);
     }
-    if (!notify_take(notify_line_of(segment, 0, SLOT_DIRECT),
-                     notify_taken_of(segment, 1, 0, SLOT_DIRECT), 1) ||
-        !notify_take(notify_line_of(segment, 0, SLOT_ROUTED),
-                     notify_taken_of(segment, 1, 0, SLOT_ROUTED), count))
+    if (!notify_take(&inbox->lines[SLOT_DIRECT], &inbox->taken[SLOT_DIRECT], 1) ||
+        !notify_take(&inbox->lines[SLOT_ROUTED], &inbox->taken[SLOT_ROUTED], count))
         stress_fail("an arrived notification cannot be taken in round %lu", (unsigned long)round);
     if (inbox->data[round % 2] != data_of(round))
         stress_fail("notified before the data was there in round %lu", (unsigned long)round);
@@ -64,11 +60,11 @@ static void notify_peer(struct inbox *inbox, uint64_t round, uint64_t count, boo
 {
     struct notify_segment *segment = &inbox->segment;
     inbox->data[round % 2] = data_of(round);
-    notify_raise_direct(notify_line_of(segment, 0, SLOT_DIRECT), round, 0);
+    notify_raise_direct(&inbox->lines[SLOT_DIRECT], round, 0);
     for (uint64_t i = 0; i < count; i++) {
         if (each)
             notify_wake(segment);
-        notify_raise_routed(notify_line_of(segment, 0, SLOT_ROUTED), 1, round);
+        notify_raise_routed(&inbox->lines[SLOT_ROUTED], 1, round);
     }
     notify_wake(segment);
 }
@@ -76,7 +72,7 @@ static void notify_peer(struct inbox *inbox, uint64_t round, uint64_t count, boo
 /* After the last round nothing may be left over. */
 static void expect_all_taken(struct inbox *inbox)
 {
-    for (uint32_t slot = 0; slot < SLOTS_PER_SOURCE; slot++)
+    for (uint32_t slot = 0; slot < SLOTS; slot++)
         if (notify_arrived(&inbox->lines[slot]) != atomic_load(&inbox->taken[slot]))
             stress_fail("slot %u: not as many taken as arrived", slot);
 }

@@ -2,42 +2,48 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum { SOURCES = 3 };
+#include <sys/mman.h>
 
 static struct notify_segment *segment_new(void)
 {
-    size_t bytes = notify_segment_bytes(SOURCES);
-    return memset(aligned_alloc(LINE_BYTES, (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES), 0,
-                  bytes);
+    void *memory =
+        mmap(NULL, NOTIFY_SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    cr_assert(memory != MAP_FAILED);
+    return memory;
 }
 
-Test(notify, lines_and_counters_do_not_overlap)
+static void segment_free(struct notify_segment *segment)
+{
+    munmap(segment, NOTIFY_SEGMENT_BYTES);
+}
+
+Test(notify, its_parts_do_not_overlap)
 {
     struct notify_segment *s = segment_new();
-    char *end = (char *)s + notify_segment_bytes(SOURCES);
-    cr_assert_eq((void *)(notify_line_of(s, SOURCES - 1, SLOTS_PER_SOURCE - 1) + 1),
-                 (void *)notify_taken_of(s, SOURCES, 0, 0));
-    cr_assert_eq((void *)(notify_taken_of(s, SOURCES, SOURCES - 1, SLOTS_PER_SOURCE - 1) + 1),
+    uint8_t *end = (uint8_t *)s + NOTIFY_SEGMENT_BYTES;
+    cr_assert_eq((void *)notify_line_at(s, NOTIFY_LINES_MAX), (void *)notify_taken_at(s, 0));
+    cr_assert((void *)notify_taken_at(s, NOTIFY_LINES_MAX) <=
+              (void *)notify_table(s, NOTIFY_TABLE_BITS_MIN));
+    for (uint32_t bits = NOTIFY_TABLE_BITS_MIN; bits < NOTIFY_TABLE_BITS_MAX; bits++)
+        cr_assert_eq(notify_table(s, bits) + (1u << bits), notify_table(s, bits + 1));
+    cr_assert_eq((void *)(notify_table(s, NOTIFY_TABLE_BITS_MAX) + (1u << NOTIFY_TABLE_BITS_MAX)),
                  (void *)end);
-    free(s);
+    segment_free(s);
 }
 
 Test(notify, arrived_is_the_sum)
 {
     struct notify_segment *s = segment_new();
-    struct notify_line *line = notify_line_of(s, 1, 5);
+    struct notify_line *line = notify_line_at(s, 5);
     notify_raise_direct(line, 1, 4096);
     notify_raise_direct(line, 2, 8192);
     notify_raise_routed(line, 3, 777);
     cr_assert_eq(notify_arrived(line), 5);
     cr_assert_eq(atomic_load(&line->landing), 8192);
     cr_assert_eq(atomic_load(&line->arrived_ns), 777);
-    cr_assert_eq(notify_arrived(notify_line_of(s, 1, 4)), 0);
-    cr_assert_eq(notify_arrived(notify_line_of(s, 2, 5)), 0);
-    free(s);
+    cr_assert_eq(notify_arrived(notify_line_at(s, 4)), 0);
+    cr_assert_eq(notify_arrived(notify_line_at(s, 6)), 0);
+    segment_free(s);
 }
 
 Test(notify, take_only_what_is_there)
@@ -45,8 +51,8 @@ Test(notify, take_only_what_is_there)
     static const uint64_t starts[] = {0, 1000, UINT64_MAX - 2, UINT64_MAX};
     for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++) {
         struct notify_segment *s = segment_new();
-        struct notify_line *line = notify_line_of(s, 0, 0);
-        _Atomic uint64_t *taken = notify_taken_of(s, SOURCES, 0, 0);
+        struct notify_line *line = notify_line_at(s, 0);
+        _Atomic uint64_t *taken = notify_taken_at(s, 0);
         atomic_store(&line->direct, starts[i]);
         atomic_store(taken, starts[i]);
         cr_assert_not(notify_take(line, taken, 1));
@@ -58,7 +64,7 @@ Test(notify, take_only_what_is_there)
         cr_assert(notify_take(line, taken, 1));
         cr_assert_not(notify_take(line, taken, 1));
         cr_assert_eq(atomic_load(taken), starts[i] + 4);
-        free(s);
+        segment_free(s);
     }
 }
 
@@ -72,7 +78,7 @@ Test(notify, nobody_sleeps_nobody_rings)
     notify_cancel_sleep(s);
     notify_wake(s);
     cr_assert_eq(atomic_load(&s->doorbell), 0);
-    free(s);
+    segment_free(s);
 }
 
 Test(notify, a_wake_between_prepare_and_sleep_is_not_missed)
@@ -86,7 +92,7 @@ Test(notify, a_wake_between_prepare_and_sleep_is_not_missed)
     cr_assert_eq(atomic_load(&s->doorbell), 0, "one of the two rang");
     cr_assert_eq(atomic_load(&s->sleeping), 0);
     cr_assert_eq(notify_sleep(s, doorbell, -1), 0); /* would sleep for ever */
-    free(s);
+    segment_free(s);
 }
 
 /* An owner that waits for notifications only sleeps through completions. */
@@ -105,7 +111,7 @@ Test(notify, completions_wake_those_who_wait_for_them)
     cr_assert(atomic_load(&s->doorbell) == doorbell + 1 && !notify_will_sleep(s));
     notify_wake_completed(s);
     cr_assert_eq(atomic_load(&s->doorbell), doorbell + 1, "nobody sleeps");
-    free(s);
+    segment_free(s);
 }
 
 Test(notify, times_out)
@@ -116,7 +122,7 @@ Test(notify, times_out)
     cr_assert_eq(atomic_load(&s->sleeping), 0, "nobody has to ring any more");
     doorbell = notify_prepare_sleep(s);
     cr_assert_eq(notify_sleep(s, doorbell, 0), -ETIMEDOUT);
-    free(s);
+    segment_free(s);
 }
 
 Test(notify, futex)
