@@ -12,11 +12,10 @@ enum {
     NAME_MAX_BYTES = 64,          /* group, node, plan and publish names, with NUL */
     BLOB_MAX_BYTES = 4096,        /* one rank's contribution to an allgather */
     GROUP_SIZE_MAX = 4096,        /* ranks of a group */
-    SLOTS_PER_SOURCE = 192,     /* notification slots per pair of ranks; see client/core/slots.h */
-    NOTIFY_LINES_MAX = 1 << 20, /* (rank, slot) that can notify a session */
-    CHANNELS = 4,               /* submission rings of a session */
-    SUBMIT_ENTRIES = 256,       /* of one submission ring */
-    COMPLETE_ENTRIES = 1024,    /* of the completion ring: each start in flight reserves one */
+    NOTIFY_LINES_MAX = 1 << 20,   /* (rank, slot) that can notify a session */
+    CHANNELS = 4,                 /* submission rings of a session */
+    SUBMIT_ENTRIES = 256,         /* of one submission ring */
+    COMPLETE_ENTRIES = 1024,      /* of the completion ring: each start in flight reserves one */
     PLANS_PER_SESSION_MAX = 4096, /* plan ids are below this */
     START_PARTS_MAX = 1024,       /* puts in parts of all plans of a session */
     PLAN_CHAINS_MAX = 64,

@@ -67,16 +67,11 @@ static int schedule(struct tca_coll *coll)
     return r < 0 ? error_static(r, "out of memory") : 0;
 }
 
-static int take_slots(struct tca_coll *coll)
+static void take_slots(struct tca_coll *coll)
 {
-    uint32_t count = coll->program.chain_count * COLL_SLOTS + 1;
-    int r = slots_take(coll->session, count, &coll->slot);
-
-    if (r < 0)
-        return r;
-    coll->slot_count = count;
-    coll->watch_slot = coll->slot + count - 1;
-    return 0;
+    coll->slot_count = coll->program.chain_count * COLL_SLOTS + 1;
+    coll->slot = slots_take(coll->session, coll->slot_count);
+    coll->watch_slot = coll->slot + coll->slot_count - 1;
 }
 
 static int own_memory(struct tca_coll *coll, struct coll_met *met)
@@ -166,10 +161,10 @@ static int meet(struct tca_coll *coll, const struct coll_asked *asked, struct co
 
     if (r >= 0)
         r = schedule(coll);
-    if (r >= 0)
-        r = take_slots(coll);
-    if (r >= 0)
+    if (r >= 0) {
+        take_slots(coll);
         r = own_memory(coll, met);
+    }
     met->algorithm = coll->algorithm;
     met->segment_bytes = coll->shape.segment_bytes;
     met->slot = coll->slot;
@@ -355,8 +350,8 @@ static bool end_together(struct tca_coll *coll)
     return complete && take_credits(coll);
 }
 
-/* Where other ranks may still put into the scratch memory, and notify, it is left to tca_close(),
- * and the slots are lost. */
+/* Where other ranks may still put into the scratch memory, and notify, it is left to
+ * tca_close(). */
 struct tca_coll *tca_coll_free(struct tca_coll *coll)
 {
     if (!coll)
@@ -376,8 +371,8 @@ struct tca_coll *tca_coll_free(struct tca_coll *coll)
     free_plans(coll);
     if (complete)
         tca_free(coll->session, coll->scratch);
-    if (coll->slot_count > 0)
-        (complete ? slots_return : slots_lose)(coll->session, coll->slot, coll->slot_count);
+    if (coll->slot_count > 0 && complete)
+        slots_return(coll->session, coll->slot, coll->slot_count);
     coll_thread_unlock(thread);
     coll_siblings_leave(coll->siblings);
     session_limit_end(session, outer_ns);

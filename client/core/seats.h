@@ -26,7 +26,3 @@ enum tca_seat session_seat(const struct tca *session, const struct tca_plan_args
 
 /* As tca_start() and then tca_test(), which finds out only whether the start completed at once. */
 int plan_start_and_test(struct tca_plan *plan);
-
-/* The error of the last start that was not refused, after which it may have notified, or not; 0: it
- * has not failed. */
-int plan_start_error(const struct tca_plan *plan);

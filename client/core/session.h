@@ -21,6 +21,15 @@ struct member {
     uint64_t session;
 };
 
+/* Of the library: slots.h. */
+struct slots {
+    uint32_t used; /* numbers, from SLOT_LIBRARY_FIRST on */
+    struct slots_range {
+        uint32_t slot, count;
+    } * returned;
+    uint32_t returned_count, room;
+};
+
 struct tca {
     /* Read by every start and every test for a notification. */
     struct session_segment *segment;
@@ -43,15 +52,12 @@ struct tca {
     uint32_t plans_held;     /* with plan->hold_end_ns */
     uint32_t engine_takes; /* plans whose waits may run in the daemon's seat, where the engine takes
                               notifications too */
-    struct lane_in **lanes_in;          /* by rank: lanes to this session; NULL: none */
-    struct lane_in *lanes;              /* all of these */
-    int engine_fd;                      /* eventfd of the engine that serves this session */
-    uint32_t heard;                     /* the rank that tca_notified_wait_any() found last */
-    uint64_t limit_ns;                  /* client/core/wait.h: a deadline; 0: none */
-    bool slots_taken[SLOTS_PER_SOURCE]; /* of the library, from 0 on: slots.h */
-    uint32_t slots_lost;                /* of these, until the session ends */
-    struct slots_left *slots_left;      /* of these, for some time */
-    uint64_t slots_number;
+    struct lane_in **lanes_in; /* by rank: lanes to this session; NULL: none */
+    struct lane_in *lanes;     /* all of these */
+    int engine_fd;             /* eventfd of the engine that serves this session */
+    uint32_t heard;            /* the rank that tca_notified_wait_any() found last */
+    uint64_t limit_ns;         /* client/core/wait.h: a deadline; 0: none */
+    struct slots slots;
     uint32_t sources; /* ranks that may notify it */
     struct ring submit[CHANNELS];
     struct ring complete;

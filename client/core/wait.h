@@ -32,8 +32,7 @@ void session_limit_end(struct tca *session, uint64_t outer_ns);
 struct session_slot {
     struct notify_line *line; /* NULL: not found yet, as nobody can have notified it yet */
     _Atomic uint64_t *taken;
-    uint32_t rank;
-    uint32_t slot; /* its number for tcad */
+    uint32_t rank, slot;
 };
 
 /* As tca_notified(), in two steps, and without looking for ranks that have ended. */

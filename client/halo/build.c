@@ -8,7 +8,6 @@
 #include "client/halo/halo.h"
 
 enum { NAME_BYTES = 64 /* of a plan */ };
-#define TOGETHER (UINT32_C(1) << 31) /* and a slot of the library: nobody else's number */
 
 struct builder {
     struct tca_halo *halo;
@@ -178,7 +177,7 @@ static int build_plan(const struct builder *b, uint32_t buffer, uint32_t neighbo
     snprintf(name, sizeof(name), "%.48s:%u", args.name ? args.name : "halo", to->rank);
     args.name = name;
     if (!args.together)
-        args.together = TOGETHER + b->halo->slot + buffer;
+        args.together = b->halo->slot + buffer; /* nobody else's number */
     int r = tca_plan_new(b->halo->session, &args, plan);
 
     if (r >= 0)

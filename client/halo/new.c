@@ -66,7 +66,8 @@ static int prepare(struct tca_halo *halo, const struct tca_halo_args *args,
         return r;
     halo->grid = grid_of(args);
     halo->buffers = halo_buffers(args);
-    return slots_take(halo->session, HALO_BUFFERS, &halo->slot);
+    halo->slot = slots_take(halo->session, HALO_BUFFERS);
+    return 0;
 }
 
 /* ---- together ---- */
@@ -150,15 +151,15 @@ static void free_plans(struct tca_halo *halo, struct halo_neighbour *neighbour)
     }
 }
 
-/* quiet: nobody can notify it any more; otherwise its slots are lost. */
+/* quiet: nobody can notify it any more. */
 static void release(struct tca_halo *halo, bool quiet)
 {
     const uint64_t outer_ns = session_limit_begin(halo->session);
 
     for (uint32_t n = 0; n < halo->neighbour_count; n++)
         free_plans(halo, &halo->neighbours[n]);
-    if (halo->slot)
-        (quiet ? slots_return : slots_lose)(halo->session, halo->slot, HALO_BUFFERS);
+    if (halo->slot && quiet)
+        slots_return(halo->session, halo->slot, HALO_BUFFERS);
     session_limit_end(halo->session, outer_ns);
     free(halo->faces);
     free(halo->neighbour_of);

@@ -202,10 +202,10 @@ TCA_API int tca_coll_test(struct tca_coll *coll);
 TCA_API int tca_coll_wait(struct tca_coll *coll, int64_t timeout_ns);
 
 /* Releases the operation. Collective, unless it has failed: waits for a running start and for the
- * other ranks to call it, together at most for the session's time-out. Its notification slots, of
- * which a session has a limited number, and its memory can then be used again, unless it has failed
- * or the ranks have not started it equally often: as other ranks could still notify and put, they
- * are kept until the session is closed. NULL is a no-op. Returns NULL. */
+ * other ranks to call it, together at most for the session's time-out. Its memory and its
+ * notification counters can then be used again, unless it has failed or the ranks have not started
+ * it equally often: as other ranks could still notify and put, they are kept until the session is
+ * closed. NULL is a no-op. Returns NULL. */
 TCA_API struct tca_coll *tca_coll_free(struct tca_coll *coll);
 
 /* Describes the operation in lines of text: algorithm, segments, steps and scratch memory of this

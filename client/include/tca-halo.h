@@ -56,8 +56,7 @@ extern "C" {
  * Own elements: those that an exchange sends may be written again when it is complete; all others,
  * those of the other buffer among them, at any time.
  *
- * A session has at most 64 exchanges at a time. They use notification slots of the library's own,
- * not those of the program. */
+ * Exchanges use notification slots of the library's own, not those of the program. */
 #define TCA_HALO_DIMENSIONS 7
 #define TCA_HALO_ARRAYS     64
 
@@ -103,9 +102,8 @@ struct tca_halo_args {
  * can reach each other. Takes milliseconds. Free the exchange before its session is closed.
  *
  * -EINVAL: an argument is invalid, extents do not fit, or a halo is wider than the neighbour.
- * -EPROTO: the ranks' arguments disagree. -EBUSY: the library's notification slots are used up, by
- * 64 exchanges, or by fewer if collective operations and messengers use slots too. Also the errors
- * of tca_allgather(), tca_handle_of() and tca_plan_commit(). The message names rank, array and
+ * -EPROTO: the ranks' arguments disagree. Also the errors of
+ * tca_allgather(), tca_handle_of() and tca_plan_commit(). The message names rank, array and
  * dimension. If only other ranks failed, it is the message of the first of them. */
 TCA_API int tca_halo_new(struct tca *session, const struct tca_halo_args *args,
                          struct tca_halo **ret_halo);

@@ -72,13 +72,10 @@ struct tca_msg_request;
 
 /* Makes a messenger. Collective: all ranks of the group call it in the same order. args: rail,
  * seat, channel, flags and name of its plans; may be NULL. Takes 46 KiB for each rank of the group,
- * and 32 KiB for each rank to which this one sends. -EBUSY: the session's slots are used up. A
- * session can have four messengers. The slots of a released one are free again once all ranks have
- * released theirs, and all that they have sent to it has arrived, which the next tca_msg_new()
- * finds out. They stay lost if communication with a rank has failed, or if a rank has sent
- * something, or released a persistent request, after another one had released its messenger: that
- * may be dropped on its way, or come later. Also the errors of tca_allgather() and
- * tca_region_alloc(). */
+ * and 32 KiB for each rank to which this one sends. Its notification counters, a few for each rank
+ * with which it exchanges messages, are kept until the session is closed (see tca_plan_notify()),
+ * because others may still notify them after its release: use one messenger for long rather than
+ * many. Also the errors of tca_allgather() and tca_region_alloc(). */
 TCA_API int tca_msg_new(struct tca *session, const struct tca_plan_args *args,
                         struct tca_msg **ret_msg);
 

@@ -117,7 +117,7 @@ static bool fits(const struct msg_kept *kept, const struct tca_msg_request *requ
 
 void msg_kept_free(struct tca_msg *msg, struct msg_kept *kept)
 {
-    msg_plan_end(&msg->peers[kept->rank], kept->plan);
+    msg_plan_end(kept->plan);
     tca_layout_free(kept->target.layout);
     *kept = (struct msg_kept){.plan = NULL};
 }
@@ -184,7 +184,7 @@ static int launch(struct tca_msg_request *request)
     }
     if (request->staging && (r = msg_gather(request, request->staging)) < 0)
         return r;
-    if ((r = msg_plan_start(request->peer, msg, kept->plan)) < 0)
+    if ((r = msg_plan_start(msg, kept->plan)) < 0)
         return r;
     kept->busy = true;
     kept->used = ++msg->uses;

@@ -122,9 +122,6 @@ struct msg_peer {
     int failed;    /* a negative errno */
     char why[200];
     bool near;              /* on this node */
-    uint32_t notified;      /* notifications to the other's messenger */
-    bool unsure;            /* there may be fewer */
-    uint32_t arrived;       /* slots_arrived() when the slots were taken */
     struct tca_handle area; /* there: struct msg_area */
     uint64_t area_bytes;    /* its offset */
     struct msg_area *here;
@@ -179,8 +176,7 @@ struct tca_msg {
     struct tca_plan_args args;
     char name[64];
     uint32_t slot;
-    uint64_t number; /* of tca_msg_new() */
-    bool shared;     /* other ranks may notify the slots, at any time */
+    bool shared; /* other ranks may notify the slots, at any time */
     uint32_t size;
     struct tca_region *areas;          /* struct msg_area by rank */
     struct msg_peer *peers;            /* [size] */
@@ -271,11 +267,11 @@ int msg_plan_notify(struct msg_peer *peer, struct tca_msg *msg, uint32_t slot,
                     struct tca_plan **ret_plan);
 /* Starts a plan whose last start is about to complete. If that start failed, msg_peer_check() or a
  * test of the plan reports it. */
-int msg_plan_start(struct msg_peer *peer, struct tca_msg *msg, struct tca_plan *plan);
+int msg_plan_start(struct tca_msg *msg, struct tca_plan *plan);
 /* Frees the plan unless it is running; then tca_close() releases it. NULL is a no-op. */
-void msg_plan_free(struct msg_peer *peer, struct tca_plan *plan);
+void msg_plan_free(struct tca_plan *plan);
 /* The same of a plan that is about to complete: waits for it. Returns NULL. */
-struct tca_plan *msg_plan_end(struct msg_peer *peer, struct tca_plan *plan);
+struct tca_plan *msg_plan_end(struct tca_plan *plan);
 
 /* ---- ring.c */
 
@@ -381,13 +377,3 @@ int msg_wait(struct tca_msg_request *request, int64_t timeout_ns);
 /* Waits until what is buffered has been sent and released sends are done, at most the session's
  * time-out. */
 void msg_drain(struct tca_msg *msg);
-
-/* ---- leave.c */
-
-/* Keeps a released messenger's slots until all ranks have released theirs, and what they have sent
- * has come. */
-void msg_leave(struct tca_msg *msg);
-/* Finds out which of those that this session has kept are released at all ranks. Collective. */
-int msg_reclaim_slots(struct tca *session);
-/* Takes the slots of a new messenger; waits for those that are free soon. */
-int msg_slots_take(struct tca_msg *msg);

@@ -25,11 +25,8 @@ static int prepare(struct tca_msg *msg, const struct tca_plan_args *args, struct
     msg->peers = calloc(msg->size, sizeof(*msg->peers));
     if (!msg->peers)
         return error_static(-ENOMEM, "message: out of memory");
-    int r = msg_slots_take(msg);
-    if (r < 0)
-        return r;
-    ret->slot = msg->slot;
-    r = tca_region_alloc(msg->session, msg->size * sizeof(struct msg_area), &msg->areas);
+    ret->slot = msg->slot = slots_take(msg->session, MSG_SLOTS);
+    int r = tca_region_alloc(msg->session, msg->size * sizeof(struct msg_area), &msg->areas);
     return r < 0 ? r : tca_region_handle(msg->areas, 0, TCA_ALL, &ret->areas);
 }
 
@@ -77,9 +74,7 @@ int tca_msg_new(struct tca *session, const struct tca_plan_args *args, struct tc
     memset(&mine, 0, sizeof(mine));
     msg->session = session;
     msg->size = tca_size(session);
-    msg->number = slots_number(session);
-    int r = msg->number > 0 ? msg_reclaim_slots(session) : 0;
-    r = meet(msg, r < 0 ? r : prepare(msg, args, &mine), &mine);
+    int r = meet(msg, prepare(msg, args, &mine), &mine);
     if (r >= 0) {
         *ret_msg = msg;
         return 0;
@@ -94,9 +89,9 @@ static void peer_deinit(struct tca_msg *msg, struct msg_peer *peer)
 {
     for (uint32_t place = 0; place < MSG_RING; place++)
         for (uint32_t size = 0; size < MSG_CLASSES; size++)
-            msg_plan_end(peer, peer->puts[place][size]);
+            msg_plan_end(peer->puts[place][size]);
     for (uint32_t i = 0; i < MSG_RING / MSG_CREDIT; i++)
-        msg_plan_end(peer, peer->credits[i]);
+        msg_plan_end(peer->credits[i]);
     if (peer->staging)
         tca_free(msg->session, peer->staging);
     msg_peer_drop(peer);
@@ -118,9 +113,9 @@ static void requests_deinit(struct tca_msg *msg)
         if (request->persistent) {
             msg_short_free(request);
             if (request->sends) /* it may wait for a receive that does not come */
-                msg_plan_free(request->peer, request->plan);
+                msg_plan_free(request->plan);
             else
-                msg_plan_end(request->peer, request->plan);
+                msg_plan_end(request->plan);
         }
         msg_request_free(request);
     }
@@ -141,14 +136,12 @@ struct tca_msg *tca_msg_free(struct tca_msg *msg)
         peer_deinit(msg, &msg->peers[rank]); /* first: what is queued belongs to requests */
     requests_deinit(msg);
     for (uint32_t i = 0; i < MSG_CACHE; i++) {
-        msg_plan_end(&msg->peers[msg->kept[i].rank], msg->kept[i].plan);
+        msg_plan_end(msg->kept[i].plan);
         tca_layout_free(msg->kept[i].target.layout);
     }
     if (msg->areas)
         tca_region_free(msg->areas);
-    if (msg->slot && msg->shared)
-        msg_leave(msg);
-    else if (msg->slot)
+    if (msg->slot && !msg->shared) /* otherwise others may notify them at any time */
         slots_return(msg->session, msg->slot, MSG_SLOTS);
     session_limit_end(session, outer_ns);
     free(msg->peers);

@@ -29,7 +29,7 @@ int msg_pair_launch(struct tca_msg_request *request)
     if (request->staging)
         r = msg_gather(request, request->staging);
     if (r >= 0)
-        r = msg_plan_start(request->peer, request->msg, request->plan);
+        r = msg_plan_start(request->msg, request->plan);
     if (r < 0)
         return r;
     request->starts++;
@@ -75,7 +75,7 @@ static __attribute__((noinline, cold)) int cannot_start(struct tca_msg_request *
 
 static int tell_ready(struct tca_msg_request *request)
 {
-    int r = msg_plan_start(request->peer, request->msg, request->plan);
+    int r = msg_plan_start(request->msg, request->plan);
 
     if (r < 0)
         return r;
@@ -204,7 +204,7 @@ static int release_send(struct tca_msg_request *request)
     uint64_t taken = request->is_short ? 0 : request->starts;
 
     msg_short_free(request);
-    msg_plan_free(peer, request->plan);
+    msg_plan_free(request->plan);
     if (peer->failed || request->broken)
         return 0;
     if (!request->paired) {
@@ -231,9 +231,7 @@ static int release_receive(struct tca_msg_request *request)
     /* the last count of a short receive must not come when the index is used again */
     bool counted = !request->is_short || tca_wait(request->plan, TCA_DEFAULT) != -ETIMEDOUT;
     if (counted)
-        msg_plan_end(peer, request->plan);
-    else
-        peer->unsure = true;
+        msg_plan_end(request->plan);
     peer->receives[index] = NULL;
     if (peer->failed)
         return 0;

@@ -116,11 +116,9 @@ int msg_short_join(struct tca_msg_request *request)
 
 void msg_short_free(struct tca_msg_request *request)
 {
-    if (request->sends && request->puts[0]) /* counted here, as a start is to be short */
-        request->peer->notified += (uint32_t)request->starts;
     for (uint32_t place = 0; place < MSG_PLACES; place++) {
         if (request->puts[place] != request->plan)
-            msg_plan_end(request->peer, request->puts[place]);
+            msg_plan_end(request->puts[place]);
         request->puts[place] = NULL;
     }
 }
@@ -154,8 +152,6 @@ static inline int put_next(struct tca_msg_request *request)
     request->plan = request->puts[request->starts % MSG_PLACES];
     request->starts++;
     r = plan_start_and_test(request->plan);
-    if (__builtin_expect(r < 0, 0) && plan_start_error(request->plan) == 0)
-        request->peer->notified--; /* refused */
     request->state = r == 0 ? MSG_MOVING : MSG_DONE;
     request->status = r < 0 ? r : 0;
     request->in_use = r == 0;
@@ -214,9 +210,7 @@ int msg_short_confirm(struct tca_msg_request *request)
     atomic_thread_fence(memory_order_release); /* the copies precede the count */
     atomic_store_explicit(&count->value, request->ends, memory_order_relaxed);
     request->confirmed = request->ends;
-    r = tca_start(request->plan);
-    request->peer->notified += r >= 0;
-    return r;
+    return tca_start(request->plan);
 }
 
 static inline void receive(struct tca_msg_request *request, const uint8_t *place)

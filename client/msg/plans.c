@@ -68,42 +68,25 @@ static __attribute__((noinline, cold)) int start_again(struct tca_msg *msg, stru
     return r;
 }
 
-int msg_plan_start(struct msg_peer *peer, struct tca_msg *msg, struct tca_plan *plan)
+int msg_plan_start(struct tca_msg *msg, struct tca_plan *plan)
 {
     int r = tca_start(plan);
 
     if (__builtin_expect(r == -EAGAIN || r == -EBUSY, 0))
         r = start_again(msg, plan);
-    peer->notified += r >= 0;
     return r;
 }
 
-/* Each start notifies at its end. One that was cancelled was waiting, and one that has failed
- * within a node has not come to its end; of others nobody knows. */
-static void count_last(struct msg_peer *peer, struct tca_plan *plan)
+void msg_plan_free(struct tca_plan *plan)
 {
-    const int error = tca_test(plan) == 0 ? -EBUSY : plan_start_error(plan);
-
-    if (error == -ECANCELED || (error < 0 && error != -EBUSY && peer->near))
-        peer->notified--;
-    else if (error < 0)
-        peer->unsure = true;
-}
-
-void msg_plan_free(struct msg_peer *peer, struct tca_plan *plan)
-{
-    if (!plan)
-        return;
-    count_last(peer, plan);
-    if (tca_test(plan) != 0)
+    if (plan && tca_test(plan) != 0)
         tca_plan_free(plan);
 }
 
-struct tca_plan *msg_plan_end(struct msg_peer *peer, struct tca_plan *plan)
+struct tca_plan *msg_plan_end(struct tca_plan *plan)
 {
     if (!plan)
         return NULL;
     tca_wait(plan, TCA_DEFAULT);
-    count_last(peer, plan);
     return tca_plan_free(plan);
 }

@@ -82,7 +82,7 @@ static int post(struct msg_peer *peer, struct tca_msg *msg, struct msg_head head
     if (r >= 0) {
         head.seq = ++peer->sent;
         memcpy(peer->staging + (size_t)place * MSG_PACKET_BYTES, &head, sizeof(head));
-        r = msg_plan_start(peer, msg, peer->puts[place][size]);
+        r = msg_plan_start(msg, peer->puts[place][size]);
     }
     return r < 0 ? r : 0;
 }
@@ -209,7 +209,7 @@ static int give_credit(struct msg_peer *peer, struct tca_msg *msg)
         *plan ? tca_test(*plan) : msg_plan_notify(peer, msg, peer->slot + MSG_SLOT_CREDIT, plan);
 
     if (r >= 0)
-        r = msg_plan_start(peer, msg, *plan);
+        r = msg_plan_start(msg, *plan);
     if (r >= 0) {
         peer->given++;
         peer->owed--;

@@ -215,12 +215,9 @@ static int add_notification(struct tca_plan *plan, enum step_kind kind, uint32_t
     const uint32_t size = group_size(plan->session, plan->group);
     if (rank >= size)
         return error_set(-EINVAL, "rank %u: the group's ranks go from 0 to %u", rank, size - 1);
-    uint32_t index;
-    if (!slot_index(slot, &index))
-        return error_set(-EINVAL, "slot %u: it must be from 0 to %d", slot, SLOTS_PROGRAM - 1);
     *step = (struct step){.kind = kind,
                           .notification = {.rank = group_to_session(plan->group, rank),
-                                           .slot = index,
+                                           .slot = slot,
                                            .count = count}};
     plan_add_step(plan);
     return 0;
@@ -333,11 +330,6 @@ bool plan_puts_in_order(struct tca_plan *plan)
 void plan_puts_apart(struct tca_plan *plan)
 {
     plan->apart = true;
-}
-
-int plan_start_error(const struct tca_plan *plan)
-{
-    return plan->lossy ? plan->broken : plan->status;
 }
 
 enum tca_seat session_seat(const struct tca *session, const struct tca_plan_args *args)

@@ -167,19 +167,30 @@ static uint64_t pending(const struct session_slot *slot)
     return slot->line ? notify_arrived(slot->line) - taken_before(slot) : 0;
 }
 
-/* Names a slot with notifications that were not taken: the caller may have meant that one. */
+/* The program's lowest slot of the rank with notifications that were not taken. False: there is
+ * none. */
+static bool other_slot(const struct tca *session, uint32_t rank, struct session_slot *ret_slot)
+{
+    const uint32_t bits = atomic_load_explicit(&session->notify->table_bits, memory_order_acquire);
+    *ret_slot = (struct session_slot){.rank = rank, .slot = SLOT_LIBRARY_FIRST};
+    for (uint32_t i = 0; bits <= NOTIFY_TABLE_BITS_MAX && i < 1u << bits; i++) {
+        const uint64_t key = notify_table(session->notify, bits)[i].key;
+        struct session_slot other = {.rank = rank, .slot = (uint32_t)key};
+        if (key >> 32 == rank && other.slot < ret_slot->slot && find_line(session, &other) &&
+            pending(&other) > 0)
+            *ret_slot = other;
+    }
+    return ret_slot->line;
+}
+
+/* Names that slot: the caller may have meant it. */
 static void describe_other_slots(const struct tca *session, uint32_t rank, char text[TEXT_BYTES])
 {
+    struct session_slot other;
     text[0] = '\0';
-    for (uint32_t slot = 0; slot < SLOTS_PROGRAM; slot++) {
-        struct session_slot other = {.rank = rank, .slot = slot};
-        uint64_t count = find_line(session, &other) ? pending(&other) : 0;
-        if (count == 0)
-            continue;
-        snprintf(text, TEXT_BYTES, "; its slot %u has %llu that were not taken", slot,
-                 (unsigned long long)count);
-        return;
-    }
+    if (other_slot(session, rank, &other))
+        snprintf(text, TEXT_BYTES, "; its slot %u has %llu that were not taken", other.slot,
+                 (unsigned long long)pending(&other));
 }
 
 static __attribute__((cold)) int overdue_notification(const struct tca *session,
@@ -446,11 +457,10 @@ void plans_drain(struct tca *session, int64_t timeout_ns)
 int session_slot_find(struct tca *session, uint32_t rank, uint32_t slot,
                       struct session_slot *ret_slot)
 {
-    uint32_t index;
-    if (__builtin_expect(rank >= session->sources || !slot_index(slot, &index), 0))
-        return error_set(-EINVAL, "rank %u, slot %u: ranks go from 0 to %u, slots to %d", rank,
-                         slot, session->sources - 1, SLOTS_PROGRAM - 1);
-    *ret_slot = (struct session_slot){.rank = rank, .slot = index};
+    if (__builtin_expect(rank >= session->sources, 0))
+        return error_set(-EINVAL, "rank %u: the group's ranks go from 0 to %u", rank,
+                         session->sources - 1);
+    *ret_slot = (struct session_slot){.rank = rank, .slot = slot};
     find_line(session, ret_slot);
     return 0;
 }

@@ -138,11 +138,6 @@ static int check_notified(struct tcad *tcad, uint32_t node, const Tca__PeerBind 
                  bind->session, node, bind->rank, bind->group);
         return -EACCES;
     }
-    if (put->notify_slot >= SLOTS_PER_SOURCE) {
-        snprintf(text, text_bytes, "slot %u: 0 to %d are possible", put->notify_slot,
-                 SLOTS_PER_SOURCE - 1);
-        return -EINVAL;
-    }
     args->notify = session;
     return 0;
 }

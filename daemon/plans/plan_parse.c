@@ -308,14 +308,11 @@ static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put,
     return 0;
 }
 
-static int check_slot(struct plan *plan, uint32_t step, uint32_t rank, uint32_t slot)
+static int check_rank(struct plan *plan, uint32_t step, uint32_t rank)
 {
     if (rank >= plan->session->size)
         return plan_fail(plan, -EINVAL, "step %u: rank %u: the group has ranks 0 to %u", step, rank,
                          plan->session->size - 1);
-    if (slot >= SLOTS_PER_SOURCE)
-        return plan_fail(plan, -EINVAL, "step %u: slot %u: 0 to %d are possible", step, slot,
-                         SLOTS_PER_SOURCE - 1);
     return 0;
 }
 
@@ -323,7 +320,7 @@ static int parse_wait(struct plan *plan, uint32_t number, const Tca__Wait *wait,
                       struct plan_step *out)
 {
     char text[512];
-    int r = check_slot(plan, number, wait->rank, wait->slot);
+    int r = check_rank(plan, number, wait->rank);
     out->is_wait = true;
     out->rank = wait->rank;
     out->slot = wait->slot;
@@ -338,7 +335,7 @@ static int parse_wait(struct plan *plan, uint32_t number, const Tca__Wait *wait,
 static int parse_notify(struct plan *plan, uint32_t step, const Tca__Notify *notify,
                         struct plan_transfer *before, struct plan_transfer *fresh, bool *ret_joined)
 {
-    int r = check_slot(plan, step, notify->rank, notify->slot);
+    int r = check_rank(plan, step, notify->rank);
     if (r < 0)
         return r;
     const struct session_member *member = &plan->session->members[notify->rank];

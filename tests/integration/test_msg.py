@@ -101,7 +101,7 @@ class Msg(Ranks):
                 self.ranks(cluster, places, [harness.program("msg-errors")])
 
     def test_again_and_again(self):
-        """Slots of released messengers return; a rank that only sends is told that another has ended."""
+        """Messengers one after the other do not disturb each other; a rank that only sends is told that another has ended."""
         cluster = self.cluster(2, options={"rails.enable": "shm tcp"})
         for places, seat in (([0, 0], "any"), ([0, 1], "any"), ([0, 1, 1], "daemon")):
             with self.subTest(places=places, seat=seat):

@@ -1,8 +1,8 @@
 /*
- * msg-again: makes and releases more messengers than a session has slots for at once, and grids of
- * tca-qmp.h. Through each messenger goes one message of each kind to every rank, this one too;
- * ranks release theirs without waiting for others, sometimes after the next one is made. Every
- * message is checked. Ends with 0, or prints what was wrong.
+ * msg-again: makes and releases messengers one after the other, and grids of tca-qmp.h. Through
+ * each messenger goes one message of each kind to every rank, this one too; ranks release theirs
+ * without waiting for others, sometimes after the next one is made. Every message is checked. Ends
+ * with 0, or prints what was wrong.
  *
  * msg-again ended: rank 1 is killed. Rank 0, which does nothing but send to it, is told.
  */
