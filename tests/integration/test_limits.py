@@ -337,6 +337,29 @@ class Quotas(harness.Case):
             actor.plan(*["notify 0 0"] * 20000)
         actor.plan("notify 0 0")
 
+    def test_notification_counters(self):
+        """A slot can be any number. Its counter is charged once, when a plan first uses it, until the session ends."""
+        cluster, actor = self.one(limits__bytes_per_user="4M")
+
+        def counters():
+            return (self.held(cluster)["kinds"]["sessions"] - before) // 256
+
+        before = self.held(cluster)["kinds"]["sessions"]
+        slots = (0, 191, 192, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
+        for _ in range(2):
+            for seat in ("client", "daemon"):
+                plan = actor.plan(*(f"notify 0 {slot}" for slot in slots), *(f"await 0 {slot} 1" for slot in slots), seat=seat)
+                actor.run(plan)
+                actor.ask(f"freeplan {plan}")
+                self.assertEqual(counters(), len(slots))
+        with self.refused("-EDQUOT", "limits.bytes_per_user", "a notification counter"):
+            for first in range(1000, 1 << 20, 1000):
+                actor.ask(f"freeplan {actor.plan(*(f'notify 0 {first + i}' for i in range(1000)))}")
+        actor.plan("notify 0 191")
+        self.assertGreater(counters(), 1000)
+        cluster.kill_actors([actor])
+        harness.until(lambda: not cluster[0].tcactl("users")["users"], "nobody holds anything")
+
     def test_groups(self):
         cluster = self.cluster(1, options={"limits.groups_per_user": 1})
         cluster.group([0], name="one")
