@@ -853,7 +853,7 @@ TCA_API int tca_notified_wait_any(struct tca *session, uint32_t slot, int64_t ti
                                   uint32_t *ret_rank);
 
 /* Number of notifications of (rank, slot) that have arrived and have not been taken. 0 also for an
- * invalid rank or slot. */
+ * invalid rank. */
 TCA_API uint64_t tca_notified_count(struct tca *session, uint32_t rank, uint32_t slot);
 
 /* Time at which the daemon last incremented the counter (CLOCK_MONOTONIC of this node, ns); 0 if a
