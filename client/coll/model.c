@@ -32,16 +32,30 @@ static uint32_t find_period(const struct coll_model *model)
     return cluster < model->size ? cluster : node;
 }
 
+static void find_blocks(const struct coll_model *model)
+{
+    const struct coll_shape *shape = model->shape;
+
+    for (uint32_t rank = 0; rank < model->size; rank++)
+        if (shape->operation == COLL_ALLREDUCE)
+            model->blocks[rank] =
+                coll_part(shape->bytes, shape->element_bytes, model->size, rank).bytes;
+        else if (shape->operation == COLL_REDUCE_SCATTER || !shape->regular)
+            model->blocks[rank] = shape->spans ? shape->spans[rank].bytes : 0;
+        else
+            model->blocks[rank] = shape->bytes;
+}
+
 int coll_model_init(struct coll_model *model, const struct coll_shape *shape,
                     const struct tca_coll_costs *costs)
 {
     const struct coll_places *places = &shape->places;
     const uint32_t size = places->size;
-    uint64_t *memory = calloc(size, (COLL_CLOCKS + 1) * sizeof(*memory));
+    uint64_t *memory = calloc(size, (COLL_CLOCKS + 2) * sizeof(*memory));
 
     if (!memory)
         return -ENOMEM;
-    uint32_t *leaders = (uint32_t *)(memory + (size_t)COLL_CLOCKS * size);
+    uint32_t *leaders = (uint32_t *)(memory + (size_t)(COLL_CLOCKS + 1) * size);
     *model = (struct coll_model){
         .shape = shape,
         .links = {&costs->node, &costs->subcluster, &costs->cluster},
@@ -49,6 +63,7 @@ int coll_model_init(struct coll_model *model, const struct coll_shape *shape,
         .size = size,
         .node_leaders = leaders,
         .cluster_leaders = leaders + size,
+        .blocks = memory + (size_t)COLL_CLOCKS * size,
     };
     for (int i = 0; i < COLL_CLOCKS; i++)
         model->clocks[i] = memory + (size_t)i * size;
@@ -59,6 +74,8 @@ int coll_model_init(struct coll_model *model, const struct coll_shape *shape,
         coll_model_deinit(model);
     else
         model->period = find_period(model);
+    if (r >= 0)
+        find_blocks(model);
     return r;
 }
 
@@ -217,7 +234,7 @@ static uint64_t around(const struct coll_model *model, bool combines, bool gathe
     for (uint32_t rank = 0; rank < model->size; rank++)
         counts[level_after(model, rank)]++;
     for (uint32_t rank = 0; rank < model->size; rank++) {
-        uint64_t block = coll_model_block(model, rank), way = 0;
+        uint64_t block = model->blocks[rank], way = 0;
         if (block != bytes) {
             up = hop_of(model, block, true);
             on = hop_of(model, block, false);
@@ -251,7 +268,7 @@ uint64_t coll_model_ring(const struct coll_model *model)
 
     for (uint32_t rank = 0; rank < model->size; rank++) {
         const struct tca_coll_link *link = model->links[level_after(model, rank)];
-        greatest = coll_model_later(greatest, coll_model_block(model, rank));
+        greatest = coll_model_later(greatest, model->blocks[rank]);
         overhead = coll_model_later(overhead, link->overhead_ns);
         credit = coll_model_later(credit, link->overhead_ns + link->latency_ns);
     }

@@ -20,6 +20,7 @@ struct coll_model {
     /* Every so many ranks, the places repeat themselves: what all ranks do alike takes the rank
      * that many further on as long. */
     uint32_t period;
+    uint64_t *blocks; /* bytes of each rank: of its part of an allreduce, or of its block */
     uint64_t *clocks[COLL_CLOCKS];            /* [size]: of one algorithm at a time */
     struct coll_edges edges[COLL_CHAINS_MAX]; /* of the last algorithm along trees */
     enum tca_coll_algorithm edges_of;
@@ -87,15 +88,4 @@ static inline uint64_t coll_model_combine(const struct coll_model *model, uint64
 static inline uint64_t coll_model_later(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
-}
-
-/* The bytes of the block of a rank: allgather, alltoall, reduce-scatter, and the parts of an
- * allreduce. */
-static inline uint64_t coll_model_block(const struct coll_model *model, uint32_t rank)
-{
-    const struct coll_shape *shape = model->shape;
-
-    if (shape->operation == COLL_ALLREDUCE)
-        return coll_part(shape->bytes, shape->element_bytes, model->size, rank).bytes;
-    return shape->regular ? shape->bytes : shape->spans[rank].bytes;
 }

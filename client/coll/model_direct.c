@@ -58,7 +58,7 @@ static uint32_t slowest(const struct coll_model *model)
     uint32_t found = 0;
 
     for (uint32_t rank = 0; rank < model->size; rank++)
-        add(&all, rank, coll_model_block(model, rank));
+        add(&all, rank, model->blocks[rank]);
     for (uint32_t rank = 1; rank < model->size; rank++)
         if (from(&all, rank) > from(&all, found))
             found = rank;
@@ -71,7 +71,7 @@ static uint32_t longest(const struct coll_model *model)
     uint32_t found = 0;
 
     for (uint32_t rank = 1; rank < model->size; rank++)
-        if (coll_model_block(model, rank) >= coll_model_block(model, found))
+        if (model->blocks[rank] >= model->blocks[found])
             found = rank;
     return found;
 }
@@ -83,7 +83,7 @@ static uint64_t exchange(const struct coll_model *model, uint32_t me)
 {
     const uint32_t size = model->size;
     const bool copies = model->shape->operation == COLL_ALLTOALL || !model->shape->in_place;
-    const uint64_t bytes = coll_model_block(model, me);
+    const uint64_t bytes = model->blocks[me];
     uint64_t put[COLL_LEVELS], clock = copies ? coll_model_copy(model, bytes) : 0, ns = 0;
     struct set told = begin(model);
 
@@ -108,17 +108,18 @@ static uint64_t exchange(const struct coll_model *model, uint32_t me)
 static uint64_t scatter(const struct coll_model *model, uint32_t me)
 {
     const uint32_t size = model->size;
-    const uint64_t bytes = coll_model_block(model, me), combine = coll_model_combine(model, bytes);
+    const uint64_t bytes = model->blocks[me], combine = coll_model_combine(model, bytes);
     uint64_t *arrivals = model->clocks[4], clock = 0;
     struct set between = begin(model);
 
     add(&between, me, bytes);
     for (uint32_t i = 1, peer = me; i < size; i++) {
         peer = peer ? peer - 1 : size - 1;
-        uint64_t block = coll_model_block(model, peer);
-        arrivals[peer] = from(&between, peer) + coll_model_link(model, peer, me)->latency_ns;
-        clock += coll_model_put(coll_model_link(model, me, peer), block);
+        uint64_t block = model->blocks[peer];
+        enum coll_level level = coll_model_level(model, peer, me);
+        arrivals[peer] = from(&between, peer) + model->links[level]->latency_ns;
         add(&between, peer, block);
+        clock += between.each[level];
     }
     arrivals[me] = 0;
     clock = coll_model_later(clock, arrivals[0]) + (me == 0 ? coll_model_copy(model, bytes) : 0);
@@ -130,14 +131,16 @@ static uint64_t scatter(const struct coll_model *model, uint32_t me)
 /* The second half of an allreduce. */
 static uint64_t spread(const struct coll_model *model, uint32_t me, uint64_t clock)
 {
-    const uint64_t bytes = coll_model_block(model, me);
-    uint64_t ns = 0;
+    const uint64_t bytes = model->blocks[me];
+    uint64_t put[COLL_LEVELS], ns = 0;
 
+    for (int level = 0; level < COLL_LEVELS; level++)
+        put[level] = coll_model_put(model->links[level], bytes);
     for (uint32_t i = 1, peer = me; i < model->size; i++) {
         peer = peer + 1 < model->size ? peer + 1 : 0;
-        const struct tca_coll_link *link = coll_model_link(model, me, peer);
-        clock += coll_model_put(link, bytes);
-        ns = coll_model_later(ns, clock + link->latency_ns);
+        enum coll_level level = coll_model_level(model, me, peer);
+        clock += put[level];
+        ns = coll_model_later(ns, clock + model->links[level]->latency_ns);
     }
     return coll_model_later(ns, clock + coll_model_copy(model, bytes));
 }
@@ -148,23 +151,25 @@ static uint64_t done(const struct coll_model *model, uint32_t me)
     case COLL_ALLREDUCE:
         return spread(model, me, scatter(model, me));
     case COLL_REDUCE_SCATTER:
-        return scatter(model, me) + coll_model_copy(model, coll_model_block(model, me));
+        return scatter(model, me) + coll_model_copy(model, model->blocks[me]);
     default:
         return exchange(model, me);
     }
 }
 
-/* The first ranks and the last ones, those at the end of a node in the middle and at the beginning
- * of the next, and those that work longest. */
+/* Those that work longest, and those at the beginning of a node in the middle; among few ranks,
+ * where a latency is much, also the first ones, the last ones and the one before that node. */
 uint64_t coll_model_direct(const struct coll_model *model)
 {
+    enum { FEW = 256, OF_MANY = 5, OF_FEW = 10 };
     const uint32_t size = model->size, middle = model->node_leaders[size / 2];
     const uint32_t late = slowest(model);
-    const uint32_t asked[] = {0,      1,          size - 1, size - 2,        middle + size - 1,
-                              middle, middle + 1, late,     late + size - 1, longest(model)};
+    const uint32_t asked[OF_FEW] = {
+        late, late + size - 1, longest(model), middle,           middle + 1, 0,
+        1,    size - 1,        size - 2,       middle + size - 1};
     uint64_t ns = 0;
 
-    for (uint32_t i = 0; i < sizeof(asked) / sizeof(*asked); i++) {
+    for (uint32_t i = 0; i < (size > FEW ? OF_MANY : OF_FEW); i++) {
         uint32_t rank = asked[i] % size, before = 0;
         while (before < i && asked[before] % size != rank)
             before++;
