@@ -292,7 +292,7 @@ TCA_API int64_t tca_handle_bytes(const struct tca_handle *handle);
 
 /* Allocates memory inside regions, like malloc(), for many small objects. Not zeroed; aligned to 16
  * bytes or, when bytes is a power of two, to bytes (at most 4096). The library allocates regions
- * from the daemon as needed, 2 MiB first, and divides them; most calls touch only a few words. A
+ * from the daemon as needed, 256 KiB first, and divides them; most calls touch only a few words. A
  * pointer is valid in all processes of the group on this node that have mapped the region, and can
  * be the source of a put (struct tca_put, source_address); tca_handle_of() makes a handle for it.
  * bytes > 0. -EDQUOT, -ENOMEM. */

@@ -21,7 +21,8 @@ enum {
     HEAP_CLASSES = 33,     /* class 0 is unused */
     HEAP_BINS = 64,
     HEAP_SLAB_WORDS = 16,
-    HEAP_CHUNK_MIN = 2 << 20, /* size of the first chunk; sizes double up to HEAP_CHUNK_MAX */
+    HEAP_CHUNK_MIN = 256 << 10, /* size of the first chunk: its process clears all of it; sizes
+                                   double up to HEAP_CHUNK_MAX */
     HEAP_CHUNK_MAX = 32 << 20,
     HEAP_RUN_MAX = 8 << 20, /* longer blocks have separate chunks */
 };
