@@ -18,10 +18,10 @@
 
 #include "config/errors.h"
 
-enum { CLUSTER_NODES_MAX = 65536 };
+enum { CLUSTER_NODES_MAX = 1 << 17 };
 
 struct cluster_node {
-    uint32_t id; /* 0 .. 65535 */
+    uint32_t id; /* below CLUSTER_NODES_MAX */
     uint16_t port;
     unsigned line; /* in the cluster file; 0: made by cluster_single() */
     char *name;

@@ -12,7 +12,7 @@
 #include "config/text.h"
 #include "config/value.h"
 
-enum { NODE_ID_MAX = 65535 };
+enum { NODE_ID_MAX = CLUSTER_NODES_MAX - 1 };
 
 struct parser {
     struct config_lines lines;

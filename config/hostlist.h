@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 enum {
-    HOSTLIST_NAMES_MAX = 65536,
+    HOSTLIST_NAMES_MAX = 1 << 17,
     HOSTLIST_NAME_MAX_BYTES = 256, /* of one name, with its NUL */
     HOSTLIST_DIGITS_MAX = 18,      /* of one number in brackets */
     HOSTLIST_DIMENSIONS_MAX = 8,   /* brackets of one name */

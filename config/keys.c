@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "config/cluster.h"
 #include "config/tcad_conf.h"
 
 #define KIB (1ull << 10)
@@ -37,7 +38,7 @@ static const struct config_choice log_target[] = {
 #define KEY(s, n, f) .section = #s, .name = #n, .offset = offsetof(struct tcad_conf, s.f)
 
 const struct config_key config_keys[] = {
-    {KEY(node, id, id), .type = CONFIG_NUMBER, .max = UINT16_MAX,
+    {KEY(node, id, id), .type = CONFIG_NUMBER, .max = CLUSTER_NODES_MAX - 1,
      .default_help = "the id of this node in the cluster file; 0 without one",
      .help = "The number that identifies this node in handles."},
     {KEY(node, name, name), .type = CONFIG_NAME, .default_help = "the host name",

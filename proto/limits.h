@@ -11,7 +11,7 @@ enum {
     FRAME_FDS_MAX = 16,           /* descriptors carried by one frame */
     NAME_MAX_BYTES = 64,          /* group, node, plan and publish names, with NUL */
     BLOB_MAX_BYTES = 4096,        /* one rank's contribution to an allgather */
-    GROUP_SIZE_MAX = 4096,        /* ranks of a group */
+    GROUP_SIZE_MAX = 1 << 20,     /* ranks of a group */
     NOTIFY_LINES_MAX = 1 << 20,   /* (rank, slot) that can notify a session */
     CHANNELS = 4,                 /* submission rings of a session */
     SUBMIT_ENTRIES = 256,         /* of one submission ring */

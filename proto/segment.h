@@ -176,7 +176,8 @@ struct notify_segment {
     _Atomic uint32_t engine_armed;
     _Atomic uint32_t strict; /* set by the owner if its daemon takes notifications: see lane.h */
     _Alignas(LINE_BYTES) _Atomic uint32_t doorbell;
-    _Alignas(LINE_BYTES) _Atomic uint8_t source_state[GROUP_SIZE_MAX]; /* enum source_state */
+    _Alignas(LINE_BYTES) _Atomic uint8_t
+        source_state[GROUP_SIZE_MAX]; /* sparse; enum source_state */
     /* [NOTIFY_LINES_MAX], used from 0 on. The `taken` counters follow, one for each line; only the
      * owner and its daemon use them. Then the tables. Pages that nobody has used take no memory. */
     _Alignas(LINE_BYTES) struct notify_line lines[];

@@ -128,7 +128,7 @@ struct tca_open_args {
      * environment. */
     const char *group;
     uint32_t rank;
-    uint32_t size; /* at most 4096; 0: take group, rank and size from the environment */
+    uint32_t size; /* at most 1,048,576; 0: take group, rank and size from the environment */
     /* Shown in status displays. Default: the program's name. */
     const char *name;
     /* Time-out of calls with TCA_DEFAULT, and limit for tca_open() itself, which waits for the

@@ -1,7 +1,9 @@
 /* Plans: all of them in short, one of them explained. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "daemon/base/sort.h"
 #include "daemon/control/inspect.h"
 #include "daemon/engine/engine.h"
 #include "daemon/peers/peer.h"
@@ -37,16 +39,17 @@ static json_t *running_s(const struct plan *plan)
 /* Where it puts and notifies: each node once. */
 static json_t *nodes_of(const struct plan *plan)
 {
-    uint8_t seen[PEER_NODES_MAX / 8] = {0};
+    uint32_t *nodes = calloc(plan->transfer_count + 1, sizeof(*nodes));
+    size_t count = 0;
     json_t *list = json_array();
-    for (uint32_t i = 0; i < plan->transfer_count; i++) {
-        const uint32_t node = plan->transfers[i].node;
-        const uint8_t bit = (uint8_t)(1 << node % 8);
-        if (node >= PEER_NODES_MAX || (seen[node / 8] & bit))
-            continue;
-        seen[node / 8] |= bit;
-        json_array_append_new(list, json_integer((json_int_t)node));
-    }
+
+    for (uint32_t i = 0; nodes && i < plan->transfer_count; i++)
+        if (plan->transfers[i].node < PEER_NODES_MAX)
+            nodes[count++] = plan->transfers[i].node;
+    count = sort_unique(nodes, count);
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, json_integer((json_int_t)nodes[i]));
+    free(nodes);
     return list;
 }
 

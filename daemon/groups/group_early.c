@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "daemon/groups/group_internal.h"
+#include "proto/list.h"
 
 #define GRACE_NS 2000000000ull
 
 enum { EARLY_MAX = GROUP_SIZE_MAX };
 
 struct early {
-    struct early *next;
+    struct early *next, **link; /* in root->early */
     uint32_t node, tag;
     struct deadline deadline; /* of the next try */
     struct root *root;
@@ -23,8 +24,16 @@ struct early {
     char name[NAME_MAX_BYTES];
 };
 
+static void take_out(struct early *early)
+{
+    LIST_REMOVE(early, next, link);
+    early->root->early_count--;
+}
+
 static void early_free(struct early *early)
 {
+    if (early->link)
+        take_out(early);
     deadline_clear(&early->root->deadlines, &early->deadline);
     charge_drop(&early->charge);
     free(early);
@@ -34,10 +43,7 @@ static void early_free(struct early *early)
 static void try_again(void *context)
 {
     struct early *early = context;
-    struct early **at = &early->root->early;
-    while (*at != early)
-        at = &(*at)->next;
-    *at = early->next;
+    take_out(early);
     root_try_join(early->root, early->node, early->tag, &early->join);
     early_free(early);
 }
@@ -53,11 +59,7 @@ static void keep_costs(struct early *early, const Tca__PeerGroupJoin *join)
 
 bool early_keep(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGroupJoin *join)
 {
-    struct early **at = &root->early;
-    unsigned count = 0;
-    for (; *at; at = &(*at)->next)
-        count++;
-    struct early *early = count < EARLY_MAX ? calloc(1, sizeof(*early)) : NULL;
+    struct early *early = root->early_count < EARLY_MAX ? calloc(1, sizeof(*early)) : NULL;
     struct charge charge = {0};
     char text[512];
     if (!early || charge_take(root->tcad, &charge, join->user, USER_GROUPS, sizeof(*early),
@@ -71,7 +73,8 @@ bool early_keep(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerG
     strncpy(early->name, join->name, sizeof(early->name) - 1);
     early->join.name = early->name;
     keep_costs(early, join);
-    *at = early;
+    LIST_ADD(&root->early, early, next, link);
+    root->early_count++;
     deadline_set(&root->deadlines, &early->deadline,
                  asked < now + GRACE_NS ? asked : now + GRACE_NS, try_again, early);
     return true;
@@ -84,15 +87,17 @@ void early_retry(struct root *root, const struct group *group)
             deadline_set(&root->deadlines, &early->deadline, 0, try_again, early);
 }
 
+void early_drop_all(struct root *root)
+{
+    while (root->early)
+        early_free(root->early);
+}
+
 void early_session_gone(struct root *root, uint32_t node, uint64_t session)
 {
-    for (struct early **at = &root->early; *at;) {
-        struct early *early = *at;
-        if (early->node != node || (session != 0 && early->join.session != session)) {
-            at = &early->next;
-            continue;
-        }
-        *at = early->next; /* its own daemon fails the request */
-        early_free(early);
+    for (struct early *early = root->early, *next; early; early = next) {
+        next = early->next;
+        if (early->node == node && (session == 0 || early->join.session == session))
+            early_free(early); /* its own daemon fails the request */
     }
 }

@@ -125,6 +125,7 @@ struct root {
     uint64_t members; /* of all groups together, including those that have not joined yet */
     struct deadlines deadlines;
     struct early *early; /* joins that wait for an older group of the same name to end */
+    uint32_t early_count;
 };
 
 /* ---- group_choice.c: whether this node is to be the root ---- */
@@ -146,6 +147,7 @@ bool early_keep(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerG
 void early_retry(struct root *root, const struct group *group);
 /* session 0: all sessions of the node. */
 void early_session_gone(struct root *root, uint32_t node, uint64_t session);
+void early_drop_all(struct root *root);
 /* Charges memory to the group's user. Returns 0, or a negative errno and its text. */
 int group_charge(struct root *root, struct group *group, uint64_t bytes, const char *what,
                  char *text, size_t text_bytes);

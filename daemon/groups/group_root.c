@@ -164,8 +164,7 @@ struct root *root_free(struct root *root)
         return NULL;
     while (root->groups)
         group_end(root, root->groups);
-    for (uint32_t node = 0; root->early && node < PEER_NODES_MAX; node++)
-        early_session_gone(root, node, 0);
+    early_drop_all(root);
     deadlines_deinit(&root->deadlines);
     table_deinit(&root->by_name);
     free(root);

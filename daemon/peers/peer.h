@@ -25,7 +25,7 @@ struct tcad;
 struct peers;
 
 enum {
-    PEER_NODES_MAX = 65536, /* node ids are below */
+    PEER_NODES_MAX = 1 << 17, /* node ids are below */
     /* The most that may be sent to a node in one burst. A link holds more, because it also keeps
      * earlier messages until they are acknowledged. */
     PEER_BURST_MAX_BYTES = FRAME_PAYLOAD_MAX + (16 << 20),

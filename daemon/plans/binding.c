@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/log.h"
+#include "daemon/base/sort.h"
 #include "daemon/base/worker.h"
 #include "daemon/peers/peer.h"
 #include "daemon/plans/compile.h"
@@ -189,39 +191,47 @@ static void end_all(struct tcad *tcad, struct subject_key key)
     uses_notify(&tcad->bindings->uses, &(struct use_event){.key = key, .notify = end});
 }
 
-/* Nodes to be informed, each once. */
-struct informed {
-    struct tcad *tcad;
-    uint64_t region;
-    int error;
-    uint8_t nodes[PEER_NODES_MAX / 8];
+struct nodes {
+    size_t count;
+    uint32_t *list; /* NULL: they are only counted */
 };
 
-static void inform_region_gone(const struct informed *informed, uint32_t node)
+static void add_node(void *context, void *user)
 {
-    Tca__PeerRegionGone gone = BODY_OF(peer_region_gone, .region = informed->region,
-                                       .status = status_to_wire(informed->error));
-    const Tca__Message message = MESSAGE_OF(PEER_REGION_GONE, peer_region_gone, &gone);
-    peers_tell(informed->tcad->peers, node, &message);
+    struct nodes *nodes = context;
+    const struct binding *binding = user;
+    if (nodes->list)
+        nodes->list[nodes->count] = binding->node;
+    nodes->count++;
 }
 
-static void inform_node(void *context, void *user)
+static void inform_region_gone(struct tcad *tcad, const struct region *region, int error)
 {
-    struct informed *informed = context;
-    const struct binding *binding = user;
-    const uint8_t bit = (uint8_t)(1 << binding->node % 8);
-    if (binding->node >= PEER_NODES_MAX || (informed->nodes[binding->node / 8] & bit))
+    struct nodes nodes = {0};
+    Tca__PeerRegionGone gone =
+        BODY_OF(peer_region_gone, .region = region->id, .status = status_to_wire(error));
+    const Tca__Message message = MESSAGE_OF(PEER_REGION_GONE, peer_region_gone, &gone);
+
+    uses_each(&tcad->bindings->uses, of_region(region), add_node, &nodes);
+    nodes.list = calloc(nodes.count, sizeof(*nodes.list));
+    if (!nodes.list) {
+        log_warning(NULL, "out of memory: nodes do not learn that region %" PRIu64 " has gone",
+                    region->id);
         return;
-    informed->nodes[binding->node / 8] |= bit;
-    inform_region_gone(informed, binding->node);
+    }
+    nodes.count = 0;
+    uses_each(&tcad->bindings->uses, of_region(region), add_node, &nodes);
+    nodes.count = sort_unique(nodes.list, nodes.count);
+    for (size_t i = 0; i < nodes.count; i++)
+        peers_tell(tcad->peers, nodes.list[i], &message);
+    free(nodes.list);
 }
 
 void bindings_region_gone(struct tcad *tcad, const struct region *region, int error)
 {
-    struct informed informed = {.tcad = tcad, .region = region->id, .error = error};
     if (!region->bindings)
         return;
-    uses_each(&tcad->bindings->uses, of_region(region), inform_node, &informed);
+    inform_region_gone(tcad, region, error);
     end_all(tcad, of_region(region));
 }
 

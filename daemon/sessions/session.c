@@ -187,8 +187,9 @@ static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
 /* What grows with the group is allocated at once, except notification lines. */
 static uint64_t bytes_of_session(const struct tcad *tcad, uint32_t sources)
 {
-    return sizeof(struct session) + sizeof(struct session_segment) + sizeof(struct notify_segment) +
-           sources * sizeof(struct session_member) + tcad->session_hooks->bytes() +
+    return sizeof(struct session) + sizeof(struct session_segment) +
+           offsetof(struct notify_segment, source_state) +
+           sources * (1 + sizeof(struct session_member)) + tcad->session_hooks->bytes() +
            2 * PLANS_PER_SESSION_MAX * sizeof(struct plan *);
 }
 

@@ -274,9 +274,9 @@ class Frames(HostileCase):
             with self.fails("-EPROTONOSUPPORT", f"protocol {wire.VERSION + 1}", f"speaks {wire.VERSION}"):
                 client.ask(wire.hello(version=wire.VERSION + 1))
             self.assertTrue(client.gone())
-            for size in (0, 4097, 0xFFFFFFFF):
+            for size in (0, 1048577, 0xFFFFFFFF):
                 client = self.connect(cluster[0])
-                with self.fails("-EINVAL", f"group size {size}", "1 to 4096"):
+                with self.fails("-EINVAL", f"group size {size}", "1 to 1048576"):
                     client.ask(wire.hello(group_size=size))
                 client.close()
 

@@ -24,7 +24,7 @@ static const struct row table[] = {
     {.pairs = {"TCA_GROUP=g", "TCA_RANK=1"}, .result = -EINVAL},
     {.pairs = {"TCA_SIZE=2", "TCA_RANK=1"}, .result = -EINVAL},
     {.pairs = {"TCA_GROUP=g", "TCA_RANK=2", "TCA_SIZE=2"}, .result = -EINVAL},
-    {.pairs = {"TCA_GROUP=g", "TCA_RANK=0", "TCA_SIZE=4097"}, .result = -EINVAL},
+    {.pairs = {"TCA_GROUP=g", "TCA_RANK=0", "TCA_SIZE=1048577"}, .result = -EINVAL},
     {.pairs = {"TCA_GROUP=g", "TCA_RANK=0", "TCA_SIZE=0"}, .result = -EINVAL},
     {.pairs = {"TCA_GROUP=g", "TCA_RANK=x", "TCA_SIZE=2"}, .result = -EINVAL},
     {.pairs = {"TCA_GROUP=@3", "TCA_RANK=0", "TCA_SIZE=2"}, .result = -EINVAL},
@@ -101,7 +101,7 @@ static const struct row table[] = {
     {.args = {.group = "a"}, .result = -EINVAL},
     {.args = {.rank = 1}, .result = -EINVAL},
     {.args = {.group = "a", .rank = 3, .size = 3}, .result = -EINVAL},
-    {.args = {.group = "a", .size = 4097}, .result = -EINVAL},
+    {.args = {.group = "a", .size = 1048577}, .result = -EINVAL},
 };
 
 Test(identity, table)

@@ -82,10 +82,10 @@ Test(cluster, emulated_nodes_differ_in_their_ports)
 
 Test(cluster, as_large_as_can_be)
 {
-    struct cluster *cluster = good("n[0-65535]\n");
+    struct cluster *cluster = good("n[0-131071]\n");
 
     cr_expect_eq(cluster->count, CLUSTER_NODES_MAX);
-    expect_node(cluster, 65535, 65535, "n65535", "n65535", 7080, "main");
+    expect_node(cluster, 131071, 131071, "n131071", "n131071", 7080, "main");
     cluster_free(cluster);
 }
 
@@ -109,8 +109,8 @@ static const struct {
     {"n1 subcluster=a subcluster=a\n",
      "c:1: subcluster= occurs twice in the line; remove one of them\n"},
     {"n1 id=\n", "c:1: id \"[]\", character 2: a number is missing; ranges are written [1-3,7]\n"},
-    {"n1 id=65536\n", "c:1: id=65536: is not a number from 0 to 65535\n"},
-    {"n1 id=x[1]\n", "c:1: id=x1: is not a number from 0 to 65535\n"},
+    {"n1 id=131072\n", "c:1: id=131072: is not a number from 0 to 131071\n"},
+    {"n1 id=x[1]\n", "c:1: id=x1: is not a number from 0 to 131071\n"},
     {"n[1-3] id=1-2\n", "c:1: the line has 3 nodes but 2 ids; write the same number of both\n"},
     {"n[1-2] address=10.0.0.1\n",
      "c:1: the line has 2 nodes but 1 addresses; write the same number of both\n"},
@@ -132,7 +132,7 @@ static const struct {
      "c:2: address a:1 was already used in line 1; every node needs its own\n"},
     {"n[1-2] address=[::1],[::1]\n",
      "c:1: address [::1]:7080 was already used in line 1; every node needs its own\n"},
-    {"n[0-65535]\nm\n", "c:2: the file has more than 65536 nodes; remove some\n"},
+    {"n[0-131071]\nm\n", "c:2: the file has more than 131072 nodes; remove some\n"},
     {"n[1\nn2 foo\nn3 id=3 id=4 address=:\nn4\n",
      "c:1: nodes \"n[1\", character 2: the bracket is not closed\n"
      "c:2: \"foo\" is not a property; write id=, address= or subcluster=\n"

@@ -80,8 +80,8 @@ Test(conf_errors, numbers)
          "tcad.conf:2: [limits] sessions = 4294967297: is too large; write 1 to 65536\n"},
         {"[limits]\nsessions = -1\n", "tcad.conf:2: [limits] sessions = -1: is not a number "
                                       "(65536, 64K, 0x10000); write 1 to 65536\n"},
-        {"[node]\nid = 65536\n",
-         "tcad.conf:2: [node] id = 65536: is too large; write 0 to 65535\n"},
+        {"[node]\nid = 131072\n",
+         "tcad.conf:2: [node] id = 131072: is too large; write 0 to 131071\n"},
         {"[rails]\nsegment = 5000\n", "tcad.conf:2: [rails] segment = 5000: is not a multiple of "
                                       "the step; write 4K to 16M in steps of 4K\n"},
         {"[rails]\nsegment = 99999999999T\n", "tcad.conf:2: [rails] segment = 99999999999T: is too "
