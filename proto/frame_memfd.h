@@ -1,4 +1,4 @@
-/* Memfds for long payloads. Internal to the implementation of frame.h. */
+/* Sealed memfds: long payloads of frames, and what several processes are to read. */
 #pragma once
 
 #include <stddef.h>

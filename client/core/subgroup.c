@@ -6,6 +6,7 @@
 
 #include "client/core/error.h"
 #include "client/core/session.h"
+#include "proto/frame_memfd.h"
 #include "proto/limits.h"
 
 /* ---- making and releasing ---- */
@@ -211,14 +212,22 @@ int tca_group_rank_of(const struct tca_group *group, uint32_t session_rank)
 
 /* ---- calls ---- */
 
-static int read_blobs(const Tca__Gathered *gathered, uint32_t size, size_t blob_bytes,
-                      uint8_t *ret_all)
+static int read_blobs(const struct reply *reply, uint32_t size, size_t blob_bytes, uint8_t *ret_all)
 {
-    if (gathered->blobs.len != size * blob_bytes)
-        return error_set(-EPROTO, "tcad gathered %zu bytes of a group of %u, not %zu each",
-                         gathered->blobs.len, size, blob_bytes);
-    if (blob_bytes > 0)
-        memcpy(ret_all, gathered->blobs.data, gathered->blobs.len);
+    const Tca__Gathered *gathered = reply->message->gathered;
+    const bool in_memfd = gathered->memfd_bytes > 0;
+    const uint64_t bytes = in_memfd ? gathered->memfd_bytes : gathered->blobs.len;
+
+    if (bytes != size * (uint64_t)blob_bytes)
+        return error_set(-EPROTO, "tcad gathered %llu bytes of a group of %u, not %zu each",
+                         (unsigned long long)bytes, size, blob_bytes);
+    if (in_memfd) {
+        const int fd = reply->frame->fd_count > 0 ? reply->frame->fds[0] : -1;
+        const int r = memfd_read(fd, ret_all, bytes);
+        return r < 0 ? error_set(r, "reading what tcad has gathered: %s", strerror(-r)) : 0;
+    }
+    if (bytes > 0)
+        memcpy(ret_all, gathered->blobs.data, bytes);
     return 0;
 }
 
@@ -251,7 +260,7 @@ int group_gather(struct tca *session, struct tca_group *group, const void *blob,
     if (r < 0)
         return r;
     (*collectives)++; /* not after a failure: the repeated call has the same number */
-    r = read_blobs(reply.message->gathered, size, blob_bytes, ret_all);
+    r = read_blobs(&reply, size, blob_bytes, ret_all);
     reply_free(&reply);
     return r;
 }

@@ -175,34 +175,26 @@ void team_told(struct groups *groups, uint32_t node, const Tca__PeerTeam *told)
     team_unuse(team);
 }
 
-/* ---- answers: packed once for all ranks of the node ---- */
+/* ---- the result of a gather: what is long is in a memfd that all ranks of the node share ---- */
 
-struct answer {
-    const Tca__Message *message;
-    int memfd; /* -1: the message is short */
+struct gathered {
+    const uint8_t *data;
     size_t bytes;
+    int memfd; /* -1: there is none yet, or the data is short */
 };
 
-static struct answer answer_pack(const Tca__Message *message)
+static void gathered_send(struct gathered *gathered, struct session *session, uint32_t tag)
 {
-    struct answer answer = {.message = message, .memfd = -1};
-    if (tca__message__get_packed_size(message) > FRAME_INLINE_MAX)
-        answer.memfd = frame_pack(&message->base, &answer.bytes);
-    return answer;
-}
+    Tca__Gathered body = TCA__GATHERED__INIT;
+    const Tca__Message message = MESSAGE_OF(GATHERED, gathered, &body);
 
-static void answer_send(const struct answer *answer, struct session *session, uint32_t tag)
-{
-    if (answer->memfd >= 0)
-        session_answer_memfd(session, tag, answer->memfd, answer->bytes);
+    if (gathered->memfd < 0 && gathered->bytes > GATHERED_INLINE_MAX)
+        gathered->memfd = frame_memfd("tca-gathered", gathered->data, gathered->bytes);
+    if (gathered->memfd >= 0)
+        body.memfd_bytes = gathered->bytes;
     else
-        session_answer(session, tag, answer->message, NULL, 0);
-}
-
-static void answer_free(struct answer *answer)
-{
-    if (answer->memfd >= 0)
-        close(answer->memfd);
+        body.blobs = (ProtobufCBinaryData){gathered->bytes, (uint8_t *)gathered->data};
+    session_answer(session, tag, &message, &gathered->memfd, gathered->memfd >= 0);
 }
 
 /* ---- calls ---- */
@@ -239,10 +231,7 @@ static struct session *take_caller(struct caller *caller)
 static void call_done(void *context, const uint8_t *data, uint64_t bytes)
 {
     struct team *team = context;
-    Tca__Gathered body = BODY_OF(
-        gathered, .blobs = {.len = (size_t)team->roster.size * bytes, .data = (uint8_t *)data});
-    const Tca__Message message = MESSAGE_OF(GATHERED, gathered, &body);
-    struct answer answer = answer_pack(&message);
+    struct gathered gathered = {data, (size_t)team->roster.size * bytes, -1};
 
     team->uses++;
     team->met = true;
@@ -262,9 +251,10 @@ static void call_done(void *context, const uint8_t *data, uint64_t bytes)
         else if (session && call == CALL_MEETS)
             team_made(caller, session);
         else if (session)
-            answer_send(&answer, session, caller->tag);
+            gathered_send(&gathered, session, caller->tag);
     }
-    answer_free(&answer);
+    if (gathered.memfd >= 0)
+        close(gathered.memfd);
     team_unuse(team);
 }
 

@@ -147,8 +147,6 @@ int session_segment_fd(const char *name, size_t bytes);
 /* Send a reply to the client; no effect if the connection has ended. */
 void session_answer(struct session *session, uint32_t tag, const Tca__Message *answer,
                     const int *fds, size_t fd_count);
-/* The same, packed in a sealed memfd (frame_pack()), which stays the caller's. */
-void session_answer_memfd(struct session *session, uint32_t tag, int memfd, size_t bytes);
 /* The reply to a request that returns nothing. */
 static inline void session_done(struct session *session, uint32_t tag)
 {

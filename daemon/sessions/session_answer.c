@@ -15,12 +15,6 @@ void session_answer(struct session *session, uint32_t tag, const Tca__Message *a
         client_send(session->client, tag, answer, fds, fd_count);
 }
 
-void session_answer_memfd(struct session *session, uint32_t tag, int memfd, size_t bytes)
-{
-    if (session->client)
-        client_send_memfd(session->client, tag, memfd, bytes, NULL, 0);
-}
-
 void session_fail(struct session *session, uint32_t tag, int error, const char *format, ...)
 {
     va_list arguments;

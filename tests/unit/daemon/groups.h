@@ -3,11 +3,14 @@
 
 #include "nodes.h"
 
+#include <sys/stat.h>
+
 #include "daemon/groups/group.h"
 #include "daemon/groups/group_internal.h"
 #include "daemon/plans/plan.h"
 #include "daemon/rails/costs.h"
 #include "daemon/sessions/session.h"
+#include "proto/frame_memfd.h"
 
 /* ---- sessions ---- */
 
@@ -23,6 +26,7 @@ struct fake {
     char text[1024];
     uint32_t tag;
     Tca__Message *answer;
+    ino_t memfd;         /* that came with it */
     int gone[RANKS_MAX]; /* source_state by rank */
     unsigned gone_ranks;
 };
@@ -72,20 +76,19 @@ void session_answer(struct session *session, uint32_t tag, const Tca__Message *a
         tca__message__free_unpacked(fake->answer, NULL);
     fake->answer = tca__message__unpack(NULL, bytes, packed);
     free(packed);
+    if (fd_count > 0 && answer->body_case == TCA__MESSAGE__BODY_GATHERED) {
+        ProtobufCBinaryData *blobs = &fake->answer->gathered->blobs;
+        blobs->len = answer->gathered->memfd_bytes;
+        blobs->data = malloc(blobs->len);
+        cr_assert_eq(memfd_read(fds[0], blobs->data, blobs->len), 0);
+        struct stat status;
+        cr_assert_eq(fstat(fds[0], &status), 0);
+        fake->memfd = status.st_ino;
+    }
     fake->answers++;
     fake->status = 0;
     fake->tag = tag;
     fake->text[0] = '\0';
-}
-
-void session_answer_memfd(struct session *session, uint32_t tag, int memfd, size_t bytes)
-{
-    uint8_t *packed = malloc(bytes);
-    cr_assert_eq(pread(memfd, packed, bytes, 0), (ssize_t)bytes);
-    Tca__Message *answer = tca__message__unpack(NULL, bytes, packed);
-    session_answer(session, tag, answer, NULL, 0);
-    tca__message__free_unpacked(answer, NULL);
-    free(packed);
 }
 
 void session_fail(struct session *session, uint32_t tag, int error, const char *format, ...)

@@ -26,6 +26,27 @@ Test(group_share, everybody_gets_every_blob)
     }
 }
 
+/* A long result is written once per node, and all of its ranks read it there. */
+Test(group_share, ranks_of_a_node_share_what_is_long)
+{
+    static uint8_t blob[BLOB_MAX_BYTES];
+    make_group(RANKS_MAX);
+    for (unsigned rank = 0; rank < RANKS_MAX; rank++) {
+        memset(blob, (int)rank + 1, sizeof(blob));
+        gather(&fakes[rank], 0, blob, sizeof(blob), LONG);
+    }
+    await(RANKS_MAX);
+    for (unsigned rank = 0; rank < RANKS_MAX; rank++) {
+        const ProtobufCBinaryData *blobs = &fakes[rank].answer->gathered->blobs;
+        cr_assert_eq(blobs->len, RANKS_MAX * sizeof(blob));
+        for (unsigned i = 0; i < blobs->len; i++)
+            cr_assert_eq(blobs->data[i], i / sizeof(blob) + 1);
+        cr_assert_neq(fakes[rank].memfd, 0);
+        for (unsigned other = 0; other < rank; other++)
+            cr_assert_eq(fakes[rank].memfd == fakes[other].memfd, rank % 3 == other % 3);
+    }
+}
+
 Test(group_share, a_gather_has_limits)
 {
     static char blob[BLOB_MAX_BYTES + 1];
