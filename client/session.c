@@ -214,8 +214,8 @@ static void notified(void *context, uint64_t token)
     const struct notify_token *target = (const struct notify_token *)(uintptr_t)token;
     struct notify_segment *segment = target->segment;
     notify_raise_next(target->line, target->landing);
-    notify_wake(segment);
-    /* Plans in the daemon's seat may wait for it. notify_wake() orders the store before this
+    notify_tell(segment, target->line);
+    /* Plans in the daemon's seat may wait for it. notify_tell() orders the store before this
      * load. */
     if (__builtin_expect(atomic_load_explicit(&segment->engine_armed, memory_order_relaxed) != 0,
                          0))
@@ -387,6 +387,7 @@ struct tca *tca_close(struct tca *session)
         plan_destroy(session->plans);
     trials_keep(session);
     slots_end(session);
+    watches_end(&session->watches);
     pairs_clear(session);
     process_clear(session);
     lanes_clear(session);

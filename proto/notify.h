@@ -22,7 +22,20 @@ static inline void notify_wake(struct notify_segment *segment)
         notify_wake_slow(segment);
 }
 
-/* The same for a completion. */
+/* Marks a watched line (struct notify_marks). */
+void notify_mark(struct notify_segment *segment, const struct notify_line *line);
+
+/* After a line of the segment has been raised: tells its owner. */
+static inline void notify_tell(struct notify_segment *segment, const struct notify_line *line)
+{
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with watches_add() and prepare_sleep() */
+    if (__builtin_expect(atomic_load_explicit(&line->watched, memory_order_relaxed) != 0, 0))
+        notify_mark(segment, line);
+    if (__builtin_expect(atomic_load_explicit(&segment->sleeping, memory_order_relaxed) != 0, 0))
+        notify_wake_slow(segment);
+}
+
+/* As notify_wake(), for a completion. */
 static inline void notify_wake_completed(struct notify_segment *segment)
 {
     atomic_thread_fence(memory_order_seq_cst); /* pairs with notify_prepare_sleep() */

@@ -143,7 +143,9 @@ struct notify_line {
     _Atomic uint64_t landing;
     _Atomic uint64_t routed;
     _Atomic uint64_t arrived_ns; /* when the daemon last added to `routed` (CLOCK_MONOTONIC) */
-    uint64_t reserved[4];
+    _Atomic uint64_t key;        /* notify_key(), by the daemon, which never reads it */
+    _Atomic uint32_t watched;    /* by the owner: 1: whoever raises it marks it, see below */
+    uint32_t reserved[5];
 };
 static_assert(sizeof(struct notify_line) == LINE_BYTES, "shared format");
 
@@ -172,6 +174,7 @@ struct notify_segment {
     uint32_t magic;
     uint32_t version;
     _Atomic uint32_t table_bits; /* the table has 2^table_bits places; 0: there are no lines */
+    _Atomic uint32_t line_count; /* lines in use: those below; written by the daemon */
     _Alignas(LINE_BYTES) _Atomic uint32_t sleeping; /* enum notify_sleep */
     _Atomic uint32_t engine_armed;
     _Atomic uint32_t strict; /* set by the owner if its daemon takes notifications: see lane.h */
@@ -179,8 +182,23 @@ struct notify_segment {
     _Alignas(LINE_BYTES) _Atomic uint8_t
         source_state[GROUP_SIZE_MAX]; /* sparse; enum source_state */
     /* [NOTIFY_LINES_MAX], used from 0 on. The `taken` counters follow, one for each line; only the
-     * owner and its daemon use them. Then the tables. Pages that nobody has used take no memory. */
+     * owner and its daemon use them. Then the marks and the tables. Pages that nobody has used take
+     * no memory. */
     _Alignas(LINE_BYTES) struct notify_line lines[];
+};
+
+/*
+ * Marks tell an owner that waits for many lines which of them have been raised, so that it need not
+ * look at all. It sets `watched` of each of these lines, and then looks at it once. Whoever raises
+ * a watched line sets its bit in `lines`, and then that word's bit in `words`; the owner exchanges
+ * them for 0 in the opposite order. All of these are sequentially consistent, and come before the
+ * load of `sleeping`. The lines of others cost those who raise them no more than a load of what
+ * they have just written to. tests/model/marks.pml proves that no mark is lost.
+ */
+enum { NOTIFY_MARK_BITS = 64, NOTIFY_MARK_WORDS = NOTIFY_LINES_MAX / NOTIFY_MARK_BITS };
+struct notify_marks {
+    _Alignas(LINE_BYTES) _Atomic uint64_t words[NOTIFY_MARK_WORDS / NOTIFY_MARK_BITS];
+    _Atomic uint64_t lines[NOTIFY_MARK_WORDS];
 };
 
 /*
@@ -205,7 +223,8 @@ static_assert(NOTIFY_LINES_MAX <= 1 << (NOTIFY_TABLE_BITS_MAX - 2), "the largest
 
 #define NOTIFY_TAKEN_AT                                                                            \
     (sizeof(struct notify_segment) + NOTIFY_LINES_MAX * sizeof(struct notify_line))
-#define NOTIFY_PLACES_AT (NOTIFY_TAKEN_AT + NOTIFY_LINES_MAX * sizeof(uint64_t))
+#define NOTIFY_MARKS_AT  (NOTIFY_TAKEN_AT + NOTIFY_LINES_MAX * sizeof(uint64_t))
+#define NOTIFY_PLACES_AT (NOTIFY_MARKS_AT + sizeof(struct notify_marks))
 /* Of all sessions alike. */
 #define NOTIFY_SEGMENT_BYTES                                                                       \
     (NOTIFY_PLACES_AT + (sizeof(struct notify_place) << (NOTIFY_TABLE_BITS_MAX + 1)))
@@ -218,6 +237,11 @@ static inline struct notify_line *notify_line_at(struct notify_segment *segment,
 static inline _Atomic uint64_t *notify_taken_at(struct notify_segment *segment, uint32_t line)
 {
     return (_Atomic uint64_t *)((uint8_t *)segment + NOTIFY_TAKEN_AT) + line;
+}
+
+static inline struct notify_marks *notify_marks(struct notify_segment *segment)
+{
+    return (struct notify_marks *)((uint8_t *)segment + NOTIFY_MARKS_AT);
 }
 
 /* The table with 2^bits places. */

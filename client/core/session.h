@@ -8,6 +8,7 @@
 #include "client/core/standby.h"
 #include "client/core/target.h"
 #include "client/core/timeout.h"
+#include "client/core/watch.h"
 #include "drivers/driver.h"
 #include "proto/costs.h"
 #include "proto/ring.h"
@@ -55,10 +56,10 @@ struct tca {
     struct lane_in **lanes_in; /* by rank: lanes to this session; NULL: none */
     struct lane_in *lanes;     /* all of these */
     int engine_fd;             /* eventfd of the engine that serves this session */
-    uint32_t heard;            /* the rank that tca_notified_wait_any() found last */
     uint64_t limit_ns;         /* client/core/wait.h: a deadline; 0: none */
     struct slots slots;
-    uint32_t sources; /* ranks that may notify it */
+    struct watches watches; /* of tca_notified_wait_any() */
+    uint32_t sources;       /* ranks that may notify it */
     struct ring submit[CHANNELS];
     struct ring complete;
     struct waiter waiter;

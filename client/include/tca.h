@@ -847,8 +847,9 @@ TCA_API int tca_notified_wait(struct tca *session, uint32_t rank, uint32_t slot,
                               int64_t timeout_ns);
 
 /* Waits for a notification in this slot from any rank, takes it and returns the rank. Ranks are
- * served in turn; ranks that have ended are skipped. For servers with many clients. 0, -ETIMEDOUT,
- * or the reason why the session was lost. */
+ * served in turn; ranks that have ended are skipped. For servers with many clients: a call costs as
+ * much as notifications have arrived, however many ranks there are; only the first one for a slot
+ * looks at all of them. 0, -ETIMEDOUT, -ENOMEM, or the reason why the session was lost. */
 TCA_API int tca_notified_wait_any(struct tca *session, uint32_t slot, int64_t timeout_ns,
                                   uint32_t *ret_rank);
 

@@ -26,7 +26,7 @@ static void notified(void *context, uint64_t token)
         return;
     atomic_store_explicit(&landing->line->landing, landing->address, memory_order_relaxed);
     notify_raise_routed(landing->line, 1, clock_now_ns());
-    atomic_thread_fence(memory_order_seq_cst); /* pairs with the engine's, as in notify_wake() */
+    notify_tell(session->notify, landing->line); /* before the engine's word */
     if (atomic_load_explicit(&session->notify->engine_armed, memory_order_relaxed) != 0)
         session_ring_engine(session, &session->notify->engine_armed);
 }

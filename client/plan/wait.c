@@ -465,6 +465,14 @@ int session_slot_find(struct tca *session, uint32_t rank, uint32_t slot,
     return 0;
 }
 
+/* What may raise notifications, or runs here. */
+static inline void advance(struct tca *session)
+{
+    if (__builtin_expect(session->running != NULL, 0) ||
+        (has_pairs(session) && !skips_pairs(session)))
+        session_progress(session);
+}
+
 static inline int take(struct tca *session, struct session_slot *awaited)
 {
     const bool found = __builtin_expect(awaited->line != NULL, 1) || find_line(session, awaited);
@@ -487,9 +495,7 @@ static inline int take(struct tca *session, struct session_slot *awaited)
         found ? atomic_load_explicit(&awaited->line->landing, memory_order_relaxed) : 0;
     if (landing)
         __builtin_prefetch((const void *)(uintptr_t)landing);
-    if (__builtin_expect(session->running != NULL, 0) ||
-        (has_pairs(session) && !skips_pairs(session)))
-        session_progress(session);
+    advance(session);
     return 0;
 }
 
@@ -585,23 +591,38 @@ uint64_t tca_notified_ns(struct tca *session, uint32_t rank, uint32_t slot)
 /* ---- a notification from any rank ---- */
 
 struct awaited_any {
-    uint32_t slot;
-    uint32_t rank; /* the rank found last: checked after all others */
+    struct watch *watch;
+    uint32_t rank; /* which has notified */
 };
+
+/* Of the first line in the queue, which comes back to it while it has more. */
+static bool take_first(struct tca *session, struct awaited_any *any)
+{
+    const uint32_t line = watch_take(&session->watches, any->watch);
+    struct session_slot awaited = {.rank = session->watches.lines[line].rank,
+                                   .slot = any->watch->slot,
+                                   .line = notify_line_at(session->notify, line),
+                                   .taken = notify_taken_at(session->notify, line)};
+    if (awaited.rank >= session->sources)
+        return false;
+    const bool taken = session_take(session, &awaited) > 0;
+    if (pending(&awaited) > 0)
+        watch_queue(&session->watches, line);
+    any->rank = awaited.rank;
+    return taken;
+}
 
 /* Skips ranks that died during a put. */
 static int take_any(struct tca *session, void *subject)
 {
     struct awaited_any *any = subject;
-    for (uint32_t i = 1; i <= session->sources; i++) {
-        struct session_slot awaited = {0};
-        uint32_t rank = (any->rank + i) % session->sources;
-        session_slot_find(session, rank, any->slot, &awaited);
-        if (session_take(session, &awaited) > 0) {
-            any->rank = rank;
+    if (watches_update(&session->watches, session->notify) < 0)
+        return error_static(-ENOMEM, "out of memory");
+    for (uint32_t left = any->watch->queued; left > 0; left--)
+        if (take_first(session, any))
             return 1;
-        }
-    }
+    lanes_drain(session);
+    advance(session);
     return 0;
 }
 
@@ -613,17 +634,18 @@ static int session_failed(struct tca *session, void *subject)
 int tca_notified_wait_any(struct tca *session, uint32_t slot, int64_t timeout_ns,
                           uint32_t *ret_rank)
 {
-    struct session_slot first = {0};
-    struct awaited_any any = {.slot = slot, .rank = session->heard};
+    struct awaited_any any = {0};
     struct wait_spec spec = {
         .ready = take_any, .failed = session_failed, .subject = &any, .notified = true};
-    int r = session_slot_find(session, 0, slot, &first);
-    if (r < 0 || (r = session_timeout(session, timeout_ns, &spec.timeout_ns)) < 0)
+    int r = session_timeout(session, timeout_ns, &spec.timeout_ns);
+    if (r < 0)
         return r;
+    if (watches_find(&session->watches, session->notify, slot, &any.watch) < 0)
+        return error_static(-ENOMEM, "out of memory");
     r = session_wait(session, &spec);
     if (r < 0)
-        return r == TIMED_OUT ? overdue_any(session, first.slot, timeout_ns) : r;
-    *ret_rank = session->heard = any.rank;
+        return r == TIMED_OUT ? overdue_any(session, slot, timeout_ns) : r;
+    *ret_rank = any.rank;
     return 0;
 }
 

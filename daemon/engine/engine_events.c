@@ -155,7 +155,7 @@ static void driver_notified(void *context, uint64_t token)
     if (!landing->line)
         return;
     notify_raise_routed(landing->line, 1, clock_now_ns());
-    notify_wake(landing->segment);
+    notify_tell(landing->segment, landing->line);
 }
 
 struct paired {

@@ -128,6 +128,11 @@ int lines_add(struct lines *lines, uint32_t rank, uint32_t slot, uint32_t *ret_l
     if (r < 0)
         return r;
     lines->count++;
+    struct notify_segment *segment = lines->segment;
+    atomic_store_explicit(&notify_line_at(segment, line)->key, lines->keys[line],
+                          memory_order_relaxed);
+    /* release: pairs with watches_update's acquire */
+    atomic_store_explicit(&segment->line_count, lines->count, memory_order_release);
     *ret_line = line;
     return 0;
 }

@@ -44,6 +44,7 @@ static void show_line(struct notify_segment *notify, uint32_t slot)
         at = (at + 1) & ((1 << TABLE_BITS) - 1);
     table[at].key = key;
     table[at].line = slot + 1;
+    notify_line_at(notify, slot)->key = key;
 }
 
 static void make_segments(struct fake *fake)
@@ -59,6 +60,7 @@ static void make_segments(struct fake *fake)
     for (uint32_t slot = 0; slot < FAKE_SLOTS; slot++)
         show_line(fake->notify, slot);
     fake->notify->table_bits = TABLE_BITS;
+    fake->notify->line_count = FAKE_SLOTS;
     fake->engine_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
