@@ -145,6 +145,18 @@ void session_take_name(char ret_name[static NAME_MAX_BYTES], const char *name)
             *c = '?';
 }
 
+/* Whether there are `limit` sessions of the user (NULL: of all), or as many again that have ended,
+ * but that the engine has yet to let go: programs that start one after the other do not wait. */
+static bool has_reached(const struct tcad *tcad, const uid_t *uid, uint32_t count, uint32_t limit)
+{
+    if (count < limit)
+        return false;
+    uint32_t ended = 0;
+    for (const struct session *session = tcad->sessions; session; session = session->next)
+        ended += session->closing && (!uid || session->uid == *uid);
+    return count - ended >= limit || ended >= limit;
+}
+
 static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
                      const Tca__Hello *hello)
 {
@@ -163,13 +175,13 @@ static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
                      conf->node.name);
         return false;
     }
-    if (tcad->session_count >= conf->limits.sessions) {
+    if (has_reached(tcad, NULL, tcad->session_count, conf->limits.sessions)) {
         client_failf(client, tag, -EDQUOT,
                      "node %s has %u sessions, limits.sessions is %u: close some or raise it",
                      conf->node.name, tcad->session_count, conf->limits.sessions);
         return false;
     }
-    if (of_user >= conf->limits.sessions_per_user) {
+    if (has_reached(tcad, &client->uid, of_user, conf->limits.sessions_per_user)) {
         client_failf(
             client, tag, -EDQUOT,
             "user %u has %u sessions, limits.sessions_per_user is %u: close some or have it raised",

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import resource
+import subprocess
 import sys
 import unittest
 
@@ -182,6 +183,22 @@ class Quotas(harness.Case):
         holder.ask("")
         harness.until(lambda: cluster[0].counts()[0] == 1, "they are closed")
         more.ask("open - 0 0 -2")
+
+    def test_sessions_one_after_the_other(self):
+        """Those that have ended, but that the engine, which gets no processor, has yet to let go are in nobody's way."""
+        cluster, _ = self.one(limits__sessions=33, limits__sessions_per_user=33)
+        for _ in range(os.cpu_count()):
+            process = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+        for thread in os.listdir(f"/proc/{cluster[0].process.pid}/task"):
+            with open(f"/proc/{cluster[0].process.pid}/task/{thread}/comm", encoding="ascii") as name:
+                if name.read().strip() == "tcad-engine":
+                    os.sched_setscheduler(int(thread), os.SCHED_IDLE, os.sched_param(0))
+        holder = cluster.actor()
+        for _ in range(2):
+            self.assertEqual(holder.ask("hold 32"), ["32"])
+            holder.ask("")
 
     def test_sessions_per_user(self):
         cluster, _ = self.one(limits__sessions_per_user=1)
