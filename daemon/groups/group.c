@@ -118,10 +118,12 @@ static void root_heard(void *context, int status, const Tca__Message *reply, con
 {
 }
 
-/* The root, for which the name is then free once all have ended. */
+/* The root, for which the name is then free once all have ended: of a complete group, the last rank
+ * of this node tells it for all. */
 static void tell_gone(struct groups *groups, const struct place *place)
 {
     const struct session *session = session_find_any(groups->tcad, place->session);
+    const struct team *team = place->caller.team;
 
     /* It ended during its join: the message must reach the root after the join, which may still be
      * in flight. */
@@ -129,6 +131,10 @@ static void tell_gone(struct groups *groups, const struct place *place)
     Tca__PeerSessionGone gone =
         BODY_OF(peer_session_gone, .session = place->session, .group = (char *)place->group,
                 .user = place->user, .rank = place->rank);
+    if (team && team->callers->next)
+        return;
+    if (team)
+        gone.team = team->id;
     gone.node_down = groups->tcad->shutting_down; /* its process may still be running */
     const Tca__Message message = MESSAGE_OF(PEER_SESSION_GONE, peer_session_gone, &gone);
 
@@ -197,10 +203,10 @@ bool groups_requested(struct groups *groups, uint32_t node, uint32_t tag,
         peers_done(groups->tcad->peers, node, tag);
         return true;
     case TCA__MESSAGE__BODY_PEER_PUBLISH:
-        root_publish(groups->root, node, tag, request->peer_publish);
+        team_publish(groups, node, tag, request->peer_publish);
         return true;
     case TCA__MESSAGE__BODY_PEER_LOOKUP:
-        root_lookup(groups->root, node, tag, request->peer_lookup);
+        team_lookup(groups, node, tag, request->peer_lookup);
         return true;
     default:
         return false;

@@ -55,44 +55,41 @@ void root_session_gone(struct root *root, uint32_t node, const Tca__PeerSessionG
 void root_node_down(struct root *root, uint32_t node);
 uint32_t root_count(const struct root *root);
 
-/* ---- group_publish.c: requests to complete groups ---- */
-
-void root_publish(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerPublish *publish);
-void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerLookup *lookup);
-
-enum member_state {
-    MEMBER_ABSENT,
-    MEMBER_JOINING, /* waits for the others; its request has `tag` */
-    MEMBER_IN,
-    MEMBER_GONE,
-};
-
-struct member {
-    enum member_state state;
-    int gone; /* MEMBER_GONE: -EOWNERDEAD or -EHOSTDOWN */
-    uint32_t node;
-    uint32_t tag; /* of its pending join */
-    uint64_t session;
-    uint64_t since_ns, deadline_ns; /* of the same */
-    struct published *published;
-};
+/* ---- group_publish.c: at the root of a group's tree ---- */
 
 struct published {
     struct published *next, **link;
-    struct table_entry entry; /* in group->names */
+    struct table_entry entry; /* in team->board.names */
     uint32_t rank;
     char name[NAME_MAX_BYTES];
     uint8_t handle[HANDLE_BYTES];
 };
 
 struct lookup {
-    struct group *group;
+    struct team *team;
     struct lookup *next, **link;
-    struct table_entry entry; /* in group->sought */
+    struct table_entry entry; /* in team->board.sought */
     uint32_t rank, tag;
     uint64_t since_ns;
     struct deadline deadline;
     char name[NAME_MAX_BYTES];
+};
+
+/* PeerPublish and PeerLookup. */
+void team_publish(struct groups *groups, uint32_t node, uint32_t tag,
+                  const Tca__PeerPublish *publish);
+void team_lookup(struct groups *groups, uint32_t node, uint32_t tag, const Tca__PeerLookup *lookup);
+/* Ranks have ended: drops what they have published, and their lookups. */
+void board_ranks_ended(struct team *team);
+void board_deinit(struct team *team);
+
+/* Of a group that is not complete. */
+struct member {
+    bool joins; /* and waits for the others; its request has `tag` */
+    uint32_t node;
+    uint32_t tag;
+    uint64_t session;
+    uint64_t since_ns, deadline_ns;
 };
 
 struct group {
@@ -104,16 +101,18 @@ struct group {
     char name[NAME_MAX_BYTES];
     uint32_t size;
     bool complete;
-    bool chosen;            /* its root is this node because of its name */
-    struct choices before;  /* nodes that would be its root if they answered */
-    struct choices barred;  /* nodes that cannot be its root, as some members say */
-    uint32_t joining, in;   /* members in that state */
-    struct member *members; /* [size] */
+    bool chosen;           /* its root is this node because of its name */
+    struct choices before; /* nodes that would be its root if they answered */
+    struct choices barred; /* nodes that cannot be its root, as some members say */
+    uint32_t joining;
+    struct member *members; /* [size]; NULL: it is complete */
     struct reach_costs costs;
-
-    struct table names; /* published, by table_text() */
-    struct lookup *lookups;
-    struct table sought;  /* names that lookups wait for, likewise */
+    /* Complete: the name is taken until all ranks have ended. */
+    uint64_t team;
+    struct roster roster;
+    uint64_t *sessions;   /* [size]; 0: it has ended, but not all of its node */
+    uint32_t *left;       /* by position: ranks that have not ended */
+    uint32_t in;          /* all of them */
     struct charge charge; /* of all its memory, to the user */
 };
 
@@ -165,16 +164,13 @@ struct member *group_take_joining(struct group *group, uint32_t *rank);
 /* Fails all pending joins. */
 void group_fail_joins(struct root *root, struct group *group, int error, const char *text);
 /* Text such as "ranks 2,5-7", of the ranks for which is() returns true. */
-void group_ranks(const struct group *group, bool (*is)(const struct member *member), char *ret_text,
-                 size_t text_bytes);
-/* Text such as "rank 3 (session 5 of node n1)". */
+void group_ranks(const struct group *group, bool (*is)(const struct group *group, uint32_t rank),
+                 char *ret_text, size_t text_bytes);
+/* Text such as "rank 3 (session 5 of node n1)", of a rank that joins. */
 void group_who(const struct root *root, const struct group *group, uint32_t rank, char *ret_text,
                size_t text_bytes);
 /* Ends the group if it has no members and no pending joins. */
 void group_end_deserted(struct root *root, struct group *group);
-/* Drops what a rank has published, and its lookups. */
-void group_drop_rank(struct group *group, uint32_t rank);
-void group_drop_all(struct group *group);
 
 /* ---- group_name.c ---- */
 
@@ -255,7 +251,7 @@ bool group_alone(const struct session *session);
  * request and returns NULL. A session without a group gets its place with its first call. */
 struct place *place_of_caller(struct session *session, uint32_t tag);
 
-/* ---- group_request.c: requests to the root ---- */
+/* ---- group_request.c: requests to the group's root, or to that of its tree ---- */
 
 enum request_kind {
     REQUEST_JOIN,

@@ -116,18 +116,18 @@ int group_place(const struct tcad *tcad, uint32_t user, const char *full,
 
 /* ---- texts ---- */
 
-void group_ranks(const struct group *group, bool (*is)(const struct member *member), char *ret_text,
-                 size_t text_bytes)
+void group_ranks(const struct group *group, bool (*is)(const struct group *group, uint32_t rank),
+                 char *ret_text, size_t text_bytes)
 {
     size_t at = 0;
     unsigned count = 0;
     char list[GROUP_TEXT_MAX / 2] = "";
 
     for (uint32_t rank = 0; rank < group->size; rank++) {
-        if (!is(&group->members[rank]))
+        if (!is(group, rank))
             continue;
         uint32_t first = rank;
-        while (rank + 1 < group->size && is(&group->members[rank + 1]))
+        while (rank + 1 < group->size && is(group, rank + 1))
             rank++;
         count += rank - first + 1;
         if (at >= sizeof(list) - 32)

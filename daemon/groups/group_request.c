@@ -1,4 +1,5 @@
-/* Requests of sessions to the root of their group, until the session gets its reply. */
+/* Requests of sessions to the root of their group, or to that of its tree, until the session gets
+ * its reply. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ struct request *request_new(struct session *session, const struct place *place,
     request->session = session->id;
     request->tag = tag;
     request->user = place->user;
-    request->root = place->root;
+    request->root = kind == REQUEST_JOIN ? place->root : place->caller.team->roster.node_at[0];
     memcpy(request->group, place->group, sizeof(request->group));
     request->deadline_ns = group_deadline(clock_now_ns(), timeout_ns);
     LIST_ADD(&groups->requests, request, next, link);
@@ -72,20 +73,22 @@ static void fail(struct request *request, struct session *session, struct place 
 {
     struct tcad *tcad = request->groups->tcad;
     const char *root = group_node_name(tcad, request->root);
+    const bool joins = request->kind == REQUEST_JOIN;
 
     if (status == -ETIMEDOUT && is_overdue(request))
         session_fail(session, request->tag, status,
-                     "group %s is coordinated by node %s, which has not answered in time: it is "
-                     "stopped, busy or cut off (tcactl ping %s)",
-                     request->group, root, root);
-    else if (status == -EHOSTDOWN && !peers_is_up(tcad->peers, request->root))
+                     "group %s %s node %s, which has not answered in time: it is stopped, busy or "
+                     "cut off (tcactl ping %s)",
+                     request->group, joins ? "is coordinated by" : "has its published names on",
+                     root, root);
+    else if (joins && status == -EHOSTDOWN && !peers_is_up(tcad->peers, request->root))
         session_fail(session, request->tag, status,
                      "group %s is coordinated by node %s, which is down: start it, or choose "
                      "another node (%s@NODE). %s",
                      request->group, root, request->group, text);
     else
         session_fail(session, request->tag, status, "%s", text);
-    if (request->kind == REQUEST_JOIN)
+    if (joins)
         join_failed(session, place);
 }
 

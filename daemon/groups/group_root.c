@@ -1,5 +1,5 @@
 /* The root's side: groups whose root is this daemon, and the ends of their members. A group exists
- * from the first join until the last member has ended. */
+ * from the first join until all nodes have said that their last rank has ended, or are down. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,8 +68,10 @@ void group_end(struct root *root, struct group *group)
     root->members -= group->size;
     deadline_clear(&root->deadlines, &group->joins_deadline);
     early_retry(root, group);
-    group_drop_all(group);
     free(group->members);
+    roster_deinit(&group->roster);
+    free(group->sessions);
+    free(group->left);
     charge_drop(&group->charge);
     free(group);
 }
@@ -81,18 +83,6 @@ void group_end_deserted(struct root *root, struct group *group)
 }
 
 /* ---- members end ---- */
-
-static void member_gone(struct group *group, uint32_t rank, int error)
-{
-    struct member *member = &group->members[rank];
-
-    if (member->state != MEMBER_IN)
-        return;
-    member->state = MEMBER_GONE;
-    member->gone = error;
-    group->in--;
-    group_drop_rank(group, rank);
-}
 
 /* A group that is not complete ends when a member is lost. */
 static void joins_broken(struct root *root, struct group *group, uint32_t rank, int error)
@@ -106,29 +96,47 @@ static void joins_broken(struct root *root, struct group *group, uint32_t rank, 
                      text); /* including its own: its daemon waits for a reply */
 }
 
-/* Can end the group. */
-static void group_lost(struct root *root, struct group *group, uint32_t first, uint32_t end,
-                       uint32_t node, int error)
+/* All ranks of a node have ended. */
+static void node_left(struct group *group, uint32_t node)
 {
-    for (uint32_t rank = first; rank < end; rank++) {
-        if (group->members[rank].node != node)
-            continue;
-        if (group->members[rank].state == MEMBER_JOINING)
-            joins_broken(root, group, rank, error);
-        member_gone(group, rank, error);
-    }
-    group_end_deserted(root, group);
+    const uint32_t position = roster_position(&group->roster, node);
+    if (position == UINT32_MAX)
+        return;
+    group->in -= group->left[position];
+    group->left[position] = 0;
+}
+
+/* One of them. */
+static void session_left(struct group *group, uint32_t node, uint32_t rank, uint64_t session)
+{
+    const uint32_t position = group->roster.positions[rank];
+    if (group->roster.node_at[position] != node || group->sessions[rank] != session ||
+        group->left[position] == 0)
+        return;
+    group->sessions[rank] = 0;
+    group->left[position]--;
+    group->in--;
 }
 
 void root_session_gone(struct root *root, uint32_t node, const Tca__PeerSessionGone *gone)
 {
     struct group *group = root_find(root, gone->user, gone->group);
-    uint32_t rank = gone->rank;
+    const uint32_t rank = gone->rank;
+    const int error = gone->node_down ? -EHOSTDOWN : -EOWNERDEAD;
 
     early_session_gone(root, node, gone->session);
-    if (group && rank < group->size && group->members[rank].node == node &&
-        group->members[rank].session == gone->session)
-        group_lost(root, group, rank, rank + 1, node, gone->node_down ? -EHOSTDOWN : -EOWNERDEAD);
+    if (!group || (gone->team && gone->team != group->team))
+        return;
+    if (gone->team)
+        node_left(group, node);
+    else if (rank >= group->size || gone->session == 0)
+        return;
+    else if (group->complete)
+        session_left(group, node, rank, gone->session);
+    else if (group->members[rank].joins && group->members[rank].node == node &&
+             group->members[rank].session == gone->session)
+        joins_broken(root, group, rank, error);
+    group_end_deserted(root, group);
 }
 
 void root_node_down(struct root *root, uint32_t node)
@@ -137,7 +145,12 @@ void root_node_down(struct root *root, uint32_t node)
     early_session_gone(root, node, 0);
     for (struct group *group = root->groups; group; group = next) {
         next = group->next;
-        group_lost(root, group, 0, group->size, node, -EHOSTDOWN);
+        if (group->complete)
+            node_left(group, node);
+        for (uint32_t rank = 0; !group->complete && rank < group->size; rank++)
+            if (group->members[rank].joins && group->members[rank].node == node)
+                joins_broken(root, group, rank, -EHOSTDOWN);
+        group_end_deserted(root, group);
     }
 }
 

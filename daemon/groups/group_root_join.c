@@ -14,14 +14,14 @@ enum {
         << 20 /* of all groups together; a holder of the cluster key can name any number of users */
 };
 
-static bool is_absent(const struct member *member)
+static bool is_absent(const struct group *group, uint32_t rank)
 {
-    return member->state == MEMBER_ABSENT;
+    return !group->members[rank].joins;
 }
 
-static bool is_in(const struct member *member)
+static bool is_in(const struct group *group, uint32_t rank)
 {
-    return member->state == MEMBER_IN;
+    return group->sessions[rank] != 0 && group->left[group->roster.positions[rank]] > 0;
 }
 
 static uint32_t count_of_user(const struct root *root, uint32_t user)
@@ -36,9 +36,9 @@ struct member *group_take_joining(struct group *group, uint32_t *rank)
 {
     while (*rank < group->size) {
         struct member *member = &group->members[(*rank)++];
-        if (member->state != MEMBER_JOINING)
+        if (!member->joins)
             continue;
-        member->state = MEMBER_ABSENT;
+        member->joins = false;
         group->joining--;
         return member;
     }
@@ -60,56 +60,72 @@ static uint64_t incarnation_of(const struct root *root, uint32_t node)
     return peers_info(root->tcad->peers, node, &info) == 0 ? info.incarnation : 0;
 }
 
-/* Sends the list of members to the root of the tree. False: out of memory. */
-static bool send_list(const struct root *root, const struct group *group)
+static bool take_members(struct group *group)
 {
+    const struct member *members = group->members;
     uint32_t *nodes = calloc(group->size, sizeof(*nodes));
-    uint64_t *sessions = calloc(group->size, sizeof(*sessions));
-    struct roster roster = {0};
-    uint64_t *incarnations = NULL;
-    struct reach_message costs;
 
-    for (uint32_t rank = 0; nodes && sessions && rank < group->size; rank++) {
-        nodes[rank] = group->members[rank].node;
-        sessions[rank] = group->members[rank].session;
+    group->sessions = calloc(group->size, sizeof(*group->sessions));
+    for (uint32_t rank = 0; nodes && group->sessions && rank < group->size; rank++) {
+        nodes[rank] = members[rank].node;
+        group->sessions[rank] = members[rank].session;
     }
-    bool ok = nodes && sessions && roster_init(&roster, group->size, nodes) == 0;
-    ok = ok && (incarnations = calloc(roster.nodes, sizeof(*incarnations)));
-    for (uint32_t position = 0; ok && position < roster.nodes; position++)
-        incarnations[position] = incarnation_of(root, roster.node_at[position]);
+    const bool ok =
+        nodes && group->sessions && roster_init(&group->roster, group->size, nodes) == 0;
+    free(nodes);
+    group->left = ok ? calloc(group->roster.nodes, sizeof(*group->left)) : NULL;
+    if (!group->left)
+        return false;
+    for (uint32_t position = 0; position < group->roster.nodes; position++)
+        group->left[position] = group->roster.starts[position + 1] - group->roster.starts[position];
+    group->in = group->size;
+    return true;
+}
+
+/* Sends the list of members to the root of the tree. False: out of memory. */
+static bool send_list(const struct root *root, struct group *group)
+{
+    const struct roster *roster = &group->roster;
+    uint32_t *nodes = calloc(group->size, sizeof(*nodes));
+    uint64_t *incarnations = calloc(roster->nodes, sizeof(*incarnations));
+    struct reach_message costs;
+    bool ok = nodes && incarnations;
+
+    for (uint32_t rank = 0; ok && rank < group->size; rank++)
+        nodes[rank] = group->members[rank].node;
+    for (uint32_t position = 0; ok && position < roster->nodes; position++)
+        incarnations[position] = incarnation_of(root, roster->node_at[position]);
     reach_pack(&group->costs, &costs);
     Tca__PeerGroupFormed body =
         BODY_OF(peer_group_formed, .name = (char *)group->name, .user = group->user,
                 .n_nodes = group->size, .nodes = nodes, .n_sessions = group->size,
-                .sessions = sessions, .n_incarnations = roster.nodes, .incarnations = incarnations,
-                .n_costs = REACH_COUNT, .costs = costs.list);
+                .sessions = group->sessions, .n_incarnations = roster->nodes,
+                .incarnations = incarnations, .n_costs = REACH_COUNT, .costs = costs.list);
     if (ok && (ok = getrandom(&body.team, sizeof(body.team), 0) == sizeof(body.team))) {
         body.team |= 1;
-        team_send_list(root->tcad->groups, roster.node_at[0], &body);
+        group->team = body.team;
+        team_send_list(root->tcad->groups, roster->node_at[0], &body);
     }
-    roster_deinit(&roster);
     free(nodes);
-    free(sessions);
     free(incarnations);
     return ok;
 }
 
 static void complete(struct root *root, struct group *group)
 {
-    const bool sent = send_list(root, group);
-    if (!sent) {
+    if (!take_members(group) || !send_list(root, group)) {
         group_fail_joins(root, group, -ENOMEM, "out of memory for the list of members");
         group_end(root, group);
         return;
     }
+    struct member *members = group->members;
+    const uint32_t size = group->size;
     group->complete = true;
-    group->in = group->size;
     group->joining = 0;
-    for (uint32_t rank = 0; rank < group->size; rank++) {
-        struct member *member = &group->members[rank];
-        member->state = MEMBER_IN;
-        peers_done(root->tcad->peers, member->node, member->tag);
-    }
+    group->members = NULL;
+    for (uint32_t rank = 0; rank < size; rank++)
+        peers_done(root->tcad->peers, members[rank].node, members[rank].tag);
+    free(members);
 }
 
 static int check_join(struct root *root, const struct group *group, uint32_t node,
@@ -146,7 +162,7 @@ static int check_join(struct root *root, const struct group *group, uint32_t nod
     }
     if (group->size != join->size) {
         uint32_t rank = 0;
-        while (group->members[rank].state != MEMBER_JOINING)
+        while (!group->members[rank].joins)
             rank++;
         group_who(root, group, rank, who, sizeof(who));
         snprintf(text, text_bytes,
@@ -156,7 +172,7 @@ static int check_join(struct root *root, const struct group *group, uint32_t nod
                  group_node_name(root->tcad, node), join->size);
         return -EINVAL;
     }
-    if (group->members[join->rank].state != MEMBER_ABSENT) {
+    if (group->members[join->rank].joins) {
         group_who(root, group, join->rank, who, sizeof(who));
         snprintf(text, text_bytes,
                  "group %s: %s has joined already; session %" PRIu64
@@ -194,7 +210,7 @@ static void joins_expire(void *context)
     group_ranks(group, is_absent, missing, sizeof(missing));
     for (uint32_t rank = 0; rank < group->size; rank++) {
         struct member *member = &group->members[rank];
-        if (member->state != MEMBER_JOINING)
+        if (!member->joins)
             continue;
         if (member->deadline_ns > now_ns) {
             deadline_advance(&root->deadlines, &group->joins_deadline, member->deadline_ns,
@@ -205,7 +221,7 @@ static void joins_expire(void *context)
                    "group %s, coordinated by node %s: %s of %u did not join within %.3g s",
                    group->name, group_node_name(root->tcad, root->tcad->node), missing, group->size,
                    (double)(now_ns - member->since_ns) / 1e9);
-        member->state = MEMBER_ABSENT;
+        member->joins = false;
         group->joining--;
     }
     group_end_deserted(root, group);
@@ -240,7 +256,7 @@ void root_try_join(struct root *root, uint32_t node, uint32_t tag, const Tca__Pe
     }
     uint64_t now = clock_now_ns();
     group->members[join->rank] = (struct member){
-        .state = MEMBER_JOINING,
+        .joins = true,
         .node = node,
         .tag = tag,
         .session = join->session,

@@ -182,13 +182,15 @@ static int check_publish(const struct place *place, const Tca__Publish *publish,
 /* Sends the request without waiting for a reply. */
 static void withdraw(struct groups *groups, const struct place *place, const char *name)
 {
-    Tca__PeerPublish body = BODY_OF(peer_publish, .group = (char *)place->group,
-                                    .user = place->user, .rank = place->rank, .name = (char *)name);
+    const struct team *team = place->caller.team;
+    const uint32_t root = team->roster.node_at[0];
+    Tca__PeerPublish body =
+        BODY_OF(peer_publish, .team = team->id, .rank = place->rank, .name = (char *)name);
     const Tca__Message message = MESSAGE_OF(PEER_PUBLISH, peer_publish, &body);
-    if (place->root == groups->tcad->node)
-        root_publish(groups->root, place->root, 0, &body);
+    if (root == groups->tcad->node)
+        team_publish(groups, root, 0, &body);
     else
-        peers_tell(groups->tcad->peers, place->root, &message);
+        peers_tell(groups->tcad->peers, root, &message);
 }
 
 void share_published(struct request *request, struct session *session, struct place *place)
@@ -236,7 +238,7 @@ void group_publish(struct session *session, uint32_t tag, const Tca__Publish *pu
         memcpy(request->handle, publish->handle.data, HANDLE_BYTES);
 
     Tca__PeerPublish body =
-        BODY_OF(peer_publish, .group = place->group, .user = place->user, .name = publish->name,
+        BODY_OF(peer_publish, .team = place->caller.team->id, .name = publish->name,
                 .handle = publish->handle, .rank = place->rank);
     const Tca__Message message = MESSAGE_OF(PEER_PUBLISH, peer_publish, &body);
     request_send(request, &message);
@@ -274,7 +276,7 @@ void group_lookup(struct session *session, uint32_t tag, const Tca__Lookup *look
     if (!request)
         return;
     Tca__PeerLookup body =
-        BODY_OF(peer_lookup, .group = place->group, .user = place->user, .name = lookup->name,
+        BODY_OF(peer_lookup, .team = place->caller.team->id, .name = lookup->name,
                 .timeout_ns = lookup->timeout_ns, .rank = place->rank);
     const Tca__Message message = MESSAGE_OF(PEER_LOOKUP, peer_lookup, &body);
     request_send(request, &message);

@@ -26,6 +26,7 @@ void team_unuse(struct team *team)
     deadline_clear(&team->groups->deadlines, &team->telling);
     table_remove(&team->groups->teams, &team->entry);
     gather_deinit(&team->gather);
+    board_deinit(team);
     ends_deinit(&team->ends);
     roster_deinit(&team->roster);
     free(team->sessions);

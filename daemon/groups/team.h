@@ -49,6 +49,14 @@ struct caller {
     struct deadline deadline;
 };
 
+/* What the ranks have published, at the root of the tree (daemon/groups/group_publish.c). */
+struct board {
+    struct published *published;
+    struct lookup *lookups;
+    struct table names;  /* published, by table_text() */
+    struct table sought; /* names that lookups wait for, likewise */
+};
+
 /* Either all of a session's group, or a part of it (daemon/groups/team_part.c). */
 struct team {
     struct groups *groups;
@@ -74,6 +82,7 @@ struct team {
     struct reach_costs costs;
     struct ends ends;
     struct deadline telling;
+    struct board board;
     struct caller *callers;
     unsigned uses;            /* callers, and calls that are being answered */
     struct charge charge;     /* all its memory, to the user */

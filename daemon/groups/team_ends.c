@@ -40,6 +40,7 @@ static void ranks_ended(void *context, const uint32_t *ranks, size_t count, bool
     struct groups *groups = team->groups;
     struct tcad *tcad = groups->tcad;
 
+    board_ranks_ended(team);
     for (size_t i = 0; i < count; i++)
         team_parts_lose(team, ranks[i], node_down);
     groups_begin_look(groups);

@@ -348,12 +348,21 @@ static inline bool two_gather(void)
     return gathering() == 2;
 }
 
+/* At the root of the tree, node 0. */
+static inline const struct board *board(void)
+{
+    const struct groups *groups = test.nodes[0].tcad.groups;
+    return groups && groups->places && groups->places->caller.team
+               ? &groups->places->caller.team->board
+               : NULL;
+}
+
 static inline bool one_published(void)
 {
-    return root_group() && root_group()->names.count == 1;
+    return board() && board()->names.count == 1;
 }
 
 static inline bool nothing_published(void)
 {
-    return root_group() && root_group()->names.count == 0;
+    return board() && board()->names.count == 0;
 }

@@ -325,7 +325,7 @@ static inline void reply_take(void *context, int status, const Tca__Message *ans
 static inline void ask(struct node *node, uint32_t whom, const char *name, uint64_t timeout_ns,
                        struct reply *reply)
 {
-    Tca__PeerLookup lookup = BODY_OF(peer_lookup, .group = (char *)"g", .name = (char *)name);
+    Tca__PeerLookup lookup = BODY_OF(peer_lookup, .team = 1, .name = (char *)name);
     const Tca__Message question = MESSAGE_OF(PEER_LOOKUP, peer_lookup, &lookup);
     unsigned before = reply->count;
     peers_request(node->tcad.peers, whom, &question, timeout_ns, reply_take, reply);

@@ -198,3 +198,31 @@ Test(group_deaths, without_its_root_a_group_fails_with_a_text)
     die(&fakes[1]);
     die(&fakes[2]);
 }
+
+static bool node_1_has_left(void)
+{
+    return root_group()->in == RANKS_MAX - 3;
+}
+
+/* The coordinator hears of a node once, when its last rank has ended, and keeps the name until it
+ * has heard of all. */
+Test(group_deaths, the_last_rank_of_a_node_tells_the_coordinator_for_all)
+{
+    make_group(RANKS_MAX); /* 1, 4 and 7 on node 1 */
+    die(&fakes[1]);
+    die(&fakes[4]);
+    run_until(others_know);
+    run_for_ms(100);
+    cr_assert_eq(root_group()->in, RANKS_MAX);
+    die(&fakes[7]);
+    run_until(node_1_has_left);
+    forget(&fakes[2]);
+    forget(&fakes[5]);
+    stop(2);
+    for (unsigned rank = 0; rank < RANKS_MAX; rank += 3) {
+        cr_assert_not_null(root_group());
+        die(&fakes[rank]);
+    }
+    run_until(no_group);
+    cr_assert_eq(groups_count(test.nodes[0].tcad.groups), 0);
+}

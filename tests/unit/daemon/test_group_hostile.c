@@ -18,6 +18,11 @@ static void expect_reply(unsigned from, const Tca__Message *question, int status
     cr_assert_eq(reply.status, status, "%s", reply.text);
 }
 
+static struct team *team_at(unsigned node)
+{
+    return test.nodes[node].tcad.groups->places->caller.team;
+}
+
 Test(group_hostile, the_root_believes_nothing)
 {
     make_group(3);
@@ -39,12 +44,11 @@ Test(group_hostile, the_root_believes_nothing)
 
     Tca__PeerPublish ask_publish = TCA__PEER_PUBLISH__INIT;
     message = (Tca__Message)MESSAGE_OF(PEER_PUBLISH, peer_publish, &ask_publish);
-    ask_publish.group = (char *)"g";
-    ask_publish.user = 1001;
+    ask_publish.team = team_at(0)->id + 1;
     ask_publish.name = (char *)"halo";
     ask_publish.handle = (ProtobufCBinaryData){.len = 63, .data = blob};
     expect_reply(2, &message, -ENOENT);
-    ask_publish.user = 1000;
+    ask_publish.team--;
     expect_reply(2, &message, -ENOENT); /* rank 0 is not of that node */
     ask_publish.rank = UINT32_MAX;
     expect_reply(2, &message, -ENOENT);
@@ -72,11 +76,6 @@ Test(group_hostile, the_root_believes_nothing)
     await(3);
     for (uint32_t rank = 0; rank < 3; rank++)
         cr_assert_eq(fakes[rank].status, 0, "%s", fakes[rank].text);
-}
-
-static struct team *team_at(unsigned node)
-{
-    return test.nodes[node].tcad.groups->places->caller.team;
 }
 
 /* Node 1 is a neighbour of node 0, the root of the tree, and node 2 not one of node 1. */

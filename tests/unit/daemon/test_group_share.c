@@ -150,6 +150,24 @@ Test(group_share, what_is_published_is_found)
     expect_fail(&fakes[0], -ENOENT, "\"halo\"");
 }
 
+/* Names are at the root of the tree, whose end breaks the group anyway. */
+Test(group_share, names_outlive_a_coordinator_without_ranks)
+{
+    for (unsigned rank = 0; rank < 2; rank++)
+        join(open_session(rank, rank, 2), "g@2", rank, 2, LONG);
+    await(2);
+    publish(&fakes[1], "halo", 9);
+    await(1);
+    stop(2);
+    run_for_ms(100);
+    look_up(&fakes[0], "halo", 0);
+    publish(&fakes[1], "other", 3);
+    await(2);
+    cr_assert_eq(fakes[0].status, 0, "%s", fakes[0].text);
+    cr_assert_eq(fakes[0].answer->found->handle.data[0], 9);
+    cr_assert_eq(fakes[1].status, 0, "%s", fakes[1].text);
+}
+
 Test(group_share, a_group_publishes_so_much)
 {
     char name[16];
@@ -179,7 +197,7 @@ Test(group_share, the_end_of_a_session_withdraws_its_names_with_one_message)
     }
     publish(&fakes[2], "other", 3);
     await(1);
-    cr_assert_eq(root_group()->names.count, NAMES + 1);
+    cr_assert_eq(board()->names.count, NAMES + 1);
     cr_assert_eq(peers_info(test.nodes[1].tcad.peers, 0, &before), 0);
     die(&fakes[1]);
     run_until(one_published);
@@ -212,7 +230,7 @@ Test(group_share, whoever_waits_for_a_name_is_found_among_others)
         cr_assert_eq(fakes[0].answer->found->handle.data[0], i + 1);
         cr_assert_eq(fakes[2].answer->found->handle.data[0], i + 1);
     }
-    cr_assert_eq(root_group()->sought.count, 0);
+    cr_assert_eq(board()->sought.count, 0);
 }
 
 Test(group_share, what_a_session_published_goes_with_it)
