@@ -86,8 +86,11 @@ static void configure(const struct tcad *tcad, const struct conf_rail *conf, uns
                                             .backlog = backlog(),
                                             .unprotected = conf->unprotected};
     else if (rail->driver == DRIVER_HCA)
-        rail->own.hca = (struct hca_config){
-            .device = conf->device, .port = conf->port, .address = conf->address, .nth = nth};
+        rail->own.hca = (struct hca_config){.device = conf->device,
+                                            .port = conf->port,
+                                            .address = conf->address,
+                                            .nth = nth,
+                                            .peers = (uint32_t)tcad->cluster->count};
     else if (rail->driver == DRIVER_PEACH2)
         rail->own.peach2 = (struct peach2_config){.board = conf->board,
                                                   .nodes = count_boards(tcad),

@@ -9,4 +9,7 @@ struct hca_config {
     const char *address; /* RoCE: the IP address to use; NULL: chosen by kind, IPv4 first */
     /* Not 0: instead of these, one of the active ports of all devices; 0 would be the first. */
     unsigned nth;
+    /* How many peers it may have: segments are so short that the buffers of all of them take at
+     * most 1 GiB. 0: only segment_bytes counts. */
+    uint32_t peers;
 };

@@ -43,9 +43,11 @@
 extern const struct hca_role hca_daemon;
 
 /* hca_open.c */
-/* An instance for this port, which it takes over. cq_entries: at most so many. */
+/* Of a message: as long as it may be, and as the buffers of so many peers leave room for. */
+uint32_t hca_segment_bytes(const struct driver_config *config);
+/* An instance for this port, which it takes over. */
 int hca_new(const struct hca_role *role, const struct rnic_port *port,
-            const struct driver_config *config, int cq_entries, const struct driver_events *events,
+            const struct driver_config *config, const struct driver_events *events,
             struct hca_driver **ret_hca);
 int hca_probe(const struct driver_config *config, struct driver_caps *ret_caps);
 int hca_open(const struct driver_config *config, const struct driver_events *events,

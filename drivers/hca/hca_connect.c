@@ -19,19 +19,29 @@ bool hca_address_is_good(const struct hca_driver *hca, const struct hca_address 
 
 /* ---- the driver's list, and the room in its completion queue ---- */
 
+/* Doubles it while completions are taken from it. -ENOSPC: the device can have no longer one. */
+static int grow(struct hca_driver *hca)
+{
+    const uint32_t now = (uint32_t)hca->cq->cqe,
+                   wanted = now < hca->cq_max / 2 ? 2 * now : hca->cq_max;
+    if (wanted <= now || ibv_resize_cq(hca->cq, (int)wanted) != 0)
+        return -ENOSPC;
+    hca->cq_left += (uint32_t)hca->cq->cqe - now;
+    return 0;
+}
+
 static int enlist(struct hca_driver *hca, struct hca_peer *peer)
 {
-    int r = -ENOSPC; /* the device's completion queue is full */
     pthread_mutex_lock(&hca->lock);
-    if (hca->broken < 0) {
-        r = hca->broken;
-    } else if (hca->cq_left >= CQ_ENTRIES) {
+    int r = hca->broken;
+    if (r == 0 && hca->cq_left < CQ_ENTRIES)
+        r = grow(hca);
+    if (r == 0) {
         hca->cq_left -= CQ_ENTRIES;
         peer->next = hca->peers;
         if (peer->next)
             peer->next->previous = peer;
         hca->peers = peer;
-        r = 0;
     }
     pthread_mutex_unlock(&hca->lock);
     return r;

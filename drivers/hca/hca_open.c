@@ -96,15 +96,19 @@ static struct hca_address address_of(const struct hca_driver *hca, const struct 
 }
 
 /* A message has to hold a copied put. */
-static uint32_t segment_bytes_of(const struct driver_config *config)
+uint32_t hca_segment_bytes(const struct driver_config *config)
 {
-    const uint64_t least = sizeof(struct hca_head) + HCA_COPY_BYTES;
-    const uint64_t bytes = config->segment_bytes ? config->segment_bytes : HCA_SEGMENT_BYTES;
+    const struct hca_config *own = config->own;
+    const uint64_t least = (sizeof(struct hca_head) + HCA_COPY_BYTES + 63) & ~UINT64_C(63);
+    uint64_t bytes = config->segment_bytes ? config->segment_bytes : HCA_SEGMENT_BYTES;
+    if (own && own->peers > 0)
+        bytes =
+            lesser(bytes, HCA_BUFFERS_MAX / ((HCA_RECEIVES + HCA_WINDOW) * (uint64_t)own->peers));
     return lesser(bytes < least ? least : bytes, HCA_SEGMENT_MAX) & ~UINT32_C(63);
 }
 
 int hca_new(const struct hca_role *role, const struct rnic_port *port,
-            const struct driver_config *config, int cq_entries, const struct driver_events *events,
+            const struct driver_config *config, const struct driver_events *events,
             struct hca_driver **ret_hca)
 {
     struct hca_driver *hca = calloc(1, sizeof(*hca));
@@ -118,12 +122,13 @@ int hca_new(const struct hca_role *role, const struct rnic_port *port,
     hca->port = port->number;
     hca->gid_index = port->gid_index;
     hca->sges = lesser((uint64_t)port->device.max_sge, HCA_SGES);
-    hca->segment_bytes = segment_bytes_of(config);
+    hca->segment_bytes = hca_segment_bytes(config);
+    hca->cq_max = (uint32_t)port->device.max_cqe;
     hca->landings = LANDINGS_INIT;
     hca->epoll_fd = hca->look_fd = -1;
     pthread_mutex_init(&hca->lock, NULL);
     hca->address = address_of(hca, port);
-    int r = open_queues(hca, (int)lesser((uint64_t)port->device.max_cqe, (uint64_t)cq_entries));
+    int r = open_queues(hca, (int)lesser(hca->cq_max, HCA_CQ_FIRST));
     if (r == 0 &&
         getrandom(&hca->address.id, sizeof(hca->address.id), 0) != (ssize_t)sizeof(hca->address.id))
         r = -EIO;
@@ -142,7 +147,7 @@ int hca_open(const struct driver_config *config, const struct driver_events *eve
     struct hca_driver *hca;
     int r = open_port(config, &port);
     if (r == 0)
-        r = hca_new(&hca_daemon, &port, config, HCA_CQ_MAX, events, &hca);
+        r = hca_new(&hca_daemon, &port, config, events, &hca);
     if (r < 0)
         return r;
     r = hca_domain_new(hca, &hca->domain);

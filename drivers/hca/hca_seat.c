@@ -7,8 +7,6 @@
 
 #include "drivers/hca/hca.h"
 
-enum { CQ_ENTRIES = 1 << 14 }; /* for 78 peers */
-
 /* ---- forks: a child has the device's descriptor, and could release what its parent uses. This
  * library is loaded by libtca, which handles its own forks (client/forks.c) and does not know
  * devices. ---- */
@@ -99,7 +97,7 @@ static int seat_open(const void *bytes, size_t count, const struct driver_events
     struct hca_driver *hca;
     int r = open_port(bytes, count, &port);
     if (r == 0)
-        r = hca_new(&process, &port, &config, CQ_ENTRIES, events, &hca);
+        r = hca_new(&process, &port, &config, events, &hca);
     if (r < 0)
         return r;
     remember(hca);

@@ -28,14 +28,15 @@ enum {
     HCA_SGES = 8,                /* of a request */
     HCA_QUIET = 32,              /* requests without a completion before one that asks for it */
     HCA_INLINE_BYTES = 128,
-    HCA_POLL = 16,           /* completions at a time */
-    HCA_CQ_MAX = 1 << 17,    /* entries */
-    HCA_EVENTS_EVERY = 4096, /* rounds without sleep: look for events of the device, */
-    HCA_SLEEPS_MAX = 8,      /* or after so many sleeps */
-    HCA_TIMEOUT = 16,        /* 4.096 us * 2^16 = 0.27 s until a packet is sent again, */
-    HCA_RETRIES = 6,         /* so often; soft-RoCE takes 7, the most, for ever */
-    HCA_RECALLED_KEPT = 256, /* recalled regions that a peer remembers */
-    HCA_CONFIRM_MS = 30000,  /* a peer that has not stopped writing to freed memory by then is lost:
+    HCA_POLL = 16,             /* completions at a time */
+    HCA_CQ_FIRST = 1 << 12,    /* entries at first, for 19 peers */
+    HCA_EVENTS_EVERY = 4096,   /* rounds without sleep: look for events of the device, */
+    HCA_SLEEPS_MAX = 8,        /* or after so many sleeps */
+    HCA_TIMEOUT = 16,          /* 4.096 us * 2^16 = 0.27 s until a packet is sent again, */
+    HCA_RETRIES = 6,           /* so often; soft-RoCE takes 7, the most, for ever */
+    HCA_RECALLED_KEPT = 256,   /* recalled regions that a peer remembers */
+    HCA_BUFFERS_MAX = 1 << 30, /* bytes of all peers that were announced */
+    HCA_CONFIRM_MS = 30000, /* a peer that has not stopped writing to freed memory by then is lost:
                                 it may only be waiting for a processor */
 };
 
@@ -227,6 +228,7 @@ struct hca_driver {
     struct hca_peer *peers;
     struct hca_driver *next_seat; /* of this process */
     uint32_t cq_left;             /* entries that no peer can fill */
+    uint32_t cq_max;              /* entries that the device can have */
     uint64_t regions;             /* made */
 };
 

@@ -221,3 +221,28 @@ Test(hca_freed, the_silent_are_cut_off)
     sides[0].driver->ops->put_release(sides[0].driver, put);
     recall->driver = &hca_recall;
 }
+
+/* More peers than the completion queue has room for at first. */
+Test(hca_freed, many_peers)
+{
+    struct hca_driver *hca = (struct hca_driver *)sides[0].driver;
+    const struct driver_ops *ops = sides[0].driver->ops;
+    uint8_t address[ADDRESS_MAX_BYTES], offer[OFFER_MAX_BYTES];
+    size_t offer_bytes;
+    const int bytes = ops->address(sides[1].driver, address);
+    const int before = hca->cq->cqe; /* the device rounds up */
+    const unsigned count = (unsigned)before / (HCA_REQUESTS + HCA_RECEIVES) + 4;
+    struct driver_peer **many = calloc(count, sizeof(struct driver_peer *));
+    cr_assert(many);
+    for (unsigned i = 0; i < count; i++) {
+        const int r = ops->peer_connect(sides[0].driver, address, (size_t)bytes, &many[i], offer,
+                                        &offer_bytes);
+        cr_assert(r == 0, "%u: %s", i, strerror(-r));
+    }
+    cr_assert(hca->cq->cqe > before);
+    for (unsigned i = 0; i < count; i++)
+        ops->peer_disconnect(sides[0].driver, many[i]);
+    free(many);
+    while (hca->dead) /* thousands of receive buffers come back */
+        pump_rounds(&sides[0], &sides[1], 100);
+}
