@@ -22,7 +22,7 @@ struct agree_head {
  * of so many bytes each. If ranks have failed, gathers the texts of their errors, too, which are
  * not exchanged otherwise. The result is then the error of the first of them, the same at all ranks
  * but for those that have failed themselves, which keep their own. -EPROTO: ranks are in different
- * rounds. **ret_known: whether all ranks know that one has failed, so that none of them goes on;
+ * rounds. *ret_known: whether all ranks know that one has failed, so that none of them goes on;
  * not, if the gathering fails. `what`: "halo exchange". */
 int agree(struct tca *session, struct tca_group *group, const char *what, int error,
           struct agree_head *head, size_t head_bytes, void *ret_heads, bool *ret_known);

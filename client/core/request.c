@@ -30,6 +30,9 @@ static void describe_request(const Tca__Message *request, char text[TEXT_BYTES])
         snprintf(text, TEXT_BYTES, "collective call %llu of the group, a split",
                  (unsigned long long)request->group_split->sequence);
         return;
+    case TCA__MESSAGE__BODY_GROUP_SHRINK:
+        snprintf(text, TEXT_BYTES, "shrinking a group to its survivors");
+        return;
     case TCA__MESSAGE__BODY_PUBLISH:
         snprintf(text, TEXT_BYTES, "publishing \"%.64s\"", request->publish->name);
         return;

@@ -176,6 +176,31 @@ int tca_group_split(struct tca *session, struct tca_group *parent, uint32_t colo
     return r;
 }
 
+int tca_group_shrink(struct tca *session, struct tca_group *parent, int64_t timeout_ns,
+                     struct tca_group **ret_group)
+{
+    struct reply reply;
+    Tca__GroupPart alone = TCA__GROUP_PART__INIT;
+    Tca__GroupShrink body = TCA__GROUP_SHRINK__INIT;
+    const Tca__Message request = REQUEST(GROUP_SHRINK, group_shrink, &body);
+
+    int r = check_parent(session, parent);
+    if (r >= 0)
+        r = session_timeout(session, timeout_ns, &timeout_ns);
+    if (r < 0)
+        return r;
+    if (group_size(session, parent) == 1)
+        return make(session, &alone, ret_group);
+    body.group = parent ? parent->id : 0;
+    body.timeout_ns = session_wire_timeout(timeout_ns);
+    r = session_request_timed(session, &request, TCA__MESSAGE__BODY_GROUP_PART, timeout_ns, &reply);
+    if (r < 0)
+        return r;
+    r = make(session, reply.message->group_part, ret_group);
+    reply_free(&reply);
+    return r;
+}
+
 /* ---- ranks ---- */
 
 uint32_t tca_group_size(const struct tca_group *group)

@@ -37,7 +37,7 @@ extern "C" {
  * the same order.
  *
  * When a rank ends, calls of its groups fail with -EOWNERDEAD or -EHOSTDOWN, and those of other
- * groups go on.
+ * groups go on. tca_group_shrink() makes a group of the ranks that are left.
  *
  * Groups cost a few KiB and up to 30 bytes a rank, in each tcad and against the user's quota
  * (limits.bytes_per_user in tcad.conf(5)): a session can have thousands. A call of a group with one
@@ -56,6 +56,20 @@ struct tca_group;
  * call. -EOWNERDEAD, -EHOSTDOWN: a rank of `parent` has ended; -ECANCELED: it has released it. */
 TCA_API int tca_group_split(struct tca *session, struct tca_group *parent, uint32_t colour,
                             int32_t key, int64_t timeout_ns, struct tca_group **ret_group);
+
+/* Makes a group of the ranks of `parent` (NULL: the session's) that have not ended, in the same
+ * order, after a call has failed with -EOWNERDEAD or -EHOSTDOWN: the survivors go on. Collective
+ * for them; they need not know yet which ranks have ended. Ranks that end meanwhile are left out.
+ *
+ * All survivors get the same group, or an error. If a rank ends just when they have met, some may
+ * get a group with this rank, whose calls fail with -EOWNERDEAD, while others still wait: the
+ * former then shrink that group, or `parent` again, and meet the latter. Each further call needs a
+ * further end, and waits for it.
+ *
+ * -ETIMEDOUT: not all survivors have called it in time, or no further rank has ended; can be
+ * repeated. -EDQUOT, -ENOMEM: at this rank's node; the others get -ETIMEDOUT. */
+TCA_API int tca_group_shrink(struct tca *session, struct tca_group *parent, int64_t timeout_ns,
+                             struct tca_group **ret_group);
 
 /* Releases a group, when the last object that uses it has been freed. Not collective, and does not
  * wait: calls of ranks that still use the group fail with -ECANCELED. tca_close() releases those

@@ -72,6 +72,9 @@ static void serve(struct client *client, struct client_request *request)
     case TCA__MESSAGE__BODY_GROUP_SPLIT:
         group_split(session, tag, message->group_split);
         break;
+    case TCA__MESSAGE__BODY_GROUP_SHRINK:
+        group_shrink(session, tag, message->group_shrink);
+        break;
     case TCA__MESSAGE__BODY_GROUP_RELEASE:
         group_release(session, tag, message->group_release);
         break;

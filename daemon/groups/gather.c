@@ -324,6 +324,25 @@ static bool joins(struct gather *gather, uint32_t rank, uint64_t sequence, uint6
     return false;
 }
 
+static void send_up(struct gather *gather)
+{
+    const struct gather_message message = {.kind = GATHER_UP,
+                                           .round = gather->round,
+                                           .sequence = gather->sequence,
+                                           .rank = gather->first,
+                                           .bytes = gather->bytes,
+                                           .data = gather->data,
+                                           .data_bytes =
+                                               (size_t)gather->rank_count * gather->bytes};
+    gather->ops->send(gather->context, gather->place.parent, &message);
+}
+
+void gather_again(struct gather *gather)
+{
+    const struct gather_message message = {.kind = GATHER_AGAIN, .round = gather->round};
+    send_down(gather, &message);
+}
+
 static void move_on(struct gather *gather)
 {
     bool complete = gather->own_given == gather->own_count;
@@ -336,15 +355,7 @@ static void move_on(struct gather *gather)
         finish(gather, gather->data, gather->bytes, gather->sequence);
         return;
     }
-    const struct gather_message message = {.kind = GATHER_UP,
-                                           .round = gather->round,
-                                           .sequence = gather->sequence,
-                                           .rank = gather->first,
-                                           .bytes = gather->bytes,
-                                           .data = gather->data,
-                                           .data_bytes =
-                                               (size_t)gather->rank_count * gather->bytes};
-    gather->ops->send(gather->context, gather->place.parent, &message);
+    send_up(gather);
 }
 
 static uint32_t find_own(const struct gather *gather, uint32_t rank)
@@ -384,6 +395,8 @@ void gather_call(struct gather *gather, uint32_t rank, uint64_t sequence, const 
 static bool take_up(struct gather *gather, struct gather_branch *branch,
                     const struct gather_message *message)
 {
+    if (branch->given && message->sequence == gather->sequence)
+        return true; /* sent again */
     if (branch->given || message->rank >= gather->size ||
         (message->bytes > 0 && message->data_bytes / message->bytes != branch->count) ||
         message->data_bytes != branch->count * message->bytes)
@@ -455,6 +468,10 @@ static bool take_from_parent(struct gather *gather, const struct gather_message 
         return true;
     case GATHER_WHO:
         ask(gather);
+        return true;
+    case GATHER_AGAIN:
+        if (gather->state == GATHER_SENT)
+            send_up(gather);
         return true;
     default:
         return false;

@@ -40,6 +40,7 @@ enum gather_kind {
     GATHER_DOWN,    /* from the parent: what all ranks contribute */
     GATHER_FAILED,  /* from the parent */
     GATHER_WHO,     /* from the parent */
+    GATHER_AGAIN,   /* from the parent: it did not exist when the last UP came */
 };
 
 struct gather_run {
@@ -138,5 +139,7 @@ void gather_fail(struct gather *gather, uint32_t rank, int error, bool final, co
 void gather_orphan(struct gather *gather, int error, const char *text);
 /* A message from the node at this position. False: it may not send this, or not in this form. */
 bool gather_receive(struct gather *gather, uint32_t position, const struct gather_message *message);
+/* Children may have sent messages before this existed: they send them again. */
+void gather_again(struct gather *gather);
 /* The root: nodes that were asked have not answered for too long. */
 void gather_ask_expired(struct gather *gather);

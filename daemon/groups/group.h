@@ -39,6 +39,7 @@ uint64_t group_place_bytes(void);
 void group_join(struct session *session, uint32_t tag, const Tca__GroupJoin *join);
 void group_gather(struct session *session, uint32_t tag, const Tca__Gather *gather);
 void group_split(struct session *session, uint32_t tag, const Tca__GroupSplit *split);
+void group_shrink(struct session *session, uint32_t tag, const Tca__GroupShrink *shrink);
 void group_release(struct session *session, uint32_t tag, const Tca__GroupRelease *release);
 void group_publish(struct session *session, uint32_t tag, const Tca__Publish *publish);
 void group_lookup(struct session *session, uint32_t tag, const Tca__Lookup *lookup);

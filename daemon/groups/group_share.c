@@ -69,6 +69,16 @@ void group_split(struct session *session, uint32_t tag, const Tca__GroupSplit *s
     team_split(caller, tag, split);
 }
 
+void group_shrink(struct session *session, uint32_t tag, const Tca__GroupShrink *shrink)
+{
+    bool alone;
+    struct caller *caller = find_caller(session, tag, shrink->group, 0, &alone);
+    if (caller && alone)
+        session_fail(session, tag, -EINVAL, "a session without a group has nobody to lose");
+    else if (caller)
+        team_shrink(caller, tag, shrink->timeout_ns);
+}
+
 void group_release(struct session *session, uint32_t tag, const Tca__GroupRelease *release)
 {
     bool alone;

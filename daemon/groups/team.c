@@ -217,8 +217,7 @@ static void call_over(struct team *team)
     team->call_bytes = 0;
 }
 
-/* The session of a caller whose call has ended, in either way; NULL: it has ended, too. */
-static struct session *take_caller(struct caller *caller)
+struct session *team_take_caller(struct caller *caller)
 {
     struct groups *groups = caller->team->groups;
     deadline_clear(&groups->deadlines, &caller->deadline);
@@ -242,11 +241,15 @@ static void call_done(void *context, const uint8_t *data, uint64_t bytes)
     for (struct caller *caller = team->callers, *next; caller; caller = next) {
         const enum call call = caller->call;
         next = caller->next;
+        if (call == CALL_SURVIVES) {
+            team_shrunk(caller);
+            continue;
+        }
         if (call == CALL_SPLITS) { /* so do all others */
             team_divide(team, data);
             break;
         }
-        struct session *session = call ? take_caller(caller) : NULL;
+        struct session *session = call ? team_take_caller(caller) : NULL;
         if (session && call == CALL_JOINS)
             join_done(session, caller->place);
         else if (session && call == CALL_MEETS)
@@ -259,10 +262,10 @@ static void call_done(void *context, const uint8_t *data, uint64_t bytes)
     team_unuse(team);
 }
 
-static void fail_call(struct caller *caller, int error, const char *text)
+void team_fail_caller(struct caller *caller, int error, const char *text)
 {
     const enum call call = caller->call;
-    struct session *session = take_caller(caller);
+    struct session *session = team_take_caller(caller);
     team_not_made(caller);
     if (!session)
         return;
@@ -281,8 +284,10 @@ static void call_failed(void *context, int error, const char *reason)
     call_over(team);
     for (struct caller *caller = team->callers, *next; caller; caller = next) {
         next = caller->next;
-        if (caller->call)
-            fail_call(caller, error, text);
+        if (caller->call == CALL_SURVIVES)
+            team_not_shrunk(caller);
+        else if (caller->call && caller->call != CALL_SHRINKS)
+            team_fail_caller(caller, error, text);
     }
     if (team->making > 0)
         team_parts_unmade(team);
@@ -321,7 +326,15 @@ static void call_expires(void *context)
     team->uses++;
     snprintf(text, sizeof(text), "rank %" PRIu32 " has waited for %.3g s", caller->rank,
              (double)(clock_now_ns() - caller->since_ns) / 1e9);
-    if (!caller->overdue) {
+    if (caller->call == CALL_SHRINKS) {
+        snprintf(text, sizeof(text),
+                 "group %s: rank %" PRIu32
+                 " has waited for %.3g s: other survivors have not called "
+                 "tca_group_shrink(), or no further rank has ended",
+                 team->name, caller->rank, (double)(clock_now_ns() - caller->since_ns) / 1e9);
+        team_shrink_late(caller);
+        team_fail_caller(caller, -ETIMEDOUT, text);
+    } else if (!caller->overdue) {
         caller->overdue = true;
         deadline_set(&team->groups->deadlines, &caller->deadline, clock_now_ns() + 2 * PATIENCE_NS,
                      call_expires, caller);
@@ -331,13 +344,13 @@ static void call_expires(void *context)
                  "group %s: rank %" PRIu32 " has waited for %.3g s, and node %s does not answer",
                  team->name, caller->rank, (double)(clock_now_ns() - caller->since_ns) / 1e9,
                  group_node_name(tcad_of(team), team->roster.node_at[0]));
-        fail_call(caller, -ETIMEDOUT, text);
+        team_fail_caller(caller, -ETIMEDOUT, text);
     }
     team_unuse(team);
 }
 
-static int check_call(const struct caller *caller, const struct session *session, uint64_t bytes,
-                      char *ret_text, size_t text_bytes)
+static int check_call(const struct caller *caller, const struct session *session, enum call call,
+                      uint64_t bytes, char *ret_text, size_t text_bytes)
 {
     const struct team *team = caller->team;
     if (caller->call) {
@@ -352,7 +365,7 @@ static int check_call(const struct caller *caller, const struct session *session
                  session->id, session->group_requests, team->name);
         return -EBUSY;
     }
-    if (team->gather.broken) {
+    if (team->gather.broken && call != CALL_SHRINKS) {
         snprintf(ret_text, text_bytes, "group %s: %s", team->name, team->gather.why);
         return team->gather.broken;
     }
@@ -367,17 +380,17 @@ static int check_call(const struct caller *caller, const struct session *session
     return 0;
 }
 
-void team_call(struct caller *caller, enum call call, uint32_t tag, uint64_t sequence,
-               const uint8_t *data, uint64_t bytes, uint64_t timeout_ns)
+bool team_begin_call(struct caller *caller, enum call call, uint32_t tag, uint64_t bytes,
+                     uint64_t timeout_ns)
 {
-    struct team *team = caller->team;
+    const struct team *team = caller->team;
     struct session *session = session_find(tcad_of(team), caller->place->session);
     char text[2 * GATHER_TEXT_BYTES];
 
-    int r = check_call(caller, session, bytes, text, sizeof(text));
+    int r = check_call(caller, session, call, bytes, text, sizeof(text));
     if (r < 0) {
         session_fail(session, tag, r, "%s", text);
-        return;
+        return false;
     }
     caller->call = call;
     caller->overdue = false;
@@ -386,6 +399,16 @@ void team_call(struct caller *caller, enum call call, uint32_t tag, uint64_t seq
     session->group_requests++;
     deadline_set(&team->groups->deadlines, &caller->deadline,
                  group_deadline(caller->since_ns, timeout_ns), call_expires, caller);
+    return true;
+}
+
+void team_call(struct caller *caller, enum call call, uint32_t tag, uint64_t sequence,
+               const uint8_t *data, uint64_t bytes, uint64_t timeout_ns)
+{
+    struct team *team = caller->team;
+
+    if (!team_begin_call(caller, call, tag, bytes, timeout_ns))
+        return;
     team->uses++;
     gather_call(&team->gather, caller->rank, sequence, data, bytes);
     team_unuse(team);
@@ -413,7 +436,7 @@ static void leave(struct caller *caller, int error, const char *why)
 
     snprintf(text, sizeof(text), "rank %" PRIu32 " (session %" PRIu64 " of node %s) has %s", rank,
              caller->place->session, group_node_name(tcad, tcad->node), why);
-    if (!team->whole || team->met)
+    if (!team->whole || team->met || team->from == 0)
         gather_fail(&team->gather, rank, error, true, text);
     if (!team->whole && !tcad->shutting_down) /* then all learn that the node is down */
         team_ends_rank(team, rank);

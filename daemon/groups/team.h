@@ -28,10 +28,12 @@ struct team;
 /* What a rank of this node waits for. */
 enum call {
     CALL_NONE,
-    CALL_JOINS,   /* all ranks meet after the group is complete */
-    CALL_GATHERS, /* a collective call of its session */
-    CALL_SPLITS,  /* another one: the colours of all ranks */
-    CALL_MEETS,   /* all nodes have made the parts */
+    CALL_JOINS,    /* all ranks meet after the group is complete */
+    CALL_GATHERS,  /* a collective call of its session */
+    CALL_SPLITS,   /* another one: the colours of all ranks */
+    CALL_MEETS,    /* all nodes have made the parts */
+    CALL_SHRINKS,  /* the survivors have met (daemon/groups/team_shrink.c), */
+    CALL_SURVIVES, /* which this is, in the part that they become */
 };
 
 /* A rank of this node in a team. */
@@ -43,7 +45,10 @@ struct caller {
     struct caller *made; /* CALL_MEETS: what it gets of this split; NULL: nothing */
     uint32_t rank;
     enum call call;
-    bool overdue; /* the call was reported as failing */
+    struct caller *maker; /* CALL_SURVIVES: who waits for this; NULL: nobody any more */
+    uint32_t tried;       /* survivors of its group when it was last tried to shrink that, */
+    uint32_t shrunk;      /* or was shrunk */
+    bool overdue;         /* the call was reported as failing */
     uint32_t tag;
     uint64_t since_ns;
     struct deadline deadline;
@@ -73,7 +78,8 @@ struct team {
     /* of a part: */
     struct team *whole;                  /* of all ranks; NULL: this is the whole */
     uint32_t *ranks;                     /* [size]: there */
-    uint64_t from;                       /* the team that was split */
+    uint64_t from;                       /* the team that was split; 0: it was shrunk */
+    uint64_t origin;                     /* the team that was shrunk first; else its own id */
     struct team *next_part, **link_part; /* in whole->parts */
     /* of the whole: */
     struct team *parts;
@@ -146,11 +152,40 @@ void team_parts_lose(struct team *whole, uint32_t rank, bool node_down);
 void team_made(struct caller *caller, struct session *session);
 /* or does not. */
 void team_not_made(struct caller *caller);
+void team_drop_part(struct caller *made);
 /* A session's place in a part; NULL: it has none. */
 struct caller *team_find_part(const struct place *place, uint64_t id);
 /* The session ends. */
 void team_leave_parts(struct place *place);
 void team_forget_parts(struct place *place);
+
+/* A new part of a team, in use by who calls this. ranks: of the whole; taken over. NULL: an error
+ * with its text. */
+struct team *team_part_new(struct team *team, uint32_t *ranks, uint32_t size, uint64_t id,
+                           const char *name, int *ret_error, char *text, size_t text_bytes);
+/* The caller gets a rank of the part. */
+int team_part_enter(struct team *part, struct caller *from, uint32_t rank, char *text,
+                    size_t text_bytes);
+/* A call begins, unless its request is refused. */
+bool team_begin_call(struct caller *caller, enum call call, uint32_t tag, uint64_t bytes,
+                     uint64_t timeout_ns);
+struct caller *team_find_caller(const struct team *team, uint32_t rank);
+/* The session of a caller whose call has ended, in either way; NULL: it has ended, too. */
+struct session *team_take_caller(struct caller *caller);
+void team_fail_caller(struct caller *caller, int error, const char *text);
+/* The reply of a split. made: NULL: it gets nothing. */
+void team_answer_part(struct session *session, uint32_t tag, const struct caller *made);
+
+/* ---- team_shrink.c ---- */
+
+void team_shrink(struct caller *caller, uint32_t tag, uint64_t timeout_ns);
+/* The survivors have met, or not: a rank that waits for this gets it, or tries again. */
+void team_shrunk(struct caller *made);
+void team_not_shrunk(struct caller *made);
+/* The call of a rank that waits for this ends at its time-out. */
+void team_shrink_late(struct caller *caller);
+/* Of the whole, a rank has ended. */
+void team_shrink_again(struct team *whole);
 
 /* ---- team_ends.c ---- */
 

@@ -43,6 +43,7 @@ static void ranks_ended(void *context, const uint32_t *ranks, size_t count, bool
     board_ranks_ended(team);
     for (size_t i = 0; i < count; i++)
         team_parts_lose(team, ranks[i], node_down);
+    team_shrink_again(team);
     groups_begin_look(groups);
     for (struct place *place = groups->places; place; place = place->next) {
         struct session *session =
@@ -177,7 +178,7 @@ void team_ends_told(struct groups *groups, uint32_t node, uint32_t tag,
 
 void team_settle(struct team *team)
 {
-    const bool over = team->whole ? team->gather.broken != 0
+    const bool over = team->whole ? team->gather.broken != 0 || (team->from == 0 && !team->met)
                                   : team->ends.left == 0 || (team->gather.broken && !team->met);
     if (!team->stays || team->callers || team->ends.news || !over)
         return;

@@ -39,41 +39,34 @@ static uint64_t part_bytes(const struct team *part)
            part->gather.rank_count * 10;
 }
 
-/* Its ranks are those of `team` in `members`. NULL: an error with its text. */
-static struct team *part_new(struct team *team, const struct divided *members, uint32_t size,
-                             uint64_t id, int *ret_error, char *text, size_t text_bytes)
+struct team *team_part_new(struct team *team, uint32_t *ranks, uint32_t size, uint64_t id,
+                           const char *name, int *ret_error, char *text, size_t text_bytes)
 {
     struct groups *groups = team->groups;
-    struct team *part = calloc(1, sizeof(*part));
+    struct team *part = calloc(1, sizeof(*part)), *whole = whole_of(team);
     uint32_t *nodes = calloc(size, sizeof(*nodes));
 
     *ret_error = -ENOMEM;
     snprintf(text, text_bytes, "out of memory for a group of %" PRIu32, size);
-    if (!part || !nodes || !(part->ranks = calloc(size, sizeof(*part->ranks))))
-        goto failed;
-    for (uint32_t i = 0; i < size; i++) {
-        part->ranks[i] = rank_in_whole(team, members[i].rank);
-        nodes[i] = team->roster.node_at[team->roster.positions[members[i].rank]];
-    }
-    if (roster_init(&part->roster, size, nodes) < 0)
+    for (uint32_t i = 0; nodes && i < size; i++)
+        nodes[i] = whole->roster.node_at[whole->roster.positions[ranks[i]]];
+    if (!part || !nodes || roster_init(&part->roster, size, nodes) < 0)
         goto failed;
     part->position = roster_position(&part->roster, groups->tcad->node);
     if (gather_init(&part->gather, &team_gather_ops, part, &part->roster, part->position) < 0)
         goto failed;
     *ret_error = charge_take(groups->tcad, &part->charge, team->user, USER_GROUPS, part_bytes(part),
-                             "a group that was split off", text, text_bytes);
+                             "a group of some ranks", text, text_bytes);
     if (*ret_error < 0)
         goto failed;
     part->groups = groups;
-    part->id = id;
+    part->id = part->origin = id;
     part->user = team->user;
-    snprintf(part->name, sizeof(part->name), "%.*s/%" PRIu32, NAME_MAX_BYTES - 12, team->name,
-             members[0].colour);
-    part->from = team->id;
-    team->making++;
-    part->whole = whole_of(team);
-    part->whole->uses++;
-    LIST_ADD(&part->whole->parts, part, next_part, link_part);
+    snprintf(part->name, sizeof(part->name), "%s", name);
+    part->ranks = ranks;
+    part->whole = whole;
+    whole->uses++;
+    LIST_ADD(&whole->parts, part, next_part, link_part);
     part->stays = true;
     part->uses = 2; /* the other one is for who has called this */
     table_add(&groups->teams, &part->entry, id, part);
@@ -84,14 +77,14 @@ failed:
     if (part) {
         gather_deinit(&part->gather);
         roster_deinit(&part->roster);
-        free(part->ranks);
     }
+    free(ranks);
     free(part);
     free(nodes);
     return NULL;
 }
 
-static struct caller *find_caller(const struct team *team, uint32_t rank)
+struct caller *team_find_caller(const struct team *team, uint32_t rank)
 {
     struct caller *caller = team->callers;
     while (caller && caller->rank != rank)
@@ -99,18 +92,17 @@ static struct caller *find_caller(const struct team *team, uint32_t rank)
     return caller;
 }
 
-/* The caller has a rank in the part. */
-static int enter(struct team *part, struct caller *from, uint32_t rank, char *text,
-                 size_t text_bytes)
+int team_part_enter(struct team *part, struct caller *from, uint32_t rank, char *text,
+                    size_t text_bytes)
 {
     struct caller *made;
     int r = charge_take(part->groups->tcad, &part->charge, part->user, USER_GROUPS, sizeof(*made),
-                        "a group that was split off", text, text_bytes);
+                        "a group of some ranks", text, text_bytes);
     if (r < 0)
         return r;
     made = calloc(1, sizeof(*made));
     if (!made) {
-        snprintf(text, text_bytes, "out of memory for a group that was split off");
+        snprintf(text, text_bytes, "out of memory for a group of some ranks");
         return -ENOMEM;
     }
     team_enter(part, made, from->place, rank);
@@ -125,7 +117,8 @@ static int make_part(struct team *team, const struct divided *members, uint32_t 
 {
     const uint64_t id =
         table_mix(table_mix(team->id, team->gather.round), members[0].colour + UINT64_C(1));
-    int r;
+    char name[NAME_MAX_BYTES];
+    int r = -ENOMEM;
 
     if (size == 1) /* needs no daemon */
         return 0;
@@ -133,12 +126,23 @@ static int make_part(struct team *team, const struct divided *members, uint32_t 
         snprintf(text, text_bytes, "the number of a group that was split off is in use: try again");
         return -EEXIST;
     }
-    struct team *part = part_new(team, members, size, id, &r, text, text_bytes);
-    for (uint32_t rank = 0; part && r >= 0 && rank < size; rank++) {
+    uint32_t *ranks = calloc(size, sizeof(*ranks));
+    snprintf(text, text_bytes, "out of memory for a group of %" PRIu32, size);
+    for (uint32_t i = 0; ranks && i < size; i++)
+        ranks[i] = rank_in_whole(team, members[i].rank);
+    snprintf(name, sizeof(name), "%.*s/%" PRIu32, NAME_MAX_BYTES - 12, team->name,
+             members[0].colour);
+    struct team *part =
+        ranks ? team_part_new(team, ranks, size, id, name, &r, text, text_bytes) : NULL;
+    if (part) {
+        part->from = team->id;
+        team->making++;
+    }
+    for (uint32_t rank = 0; part && rank < size; rank++) {
         const bool here = part->roster.positions[rank] == part->position;
-        struct caller *caller = here ? find_caller(team, members[rank].rank) : NULL;
-        if (caller && caller->call == CALL_MEETS)
-            r = enter(part, caller, rank, text, text_bytes);
+        struct caller *caller = here ? team_find_caller(team, members[rank].rank) : NULL;
+        if (r >= 0 && caller && caller->call == CALL_MEETS)
+            r = team_part_enter(part, caller, rank, text, text_bytes);
     }
     if (part)
         team_unuse(part);
@@ -181,7 +185,7 @@ void team_divide(struct team *team, const uint8_t *choices)
     }
     const uint32_t *ranks = team->gather.ranks;
     for (uint32_t at = 0; at < team->gather.rank_count; at++)
-        if (team->gather.is_own[at] && (caller = find_caller(team, ranks[at])) &&
+        if (team->gather.is_own[at] && (caller = team_find_caller(team, ranks[at])) &&
             caller->call == CALL_MEETS)
             gather_call(&team->gather, ranks[at], sequence, NULL, 0);
 }
@@ -220,12 +224,25 @@ static void lose(struct team *part, uint32_t of_whole, bool node_down)
             fail(part, roster->by_position[i], -EOWNERDEAD, "ended");
 }
 
+/* All nodes that try to shrink a group learn this by themselves, and go on without the rank. */
+static void lose_survivor(struct team *part, uint32_t of_whole)
+{
+    char text[GATHER_TEXT_BYTES];
+    for (uint32_t rank = 0; rank < part->roster.size; rank++)
+        if (part->ranks[rank] == of_whole) {
+            snprintf(text, sizeof(text), "rank %" PRIu32 " has ended", rank);
+            gather_orphan(&part->gather, -EOWNERDEAD, text);
+        }
+}
+
 void team_parts_lose(struct team *whole, uint32_t rank, bool node_down)
 {
     for (struct team *part = whole->parts, *next; part; part = next) {
         part->uses++;
         if (part->met)
             lose(part, rank, node_down);
+        else if (part->from == 0)
+            lose_survivor(part, rank);
         team_settle(part);
         next = part->next_part;
         team_unuse(part);
@@ -240,7 +257,7 @@ static void catch_up(struct team *part)
     bool node_down;
 
     for (uint32_t i = roster->starts[part->position]; i < roster->starts[part->position + 1]; i++)
-        if (!find_caller(part, roster->by_position[i]))
+        if (!team_find_caller(part, roster->by_position[i]))
             fail(part, roster->by_position[i], -EOWNERDEAD, "ended, or its split has failed");
     for (uint32_t rank = 0; ends->left < part->whole->roster.size && rank < roster->size; rank++)
         if (ends_know(ends, part->ranks[rank], &node_down))
@@ -276,33 +293,43 @@ void team_parts_unmade(struct team *team)
 
 static void drop(struct caller *caller)
 {
+    if (caller->maker)
+        caller->maker->made = NULL;
     LIST_REMOVE(caller, next_part, link_part);
     free(caller);
 }
 
-void team_made(struct caller *caller, struct session *session)
+void team_answer_part(struct session *session, uint32_t tag, const struct caller *made)
 {
     Tca__GroupPart body = TCA__GROUP_PART__INIT;
     const Tca__Message message = MESSAGE_OF(GROUP_PART, group_part, &body);
-    const struct caller *made = caller->made;
 
-    caller->made = NULL;
     if (made) {
         body.group = made->team->id;
         body.n_ranks = made->team->roster.size;
         body.ranks = made->team->ranks;
     }
-    session_answer(session, caller->tag, &message, NULL, 0);
+    session_answer(session, tag, &message, NULL, 0);
+}
+
+void team_made(struct caller *caller, struct session *session)
+{
+    const struct caller *made = caller->made;
+
+    caller->made = NULL;
+    team_answer_part(session, caller->tag, made);
 }
 
 void team_not_made(struct caller *caller)
 {
-    struct caller *made = caller->made;
-
+    if (caller->made)
+        team_drop_part(caller->made);
     caller->made = NULL;
-    if (!made)
-        return;
-    team_withdraw(made, -ECANCELED, "not got the group: the split has failed");
+}
+
+void team_drop_part(struct caller *made)
+{
+    team_withdraw(made, -ECANCELED, "not got the group");
     drop(made);
 }
 

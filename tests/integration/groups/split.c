@@ -2,7 +2,8 @@
  * groups-split SEED ROUNDS AGAIN [VICTIM]: random nested splits, the same ones at all ranks of the
  * session; in each group plans, collective operations and a halo exchange, and other numbers of
  * calls than in the groups beside it; then AGAIN splits that are freed at once. Rank VICTIM kills
- * itself then: groups without it go on, those with it fail. Ends with 0, or prints what was wrong.
+ * itself then: groups without it go on, those with it fail, and the survivors are a group. Ends
+ * with 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <signal.h>
@@ -275,6 +276,25 @@ static void again(uint32_t count)
 
 /* ---- an end */
 
+/* What is left is a group like any other. */
+static void survive(uint32_t victim)
+{
+    struct tca_group *group;
+    struct world world = {0};
+
+    check(tca_group_shrink(session, NULL, TCA_DEFAULT, &group), "shrink");
+    for (uint32_t r = 0; r < tca_size(session); r++)
+        if (r != victim)
+            world.ranks[world.size++] = r;
+    check_ranks(group, &world);
+    ring(group, &world);
+    reduce(group, &world);
+    halo(group, &world);
+    nest(group, &world, DEPTH);
+    check(tca_group_barrier(group, TCA_DEFAULT), "barrier of the survivors");
+    tca_group_free(group);
+}
+
 static void lose(uint32_t victim)
 {
     struct tca_group *with, *without;
@@ -294,6 +314,7 @@ static void lose(uint32_t victim)
            "a group that it has left");
     expect(tca_group_split(session, without, 0, 0, TCA_DEFAULT, &with), 0, NULL, "its split");
     expect(tca_group_barrier(with, TCA_DEFAULT), 0, NULL, "a barrier there");
+    survive(victim);
 }
 
 int main(int argc, char **argv)

@@ -296,12 +296,20 @@ Test(group_split, a_node_down_disturbs_only_parts_that_it_has)
 
 static unsigned fuse;
 
+static unsigned alive(void)
+{
+    unsigned count = 0;
+    for (unsigned rank = 0; rank < ALL; rank++)
+        count += fakes[rank].session.tcad != NULL;
+    return count;
+}
+
 static bool burnt(void)
 {
     unsigned messages = 0;
     for (unsigned id = 0; id < 3; id++)
         messages += test.nodes[id].asked;
-    return messages >= fuse || answers() == ALL;
+    return messages >= fuse || answers() >= alive();
 }
 
 static void trip(unsigned messages)
@@ -311,7 +319,7 @@ static void trip(unsigned messages)
         fuse += test.nodes[id].asked;
         test.nodes[id].stop_after = &burnt;
     }
-    loop_run(test.loop);
+    run_until_for(burnt, PATIENCE_S * SECOND);
     for (unsigned id = 0; id < 3; id++)
         test.nodes[id].stop_after = NULL;
 }
@@ -376,6 +384,131 @@ ParameterizedTest(const unsigned *messages, group_split, a_node_is_lost_during_a
     seed = *messages;
     make_group(ALL);
     end_during(*messages, true);
+}
+
+/* ---- the survivors go on ---- */
+
+static void shrink(struct fake *fake, uint64_t group, uint64_t timeout_ns)
+{
+    Tca__GroupShrink body = BODY_OF(group_shrink, .group = group, .timeout_ns = timeout_ns);
+    group_shrink(&fake->session, 84, &body);
+}
+
+/* All get a group of all of them, in which a call succeeds. */
+static void expect_shrunk(struct part *ret_part)
+{
+    const unsigned count = alive();
+    await(count);
+    for (unsigned rank = 0; rank < ALL; rank++) {
+        if (!fakes[rank].session.tcad)
+            continue;
+        *ret_part = part_of(rank);
+        cr_assert_eq(ret_part->size, count, "rank %u: %u of %u", rank, ret_part->size, count);
+        gather_in(&fakes[rank], ret_part->group, 0, rank);
+    }
+    await(count);
+    for (unsigned rank = 0; rank < ALL; rank++)
+        if (fakes[rank].session.tcad)
+            expect_gathered(rank, ret_part, 0);
+}
+
+static void shrink_all(uint64_t group)
+{
+    for (unsigned rank = 0; rank < ALL; rank++)
+        if (fakes[rank].session.tcad)
+            shrink(&fakes[rank], group, LONG);
+}
+
+/* Those who have got a group of which ranks have ended shrink that, or the first one, again. */
+static bool all_have_survivors(void)
+{
+    bool all = true;
+    for (unsigned rank = 0; rank < ALL; rank++) {
+        struct fake *fake = &fakes[rank];
+        if (!fake->session.tcad)
+            continue;
+        if (fake->answers > 0 && part_of(rank).size != alive()) {
+            fake->answers = 0;
+            shrink(fake, rank % 2 ? part_of(rank).group : 0, LONG);
+        }
+        all &= fake->answers > 0;
+    }
+    return all;
+}
+
+Test(group_split, survivors_go_on)
+{
+    struct part part, again;
+    make_group(ALL);
+    die(&fakes[5]);
+    die(&fakes[0]);
+    shrink_all(0);
+    expect_shrunk(&part);
+    for (unsigned rank = 1; rank < 4; rank++)
+        shrink(&fakes[rank], rank == 2 ? part.group : 0, SHORT);
+    await(3);
+    expect_fail(&fakes[1], -ETIMEDOUT, "no further rank has ended");
+    expect_fail(&fakes[2], -ETIMEDOUT, "no further rank has ended");
+    die(&fakes[7]);
+    for (unsigned rank = 1; rank < ALL; rank++) /* of the first or of the second group */
+        if (fakes[rank].session.tcad)
+            shrink(&fakes[rank], rank % 2 ? part.group : 0, LONG);
+    expect_shrunk(&again);
+    cr_assert_neq(part.group, again.group);
+    for (unsigned rank = 1; rank < ALL; rank++)
+        if (fakes[rank].session.tcad)
+            split(&fakes[rank], again.group, 1, rank % 2, 0);
+    await(alive());
+    cr_assert_eq(part_of(1).size, 10);
+}
+
+Test(group_split, ranks_end_while_the_others_shrink)
+{
+    for (unsigned messages = 1; messages < 30; messages += 2) {
+        struct part part;
+        seed = messages;
+        make_group(ALL);
+        die(&fakes[pick(ALL)]);
+        shrink_all(0);
+        trip(messages);
+        for (unsigned more = 0; more < 3; more++) {
+            const unsigned rank = pick(ALL);
+            if (fakes[rank].session.tcad)
+                die(&fakes[rank]);
+        }
+        run_until(all_have_survivors);
+        expect_shrunk(&part);
+        for (unsigned rank = 0; rank < ALL; rank++)
+            if (fakes[rank].session.tcad)
+                die(&fakes[rank]);
+        run_until(no_group);
+    }
+}
+
+Test(group_split, a_node_is_lost_and_the_others_shrink)
+{
+    struct part part;
+    make_group(ALL);
+    for (unsigned rank = 0; rank < ALL; rank += 3) /* the root of the tree */
+        forget(&fakes[rank]);
+    shrink_all(0);
+    stop(0);
+    expect_shrunk(&part);
+}
+
+Test(group_split, who_does_not_shrink_holds_up_the_others)
+{
+    make_group(4);
+    die(&fakes[3]);
+    shrink(&fakes[0], 0, SHORT);
+    shrink(&fakes[1], 0, SHORT);
+    await(2);
+    expect_fail(&fakes[0], -ETIMEDOUT, "have not called tca_group_shrink()");
+    expect_fail(&fakes[1], -ETIMEDOUT, "have not called tca_group_shrink()");
+    for (unsigned rank = 0; rank < 3; rank++)
+        shrink(&fakes[rank], 0, LONG);
+    struct part part;
+    expect_shrunk(&part);
 }
 
 /* ---- hostile sessions ---- */
