@@ -122,6 +122,7 @@ static void complete(struct root *root, struct group *group)
     const uint32_t size = group->size;
     group->complete = true;
     group->joining = 0;
+    deadline_clear(&root->deadlines, &group->joins_deadline);
     group->members = NULL;
     for (uint32_t rank = 0; rank < size; rank++)
         peers_done(root->tcad->peers, members[rank].node, members[rank].tag);

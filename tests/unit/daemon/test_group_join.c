@@ -147,6 +147,17 @@ Test(group_join, members_agree_on_the_size)
     contains(fakes[1].text, "rank 1 (session 1 of node n2) gives size 3");
 }
 
+Test(group_join, a_complete_group_waits_for_nobody)
+{
+    join(open_session(0, 1, 2), "g@0", 0, 2, SHORT);
+    join(open_session(1, 2, 2), "g@0", 1, 2, SHORT);
+    await(2);
+    look_up(&fakes[0], "nothing", 2 * SHORT); /* beyond the time for joins */
+    await(1);
+    expect_fail(&fakes[0], -ETIMEDOUT, "no session has published \"nothing\" within ");
+    cr_assert_eq(fakes[1].status, 0);
+}
+
 Test(group_join, users_do_not_meet)
 {
     join(open_session(0, 1, 2), "g@0", 0, 2, SHORT);
