@@ -185,12 +185,12 @@ static int whole(struct coll_program *program, const struct coll_shape *shape,
     const struct coll_places *places = &shape->places;
     const uint32_t size = places->size;
     struct coll_place out = coll_at(COLL_OUT, 0);
-    uint32_t(*memory)[size] = calloc(3, sizeof(*memory));
+    uint32_t *memory = calloc(size, 3 * sizeof(*memory));
     int r = 0;
 
     if (!memory)
         return -ENOMEM;
-    const struct levels levels = {memory[0], memory[1], memory[2]};
+    const struct levels levels = {memory, memory + size, memory + 2 * (size_t)size};
     if (algorithm == TCA_COLL_HIERARCHICAL) {
         r = coll_leaders(places->nodes, size, 0, levels.nodes);
         if (r >= 0)

@@ -141,11 +141,12 @@ static void add_levels(struct coll_edges *edges, const struct hierarchy *h, uint
 static int add_hierarchy(struct coll_edges *edges, uint32_t root, const struct coll_places *places)
 {
     const uint32_t size = places->size;
-    uint32_t(*memory)[size] = calloc(5, sizeof(*memory));
+    uint32_t *memory = calloc(size, 5 * sizeof(*memory));
 
     if (!memory)
         return -ENOMEM;
-    const struct hierarchy h = {memory[0], memory[1], memory[2], memory[3], memory[4]};
+    const struct hierarchy h = {memory, memory + size, memory + 2 * (size_t)size,
+                                memory + 3 * (size_t)size, memory + 4 * (size_t)size};
     int r = coll_leaders(places->nodes, size, root, h.nodes);
     if (r >= 0)
         r = coll_leaders(places->clusters, size, root, h.clusters);
@@ -159,12 +160,12 @@ int coll_edges_init(struct coll_edges *edges, enum tca_coll_algorithm algorithm,
                     uint32_t turn, const struct coll_places *places)
 {
     const uint32_t size = places->size;
-    uint32_t(*memory)[size] = calloc(2, sizeof(*memory));
+    uint32_t *memory = calloc(size, 2 * sizeof(*memory));
     int r = 0;
 
     if (!memory)
         return -ENOMEM;
-    *edges = (struct coll_edges){.children = memory[0], .parents = memory[1]};
+    *edges = (struct coll_edges){.children = memory, .parents = memory + size};
     if (algorithm == TCA_COLL_HIERARCHICAL)
         r = add_hierarchy(edges, root, places);
     else
