@@ -11,12 +11,11 @@ static_assert((int)TCA_COLL_PUT == COLL_PUT && (int)TCA_COLL_NOTIFY == COLL_NOTI
                   (int)TCA_COLL_WAIT == COLL_WAIT && (int)TCA_COLL_REDUCE == COLL_COMBINE,
               "kinds of steps are the same");
 
-/* What a shape points to. */
+/* What a shape points to, of each rank. */
 struct world {
-    struct coll_shape shape;
-    uint32_t nodes[TCA_COLL_SIMULATED_RANKS], clusters[TCA_COLL_SIMULATED_RANKS];
-    struct coll_span spans[TCA_COLL_SIMULATED_RANKS];
-    uint64_t targets[TCA_COLL_SIMULATED_RANKS];
+    uint32_t *nodes, *clusters;
+    struct coll_span *spans;
+    uint64_t *targets;
 };
 
 static int find_operation(const char *name, enum coll_operation *ret_operation)
@@ -38,12 +37,16 @@ static bool reduces(enum coll_operation operation)
            operation == COLL_REDUCE_SCATTER;
 }
 
-static int check(const struct tca_coll_simulation *simulation, enum coll_operation operation)
+static int check(const struct tca_coll_simulation *simulation, enum coll_operation operation,
+                 bool with_steps)
 {
     const uint32_t ranks = simulation->ranks;
 
-    if (ranks < 1 || ranks > TCA_COLL_SIMULATED_RANKS)
-        return error_set(-EINVAL, "%u ranks: 1 to %d can be simulated", ranks,
+    if (ranks < 1 || ranks > TCA_COLL_PREDICTED_RANKS)
+        return error_set(-EINVAL, "%u ranks: 1 to %d are possible", ranks,
+                         TCA_COLL_PREDICTED_RANKS);
+    if (with_steps && ranks > TCA_COLL_SIMULATED_RANKS)
+        return error_set(-EINVAL, "%u ranks: the steps of at most %d can be shown", ranks,
                          TCA_COLL_SIMULATED_RANKS);
     if (simulation->root >= ranks)
         return error_set(-EINVAL, "root %u: the ranks are 0 to %u", simulation->root, ranks - 1);
@@ -56,15 +59,40 @@ static int check(const struct tca_coll_simulation *simulation, enum coll_operati
     return 0;
 }
 
-static void make(struct world *world, const struct tca_coll_simulation *simulation,
-                 enum coll_operation operation)
+static int world_init(struct world *world, uint32_t ranks)
+{
+    world->nodes = calloc(ranks, sizeof(*world->nodes));
+    world->clusters = calloc(ranks, sizeof(*world->clusters));
+    world->spans = calloc(ranks, sizeof(*world->spans));
+    world->targets = calloc(ranks, sizeof(*world->targets));
+    return world->nodes && world->clusters && world->spans && world->targets
+               ? 0
+               : error_static(-ENOMEM, "out of memory");
+}
+
+static void world_deinit(struct world *world)
+{
+    free(world->nodes);
+    free(world->clusters);
+    free(world->spans);
+    free(world->targets);
+}
+
+static struct coll_shape make(const struct world *world,
+                              const struct tca_coll_simulation *simulation,
+                              enum coll_operation operation)
 {
     const uint32_t ranks = simulation->ranks;
     const uint32_t per_node = simulation->per_node ? simulation->per_node : ranks;
     const uint32_t per_cluster = simulation->per_subcluster ? simulation->per_subcluster : ranks;
     const bool several = (ranks - 1) / per_node / per_cluster > 0;
 
-    world->shape = (struct coll_shape){
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        world->nodes[rank] = rank / per_node;
+        world->clusters[rank] = rank / per_node / per_cluster;
+        world->spans[rank] = (struct coll_span){rank * simulation->bytes, simulation->bytes};
+    }
+    return (struct coll_shape){
         .operation = operation,
         .places = {ranks, world->nodes, several ? world->clusters : world->nodes},
         .root = simulation->root,
@@ -75,11 +103,6 @@ static void make(struct world *world, const struct tca_coll_simulation *simulati
         .targets = world->targets,
         .regular = true,
     };
-    for (uint32_t rank = 0; rank < ranks; rank++) {
-        world->nodes[rank] = rank / per_node;
-        world->clusters[rank] = rank / per_node / per_cluster;
-        world->spans[rank] = (struct coll_span){rank * simulation->bytes, simulation->bytes};
-    }
 }
 
 /* ---- steps */
@@ -104,23 +127,39 @@ static void pass_on(void *context, uint32_t rank, uint32_t chain, const struct c
                                                    .end_ns = end_ns});
 }
 
-static int run(struct world *world, enum tca_coll_algorithm wanted,
+/* The time of an algorithm that suits. */
+static int find_time(const struct coll_shape *shape, enum tca_coll_algorithm algorithm,
+                     const struct tca_coll_costs *costs, const struct coll_watch *watch,
+                     uint64_t *ret_ns)
+{
+    struct coll_candidate candidates[COLLECTIVE_CANDIDATES_MAX];
+    uint32_t count;
+
+    if (shape->places.size <= TCA_COLL_SIMULATED_RANKS)
+        return coll_simulate(shape, algorithm, costs, watch, ret_ns);
+    int r = coll_candidates(shape, algorithm, costs, candidates, &count);
+    if (r >= 0)
+        *ret_ns = candidates[0].ns;
+    return r;
+}
+
+static int run(struct coll_shape *shape, enum tca_coll_algorithm wanted,
                const struct tca_coll_costs *costs, struct caller *caller,
                struct tca_coll_simulated *ret_simulated)
 {
     const struct coll_watch watch = {.step = pass_on, .context = caller};
     struct tca_coll_simulated simulated;
-    int r = coll_choose(&world->shape, wanted, costs, &simulated.algorithm);
+    int r = coll_choose(shape, wanted, costs, &simulated.algorithm);
 
     if (r == -EINVAL)
         return error_set(r, "the algorithm \"%s\" does not suit this operation: see tca-coll(3)",
                          tca_coll_algorithm_name(wanted));
     if (r >= 0)
-        r = coll_simulate(&world->shape, simulated.algorithm, costs, caller->step ? &watch : NULL,
-                          &simulated.ns);
+        r = find_time(shape, simulated.algorithm, costs, caller->step ? &watch : NULL,
+                      &simulated.ns);
     if (r < 0)
         return error_static(r, "out of memory");
-    simulated.segment_bytes = world->shape.segment_bytes;
+    simulated.segment_bytes = shape->segment_bytes;
     *ret_simulated = simulated;
     return 0;
 }
@@ -131,18 +170,20 @@ int tca_coll_simulate(const struct tca_coll_simulation *simulation,
 {
     struct caller caller = {step, context};
     enum coll_operation operation = COLL_BARRIER;
+    struct world world;
     int r = find_operation(simulation->operation, &operation);
 
     if (r >= 0)
-        r = check(simulation, operation);
+        r = check(simulation, operation, step != NULL);
     if (r < 0)
         return r;
-    struct world *world = calloc(1, sizeof(*world));
-    if (!world)
-        return error_static(-ENOMEM, "out of memory");
-    make(world, simulation, operation);
-    r = run(world, simulation->algorithm,
-            simulation->costs ? simulation->costs : &coll_costs_typical, &caller, ret_simulated);
-    free(world);
+    r = world_init(&world, simulation->ranks);
+    if (r >= 0) {
+        struct coll_shape shape = make(&world, simulation, operation);
+        r = run(&shape, simulation->algorithm,
+                simulation->costs ? simulation->costs : &coll_costs_typical, &caller,
+                ret_simulated);
+    }
+    world_deinit(&world);
     return r;
 }

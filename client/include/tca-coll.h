@@ -250,7 +250,7 @@ struct tca_coll_simulation {
     /* "barrier", "broadcast", "allgather", "reduce", "allreduce", "reduce-scatter", "alltoall" */
     const char *operation;
     enum tca_coll_algorithm algorithm; /* TCA_COLL_ANY: the one that a real operation would use */
-    uint32_t ranks;                    /* 1 to TCA_COLL_SIMULATED_RANKS */
+    uint32_t ranks;                    /* 1 to TCA_COLL_PREDICTED_RANKS */
     uint32_t per_node;                 /* ranks of each node; 0: all */
     uint32_t per_subcluster;           /* nodes of each sub-cluster; 0: all */
     uint32_t root;
@@ -283,11 +283,13 @@ struct tca_coll_simulated {
 };
 
 #define TCA_COLL_SIMULATED_RANKS 512
+#define TCA_COLL_PREDICTED_RANKS (1 << 20)
 
 /* Carries out all ranks' schedules against a clock, without a session: which steps each rank takes,
- * and when. `step`, which may be NULL, is called for each, those of one chain in order. -EINVAL:
- * there is no such operation, its arguments do not fit together, or the algorithm does not suit it;
- * -ENOMEM. */
+ * and when. `step`, which may be NULL, is called for each, those of one chain in order. Of more
+ * than TCA_COLL_SIMULATED_RANKS, only the time is found, by the structure of the algorithm, as real
+ * operations choose by it: `step` must then be NULL. -EINVAL: there is no such operation, its
+ * arguments do not fit together, or the algorithm does not suit it; -ENOMEM. */
 TCA_API int tca_coll_simulate(const struct tca_coll_simulation *simulation,
                               void (*step)(void *context,
                                            const struct tca_coll_simulated_step *step),

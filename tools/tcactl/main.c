@@ -208,12 +208,12 @@ static bool take(struct tcactl *tcactl, unsigned bit)
     case OPTION_PPN:
         return number_parse("--ppn", optarg, 1, 4096, &tcactl->per_node);
     case OPTION_RANKS:
-        return number_parse("--ranks", optarg, 1, TCA_COLL_SIMULATED_RANKS, &tcactl->ranks);
+        return number_parse("--ranks", optarg, 1, TCA_COLL_PREDICTED_RANKS, &tcactl->ranks);
     case OPTION_SUBCLUSTER:
-        return number_parse("--subcluster", optarg, 1, TCA_COLL_SIMULATED_RANKS,
+        return number_parse("--subcluster", optarg, 1, TCA_COLL_PREDICTED_RANKS,
                             &tcactl->per_subcluster);
     case OPTION_ROOT:
-        return number_parse("--root", optarg, 0, TCA_COLL_SIMULATED_RANKS - 1, &tcactl->root);
+        return number_parse("--root", optarg, 0, TCA_COLL_PREDICTED_RANKS - 1, &tcactl->root);
     default:
         return true;
     }

@@ -144,7 +144,8 @@ void render_simulate(const json_t *doc, const struct screen *screen)
     summary(doc, screen);
     costs(doc, screen);
     algorithms(doc, screen);
-    links(doc, screen);
+    if (!json_is_null(doc_get(doc, "links")))
+        links(doc, screen);
     if (doc_get(doc, "steps"))
         steps(doc, screen);
 }

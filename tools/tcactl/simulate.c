@@ -14,7 +14,7 @@ enum { RANKS = TCA_COLL_SIMULATED_RANKS };
 struct totals {
     const struct tca_coll_simulation *simulation;
     json_t *steps;          /* NULL: not wanted */
-    uint64_t *puts, *bytes; /* [nodes * nodes], from and to */
+    uint64_t *puts, *bytes; /* [nodes * nodes], from and to; NULL: too many ranks */
     uint32_t nodes;
 };
 
@@ -178,6 +178,8 @@ static json_t *algorithms(const struct tca_coll_simulation *simulation,
 static json_t *links(const struct totals *totals)
 {
     const uint32_t nodes = totals->nodes;
+    if (!totals->puts)
+        return must(json_null());
     json_t *list = must(json_array());
 
     for (uint32_t link = 0; link < nodes * nodes; link++)
@@ -222,12 +224,15 @@ int run_simulate(struct tcactl *tcactl, int count, char **arguments)
     simulation.costs = &costs;
     struct totals totals = {.simulation = &simulation,
                             .nodes = (simulation.ranks - 1) / simulation.per_node + 1};
-    const size_t links = (size_t)totals.nodes * totals.nodes;
-    totals.puts = must(calloc(links, sizeof(*totals.puts)));
-    totals.bytes = must(calloc(links, sizeof(*totals.bytes)));
+    const bool each = simulation.ranks <= RANKS || tcactl->given & OPTION_STEPS;
+    const size_t links = simulation.ranks <= RANKS ? (size_t)totals.nodes * totals.nodes : 0;
+    if (links) {
+        totals.puts = must(calloc(links, sizeof(*totals.puts)));
+        totals.bytes = must(calloc(links, sizeof(*totals.bytes)));
+    }
     totals.steps = tcactl->given & OPTION_STEPS ? must(json_array()) : NULL;
     int code = EXIT_USAGE;
-    if (tca_coll_simulate(&simulation, add_step, &totals, &result) < 0)
+    if (tca_coll_simulate(&simulation, each ? add_step : NULL, &totals, &result) < 0)
         fprintf(stderr, "tcactl: simulate: %s\n", tca_error_text());
     else
         code = tcactl_print(tcactl, document(&totals, &result), render_simulate);

@@ -229,6 +229,23 @@ Test(coll_cost, simulated_as_a_real_operation_chooses)
     cr_assert_eq(simulated.ns, predict(&shape, algorithm));
 }
 
+/* More than can be carried out: by the structure of algorithms, in steps of the same size. */
+Test(coll_cost, simulated_large)
+{
+    struct tca_coll_simulation simulation = {.operation = "broadcast", .per_node = 64, .bytes = 8};
+    struct tca_coll_simulated few, many;
+
+    simulation.algorithm = TCA_COLL_BINOMIAL;
+    simulation.ranks = TCA_COLL_SIMULATED_RANKS;
+    cr_assert_eq(tca_coll_simulate(&simulation, NULL, NULL, &few), 0);
+    simulation.ranks *= 256;
+    cr_assert_eq(tca_coll_simulate(&simulation, NULL, NULL, &many), 0, "%s", tca_error_text());
+    cr_assert(many.ns > few.ns && many.ns < 5 * few.ns, "%lu, %lu", few.ns, many.ns);
+    simulation.algorithm = TCA_COLL_ANY;
+    cr_assert_eq(tca_coll_simulate(&simulation, NULL, NULL, &few), 0);
+    cr_assert(few.ns <= many.ns);
+}
+
 static void refused(struct tca_coll_simulation simulation, const char *text)
 {
     struct tca_coll_simulated simulated;
@@ -249,8 +266,11 @@ Test(coll_cost, simulations_are_refused)
     bad.operation = NULL;
     refused(bad, "can be simulated");
     bad = good;
+    bad.ranks = TCA_COLL_PREDICTED_RANKS + 1;
+    refused(bad, "1048577 ranks");
     bad.ranks = TCA_COLL_SIMULATED_RANKS + 1;
-    refused(bad, "513 ranks");
+    cr_assert_eq(tca_coll_simulate(&bad, see, NULL, &simulated), -EINVAL);
+    cr_assert(strstr(tca_error_text(), "513 ranks"), "%s", tca_error_text());
     bad.ranks = 0;
     refused(bad, "0 ranks");
     bad = good;
