@@ -13,6 +13,7 @@ import harness  # the path to it is set by hostile
 
 MANY = 65536  # steps: the most of a plan
 MIB = 1 << 20
+LARGEST = 1 << 20  # ranks of a group
 
 
 class Watcher(threading.Thread):
@@ -160,8 +161,8 @@ class Accounts(hostile.HostileCase):
         held = []
         with self.fails("-EDQUOT", "a session needs", f"user {os.geteuid()} holds", "limits.bytes_per_user", str(128 * MIB), "sessions"):
             for _ in range(100):
-                held.append(self.open(node, group_size=4096))
-        self.assertEqual(len(held), 2)  # of 56 MiB
+                held.append(self.open(node, group_size=LARGEST))
+        self.assertEqual(len(held), 3)  # of 33 MiB, which the list of the ranks can take
         small = self.open(node)
         with self.fails("-EDQUOT", "a plan needs", "limits.bytes_per_user", "close sessions"):
             for _ in range(100):
@@ -172,7 +173,7 @@ class Accounts(hostile.HostileCase):
         for client in (*held, small):
             client.close()
         harness.until(lambda: metric(node, "tcad_user_bytes") == 0, "nothing is held for anybody")
-        self.open(node, group_size=4096).close()
+        self.open(node, group_size=LARGEST).close()
 
     def stranger(self, cluster):
         """Another user is not affected; there is also a limit for all users together."""
@@ -180,9 +181,9 @@ class Accounts(hostile.HostileCase):
         os.chmod(cluster[0].directory, 0o711)
         here = os.path.dirname(os.path.abspath(__file__))
         text = f"import os, sys\nsys.path.insert(0, {here!r})\nimport wire\nos.setgroups([])\nos.setgid({self.STRANGER})\n" \
-               f"os.setuid({self.STRANGER})\nclient = wire.Client({cluster[0].socket!r}).open(group_size=4096)\n" \
+               f"os.setuid({self.STRANGER})\nclient = wire.Client({cluster[0].socket!r}).open(group_size={LARGEST})\n" \
                f"client.ask(wire.commit([wire.notify(0, 0)] * 100))\n" \
-               f"try:\n    wire.Client({cluster[0].socket!r}).open(group_size=4096)\n" \
+               f"try:\n    wire.Client({cluster[0].socket!r}).open(group_size={LARGEST})\n" \
                f"except wire.Failure as failure:\n    assert 'limits.bytes)' in failure.text, failure.text\n" \
                f"    print('fine', end='')\n"
         done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=harness.DEADLINE_S, check=False)
