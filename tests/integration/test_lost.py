@@ -49,10 +49,11 @@ class Swallowed:
 class Lost(Boards):
     def setUp(self):
         super().setUp()
-        with tempfile.NamedTemporaryFile("w", suffix=".cost") as costs:
-            costs.write(DEAR_BOARDS)
-            costs.flush()
-            self.nodes = self.ring(2, rails__calibration_file=costs.name)
+        costs = tempfile.NamedTemporaryFile("w", suffix=".cost")  # daemons may read it when they have been ready for a while
+        self.addCleanup(costs.close)
+        costs.write(DEAR_BOARDS)
+        costs.flush()
+        self.nodes = self.ring(2, rails__calibration_file=costs.name)
         self.sender, self.receiver = self.nodes.group([0, 1])
 
     def lose(self, start):

@@ -32,10 +32,11 @@ class Together(Ranks):
     group = "halo"
 
     def nodes(self, count):
-        with tempfile.NamedTemporaryFile("w", suffix=".cost") as costs:
-            costs.write(COSTS)
-            costs.flush()
-            return self.cluster(count, options={**OPTIONS, "rails.calibration_file": costs.name})
+        costs = tempfile.NamedTemporaryFile("w", suffix=".cost")  # daemons may read it when they have been ready for a while
+        self.addCleanup(costs.close)
+        costs.write(COSTS)
+        costs.flush()
+        return self.cluster(count, options={**OPTIONS, "rails.calibration_file": costs.name})
 
     def actors(self, cluster):
         """The first of them, on node 0, its memory, and the others' memory."""
