@@ -54,7 +54,8 @@ static struct part part_of(unsigned rank)
     const Tca__GroupPart *answer = fakes[rank].answer->group_part;
     part.group = answer->group;
     part.size = (uint32_t)answer->n_ranks;
-    memcpy(part.ranks, answer->ranks, part.size * sizeof(*part.ranks));
+    for (uint32_t i = 0; i < part.size; i++) /* none: NULL */
+        part.ranks[i] = answer->ranks[i];
     return part;
 }
 
