@@ -11,7 +11,7 @@ enum {
      * to be counted. Sockets and the receiver may have megabytes, behind which a short put would
      * wait. */
     TCP_SHARED_PIECE_BYTES = 64 << 10,
-    TCP_SHARED_BYTES = 512 << 10,
+    TCP_SHARED_BYTES = 128 << 10,
     TCP_TURN_BYTES = 512 << 10, /* a receiver reads so many and no more before others */
     TCP_STAGING_BYTES = 128 << 10,
     TCP_RECEIVE_BYTES = 128 << 10,
