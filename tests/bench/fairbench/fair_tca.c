@@ -11,17 +11,16 @@
  * FILE: empty, for this run only; the ranks are on this machine and share it.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "tests/bench/check.h"
+#include "tests/bench/meeting.h"
 #include "tools/tca-bench/work.h"
 
 #define PATIENCE_NS INT64_C(60000000000)
@@ -46,23 +45,6 @@ struct rank {
     struct tca_plan *long_put, *short_put; /* NULL: another rank's */
     uint64_t *times_ns;
 };
-
-static struct meeting *map(const char *path)
-{
-    const int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, sizeof(struct meeting)) < 0) {
-        perror(path);
-        exit(1);
-    }
-    struct meeting *meeting =
-        mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (meeting == MAP_FAILED) {
-        perror(path);
-        exit(1);
-    }
-    close(fd);
-    return meeting;
-}
 
 static struct tca_plan *plan_of(const struct rank *rank, struct tca_region *source,
                                 struct tca_handle target, uint64_t offset, uint64_t bytes,
@@ -203,7 +185,7 @@ int main(int argc, char **argv)
         fputs("Usage, under tca-cluster run: fair_tca FILE one|two BYTES ROUNDS\n", stderr);
         return 2;
     }
-    rank.meeting = map(argv[1]);
+    rank.meeting = map_meeting(argv[1], sizeof(struct meeting));
     rank.times_ns = calloc(SHORTS_MAX + 1, sizeof(*rank.times_ns));
     if (!rank.times_ns)
         check(-ENOMEM, "making room");

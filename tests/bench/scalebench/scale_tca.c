@@ -11,14 +11,12 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +24,7 @@
 #include <tca-halo.h>
 
 #include "tests/bench/check.h"
+#include "tests/bench/meeting.h"
 
 enum {
     DAEMONS_MAX = 1024,
@@ -298,23 +297,6 @@ static uint32_t number_of(const char *name)
     return (uint32_t)strtoul(text, NULL, 10);
 }
 
-static struct meeting *map(const char *path)
-{
-    const int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, sizeof(struct meeting)) < 0) {
-        perror(path);
-        exit(1);
-    }
-    struct meeting *meeting =
-        mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (meeting == MAP_FAILED) {
-        perror(path);
-        exit(1);
-    }
-    close(fd);
-    return meeting;
-}
-
 /* Rank 0 makes the barrier; the others wait for it. */
 static void agree(struct rank *rank)
 {
@@ -343,7 +325,7 @@ int main(int argc, char **argv)
         return 2;
     }
     struct rank rank = {.rank = number_of("TCA_RANK"), .size = number_of("TCA_SIZE")};
-    rank.meeting = map(argv[1]);
+    rank.meeting = map_meeting(argv[1], sizeof(struct meeting));
     rank.blobs = malloc((size_t)rank.size * BLOB_BYTES);
     if (!rank.blobs)
         check(-ENOMEM, "making room");
