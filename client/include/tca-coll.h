@@ -110,9 +110,9 @@ struct tca_coll_span {
 };
 
 /* Errors of all functions that prepare an operation: -EINVAL (an argument is invalid, or memory is
- * in no region of the session), -EPROTO (the ranks disagree), -EBUSY (the session has too many
- * operations), and those of tca_allgather(), tca_alloc() and tca_plan_commit(). If only other ranks
- * failed, tca_error_text() returns the message of the first of them. */
+ * in no region of the session), -EPROTO (the ranks disagree), and those of tca_allgather(),
+ * tca_alloc() and tca_plan_commit(). If only other ranks failed, tca_error_text() returns the
+ * message of the first of them. */
 
 /* Complete when all ranks have started it. TCA_COLL_DOUBLING, TCA_COLL_HIERARCHICAL. */
 TCA_API int tca_coll_barrier(struct tca *session, const struct tca_coll_args *args,
