@@ -25,8 +25,9 @@ extern "C" {
  *     tca_msg_release(requests[0]);
  *     tca_msg_release(requests[1]);
  *
- * *One-shot* messages. A receive names the sending rank and the tag. Receives of one rank and tag
- * match the messages of that rank with that tag in the order in which both were made. Messages of
+ * *One-shot* messages. A receive names the sending rank and the tag, or takes any (TCA_MSG_ANY); a
+ * message goes to the receive that was made first of those that take it, and the messages of a rank
+ * are received in the order in which they were sent, as far as receives take both. Messages of
  * up to TCA_MSG_EAGER_BYTES are buffered: the send is complete at once, unless the receiver is more
  * than 8 messages behind, and the message arrives without another call. The receiver keeps a copy
  * of a message that no receive matches yet; it accepts no more messages of a rank that has 65536
@@ -57,7 +58,9 @@ extern "C" {
  *
  * When a rank ends, other ranks' requests with it fail (-EOWNERDEAD or -EHOSTDOWN), as do those
  * that need memory that it has freed, for example with its messenger; messages that have arrived
- * can still be received. That a buffered send is complete says that its memory may be written
+ * can still be received. A receive from any rank fails, too, because that rank may have been the
+ * one that was to send: tca_error_text() names it. One that is made afterwards waits for the
+ * others. That a buffered send is complete says that its memory may be written
  * again, as in MPI, not that the message has arrived: until this process has been told that a rank
  * has ended, sends of up to TCA_MSG_EAGER_BYTES (persistent ones: TCA_MSG_SHORT_BYTES) to it are
  * complete, too, and are lost. The next call that concerns the rank fails then. If a request fails
@@ -66,6 +69,7 @@ extern "C" {
 #define TCA_MSG_EAGER_BYTES 2032
 #define TCA_MSG_PAIRS       12
 #define TCA_MSG_SHORT_BYTES 64
+#define TCA_MSG_ANY         UINT32_MAX /* of a one-shot receive and a probe: any rank, any tag */
 
 struct tca_msg;
 struct tca_msg_request;
@@ -94,7 +98,8 @@ struct tca_msg_buffer {
     const struct tca_layout *layout;
 };
 
-/* Start sending to, or receiving from, a rank, which may be this one. Release ret_request with
+/* Start sending to, or receiving from, a rank, which may be this one. A tag is any number but
+ * TCA_MSG_ANY. Release ret_request with
  * tca_msg_release(). Messages of at most TCA_MSG_EAGER_BYTES that a receive expects need no
  * allocation and no system call, once as many requests have existed and as many messages were sent
  * before. -EINVAL, -ENOMEM, -EOWNERDEAD, -EHOSTDOWN. */
@@ -137,6 +142,22 @@ TCA_API int tca_msg_wait_all(struct tca_msg_request *const *requests, uint32_t c
  * all are NULL. */
 TCA_API int tca_msg_wait_any(struct tca_msg_request *const *requests, uint32_t count,
                              int64_t timeout_ns, uint32_t *ret_index);
+
+/* Whose message a receive has got: rank and tag are those of the message once one has
+ * been matched, before that as in tca_msg_recv(). Of a send: as in tca_msg_send(). bytes: as
+ * tca_msg_bytes(). */
+struct tca_msg_status {
+    uint32_t rank, tag;
+    uint64_t bytes;
+};
+TCA_API void tca_msg_status(const struct tca_msg_request *request,
+                            struct tca_msg_status *ret_status);
+
+/* Waits until a message is here that a receive of this rank and tag, or TCA_MSG_ANY, would get if
+ * it were made now, and describes it; the message stays. -ETIMEDOUT: none came; -EINVAL: no such
+ * rank; -EOWNERDEAD, -EHOSTDOWN: none can come. */
+TCA_API int tca_msg_probe(struct tca_msg *msg, uint32_t rank, uint32_t tag, int64_t timeout_ns,
+                          struct tca_msg_status *ret_status);
 
 /* Bytes of the message that a receive has received, or, after -EMSGSIZE, of the one that was too
  * long. */

@@ -7,6 +7,11 @@
 
 #include "client/core/error.h"
 
+static struct match_key key_of(const struct msg_peer *peer, const struct msg_head *head)
+{
+    return (struct match_key){.rank = peer->rank, .tag = head->tag};
+}
+
 static void deliver(struct tca_msg_request *request, const void *data, uint64_t bytes)
 {
     request->bytes = bytes;
@@ -20,73 +25,93 @@ static int accept_offer(struct tca_msg_request *request, uint32_t offer, uint64_
     return msg_grant(request);
 }
 
-static struct tca_msg_request *find_posted(struct msg_peer *peer, uint32_t tag)
+static void set_source(struct tca_msg_request *request, struct match_key key)
 {
-    struct tca_msg_request *request = peer->posted.first;
+    request->peer = &request->msg->peers[key.rank];
+    request->tag = key.tag;
+}
 
-    while (request && request->tag != tag)
-        request = request->next;
-    if (request)
-        msg_list_remove(&peer->posted, request);
-    return request;
+/* The receive that gets a message. NULL: none was posted. */
+static struct tca_msg_request *find_posted(struct tca_msg *msg, struct match_key key)
+{
+    struct match_receive *receive = match_take_receive(&msg->matching, key);
+
+    if (!receive)
+        return NULL;
+    set_source(msg_request_of(receive), key);
+    return msg_request_of(receive);
 }
 
 /* ---- messages without a receive */
 
-static int keep(struct msg_peer *peer, const struct msg_head *head, bool offered, uint64_t bytes,
-                const uint8_t *data)
+static int keep(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
+                const uint8_t *data, uint64_t bytes)
 {
-    struct msg_early *early = malloc(sizeof(*early) + (offered ? 0 : bytes));
+    const uint64_t copied = data ? bytes : 0;
+    struct msg_early *early = malloc(sizeof(*early) + copied);
 
     if (!early)
         return error_static(-ENOMEM, "message: out of memory");
-    *early = (struct msg_early){
-        .tag = head->tag, .offer = head->request, .offered = offered, .bytes = bytes};
-    if (!offered)
-        memcpy(early->data, data, bytes);
-    if (peer->early)
-        *peer->early_last = early;
-    else
-        peer->early = early;
-    peer->early_last = &early->next;
+    early->offer = head->request;
+    early->offered = !data;
+    early->bytes = bytes;
+    if (copied > 0)
+        memcpy(early->data, data, copied);
+    match_keep(&msg->matching, &early->message, key_of(peer, head));
     peer->early_count++;
     return 0;
 }
 
-static struct msg_early *find_early(struct msg_peer *peer, uint32_t tag)
+/* Gives a receive the first message that it takes. Negative: the receive failed, or its rank. */
+static int receive_early(struct tca_msg_request *request, struct match_message *message)
 {
-    struct msg_early **link = &peer->early;
+    struct msg_early *early = (struct msg_early *)message; /* its first member */
+    struct tca_msg *msg = request->msg;
+    int r = 0;
 
-    while (*link && (*link)->tag != tag)
-        link = &(*link)->next;
-    struct msg_early *early = *link;
-    if (early) {
-        *link = early->next;
-        if (!*link)
-            peer->early_last = link;
-        peer->early_count--;
+    set_source(request, match_key_of(message));
+    if (early->offered && request->peer->failed)
+        r = msg_peer_failed(request->peer);
+    else if (early->offered && (r = accept_offer(request, early->offer, early->bytes)) < 0)
+        msg_peer_lost(request->peer, msg, r);
+    else if (!early->offered)
+        deliver(request, early->data, early->bytes);
+    match_drop(&msg->matching, message);
+    request->peer->early_count--;
+    free(early);
+    return r;
+}
+
+void msg_forget_early(struct tca_msg *msg)
+{
+    struct match_message *message;
+
+    while ((message = match_some_message(&msg->matching))) {
+        match_drop(&msg->matching, message);
+        free(message);
     }
-    return early;
 }
 
 /* ---- packets */
 
-static int take_short(struct msg_peer *peer, const struct msg_head *head, const uint8_t *payload)
+static int take_short(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
+                      const uint8_t *payload)
 {
-    struct tca_msg_request *request = find_posted(peer, head->tag);
+    struct tca_msg_request *request = find_posted(msg, key_of(peer, head));
 
     if (!request)
-        return keep(peer, head, false, head->bytes, payload);
+        return keep(peer, msg, head, payload, head->bytes);
     deliver(request, payload, head->bytes);
     return 0;
 }
 
-static int take_offer(struct msg_peer *peer, const struct msg_head *head, uint64_t bytes)
+static int take_offer(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
+                      uint64_t bytes)
 {
-    struct tca_msg_request *request = find_posted(peer, head->tag);
+    struct tca_msg_request *request = find_posted(msg, key_of(peer, head));
 
     return request ? accept_offer(request, head->request, bytes)
-                   : keep(peer, head, true, bytes, NULL);
+                   : keep(peer, msg, head, NULL, bytes);
 }
 
 static int invalid(const struct msg_head *head)
@@ -124,7 +149,7 @@ static int take_note(struct msg_peer *peer, struct tca_msg *msg, const struct ms
     if (head->kind == MSG_NOTICE && pair && head->bytes >= sizeof(struct msg_note))
         return take_target(peer, msg, head, payload);
     if (head->kind == MSG_OFFER && head->bytes == sizeof(value))
-        return take_offer(peer, head, value);
+        return take_offer(peer, msg, head, value);
     if (head->kind == MSG_PAIRED && pair && head->bytes == sizeof(value))
         return msg_take_paired(peer, head->index, head->tag, value);
     if (head->kind == MSG_RECV_GONE && pair && head->bytes == sizeof(value))
@@ -137,8 +162,10 @@ static int take_note(struct msg_peer *peer, struct tca_msg *msg, const struct ms
 int msg_take(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
              const uint8_t *payload)
 {
+    if ((head->kind == MSG_SHORT || head->kind == MSG_OFFER) && head->tag == TCA_MSG_ANY)
+        return error_static(-EPROTO, "a message with the tag TCA_MSG_ANY");
     if (head->kind == MSG_SHORT)
-        return take_short(peer, head, payload);
+        return take_short(peer, msg, head, payload);
     return take_note(peer, msg, head, payload);
 }
 
@@ -163,29 +190,41 @@ int tca_msg_send(struct tca_msg *msg, uint32_t rank, uint32_t tag,
     return 0;
 }
 
+/* Whether no other rank is left. */
+static bool is_alone(const struct tca_msg *msg)
+{
+    uint32_t live = 0;
+
+    for (uint32_t rank = 0; rank < msg->size; rank++)
+        live += !msg->peers[rank].failed;
+    return live <= 1 && msg->size > 1;
+}
+
+int msg_cannot_come(const struct tca_msg *msg, const struct msg_peer *peer)
+{
+    if (peer)
+        return peer->failed ? msg_peer_failed(peer) : 0;
+    if (is_alone(msg))
+        return error_static(-EOWNERDEAD, "message from any rank: all other ranks have ended");
+    return 0;
+}
+
 int tca_msg_recv(struct tca_msg *msg, uint32_t rank, uint32_t tag,
                  const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request)
 {
+    const struct match_key key = {.rank = rank, .tag = tag};
     struct tca_msg_request *request = NULL;
     int r = msg_request_new(msg, rank, tag, buffer, false, &request);
 
     if (r < 0)
         return r;
-    struct msg_peer *peer = request->peer;
-    struct msg_early *early = find_early(peer, tag);
-    if (early && !early->offered) {
-        deliver(request, early->data, early->bytes);
-    } else if (peer->failed) {
-        r = msg_peer_failed(peer);
-    } else if (early) {
-        r = accept_offer(request, early->offer, early->bytes);
-        if (r < 0)
-            msg_peer_lost(peer, msg, r);
-    } else {
+    struct match_message *message = match_find_message(&msg->matching, key);
+    if (message)
+        r = receive_early(request, message);
+    else if ((r = msg_cannot_come(msg, request->peer)) >= 0) {
         request->state = MSG_POSTED;
-        msg_list_add(&peer->posted, request);
+        match_post(&msg->matching, &request->posted, key);
     }
-    free(early);
     if (r < 0)
         msg_request_free(request);
     else

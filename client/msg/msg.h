@@ -15,6 +15,7 @@
 
 #include "client/core/wait.h"
 #include "client/include/tca-msg.h"
+#include "client/msg/match_table.h"
 #include "client/msg/packet.h"
 
 enum {
@@ -52,11 +53,12 @@ enum msg_state {
 };
 
 struct tca_msg_request {
+    struct match_receive posted;  /* first: in msg->matching, while MSG_POSTED and one-shot */
     struct tca_msg_request *next; /* in one of the lists, by state */
     struct tca_msg *msg;
-    struct msg_peer *peer;
-    uint32_t number; /* in msg->requests */
-    uint32_t tag;
+    struct msg_peer *peer; /* NULL: a receive from any rank has no message yet */
+    uint32_t number;       /* in msg->requests */
+    uint32_t tag;          /* TCA_MSG_ANY: likewise, of any tag */
     enum msg_state state;
     int status; /* when done */
     bool used, sends, persistent;
@@ -99,10 +101,9 @@ struct msg_list {
 
 /* A message that came before its receive. */
 struct msg_early {
-    struct msg_early *next;
-    uint32_t tag;
-    uint32_t offer; /* request of the sender */
-    bool offered;   /* no data yet */
+    struct match_message message; /* first: in msg->matching */
+    uint32_t offer;               /* request of the sender */
+    bool offered;                 /* no data yet */
     uint64_t bytes;
     uint8_t data[];
 };
@@ -134,11 +135,9 @@ struct msg_peer {
     uint32_t taken, pending;                         /* packets consumed; notifications of others */
     struct tca_plan *credits[MSG_RING / MSG_CREDIT]; /* used in turn */
     uint32_t given, owed;
-    struct msg_early *early, **early_last;
     uint32_t early_count;
     /* ---- requests */
-    struct msg_list posted;  /* one-shot receives */
-    struct msg_list offered; /* those that wait for a slot to grant */
+    struct msg_list offered; /* receives that wait for a slot to grant */
     struct msg_list granted; /* sends that wait for a plan */
     struct msg_list moving;  /* sends whose plan runs */
     struct msg_list single;  /* sends of pairs without receive */
@@ -183,6 +182,7 @@ struct tca_msg {
     struct tca_msg_request **requests; /* [request_count] */
     uint32_t request_count;
     struct tca_msg_request *unused;
+    struct matching matching;
     struct msg_kept kept[MSG_CACHE];
     uint64_t calls;    /* of tests */
     uint64_t failures; /* of the session, when plans were last checked */
@@ -196,6 +196,8 @@ struct tca_msg_request *msg_list_take(struct msg_list *list);
 /* False: it is not in the list. */
 bool msg_list_remove(struct msg_list *list, struct tca_msg_request *request);
 
+/* -EINVAL: not a rank of the group, nor, if that is possible, TCA_MSG_ANY. */
+int msg_check_rank(const struct tca_msg *msg, uint32_t rank, bool any);
 /* A request of the given buffer, in state MSG_IDLE. */
 int msg_request_new(struct tca_msg *msg, uint32_t rank, uint32_t tag,
                     const struct tca_msg_buffer *buffer, bool sends,
@@ -243,6 +245,12 @@ int msg_note_read(const struct msg_head *head, const uint8_t *payload,
 int msg_put_to(struct tca_plan *plan, const struct msg_target *target, const void *source,
                const struct tca_layout *source_layout, uint64_t bytes);
 
+/* ---- wait.c */
+
+/* Advances messages with one peer, or, if it is NULL, with all. */
+void msg_progress(struct tca_msg *msg, struct msg_peer *peer);
+void msg_progress_all(struct tca_msg *msg);
+
 /* ---- plans.c */
 
 /* Commits a plan for messages to this rank. Its memory may have ended before the end of the rank is
@@ -289,8 +297,18 @@ void msg_peer_check(struct msg_peer *peer, struct tca_msg *msg);
 
 /* ---- match.c: what arrives. Negative errors are those of this process; -EPROTO: invalid. */
 
+/* What the functions below take out of msg->matching. */
+static inline struct tca_msg_request *msg_request_of(struct match_receive *receive)
+{
+    return (struct tca_msg_request *)receive; /* its first member */
+}
+
 int msg_take(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
              const uint8_t *payload);
+/* Why no message of the peer, or, if NULL, of any can come any more; 0: one can. */
+int msg_cannot_come(const struct tca_msg *msg, const struct msg_peer *peer);
+/* Frees the messages that no receive has matched. */
+void msg_forget_early(struct tca_msg *msg);
 
 /* ---- large.c */
 

@@ -74,6 +74,10 @@ int tca_msg_new(struct tca *session, const struct tca_plan_args *args, struct tc
     memset(&mine, 0, sizeof(mine));
     msg->session = session;
     msg->size = tca_size(session);
+    if (matching_init(&msg->matching) < 0) {
+        free(msg);
+        return error_static(-ENOMEM, "message: out of memory");
+    }
     int r = meet(msg, prepare(msg, args, &mine), &mine);
     if (r >= 0) {
         *ret_msg = msg;
@@ -97,11 +101,6 @@ static void peer_deinit(struct tca_msg *msg, struct msg_peer *peer)
     msg_peer_drop(peer);
     for (uint32_t i = 0; i < TCA_MSG_PAIRS; i++)
         msg_notice_forget(&peer->notices[i]);
-    while (peer->early) {
-        struct msg_early *early = peer->early;
-        peer->early = early->next;
-        free(early);
-    }
 }
 
 static void requests_deinit(struct tca_msg *msg)
@@ -135,6 +134,8 @@ struct tca_msg *tca_msg_free(struct tca_msg *msg)
     for (uint32_t rank = 0; msg->peers && rank < msg->size; rank++)
         peer_deinit(msg, &msg->peers[rank]); /* first: what is queued belongs to requests */
     requests_deinit(msg);
+    msg_forget_early(msg);
+    matching_deinit(&msg->matching);
     for (uint32_t i = 0; i < MSG_CACHE; i++) {
         msg_plan_end(msg->kept[i].plan);
         tca_layout_free(msg->kept[i].target.layout);

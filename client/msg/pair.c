@@ -329,6 +329,9 @@ int tca_msg_recv_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,
                       const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request)
 {
     struct tca_msg_request *request = NULL;
+
+    if (rank == TCA_MSG_ANY || tag == TCA_MSG_ANY)
+        return error_static(-EINVAL, "message: a persistent receive names its rank and its tag");
     int r = msg_request_new(msg, rank, tag, buffer, false, &request);
 
     if (r < 0)

@@ -67,24 +67,34 @@ static int grow(struct tca_msg *msg)
     return 0;
 }
 
+int msg_check_rank(const struct tca_msg *msg, uint32_t rank, bool any)
+{
+    if (rank < msg->size || (any && rank == TCA_MSG_ANY))
+        return 0;
+    return error_set(-EINVAL, "message: rank %u: the group has ranks 0 to %u", rank, msg->size - 1);
+}
+
 int msg_request_new(struct tca_msg *msg, uint32_t rank, uint32_t tag,
                     const struct tca_msg_buffer *buffer, bool sends,
                     struct tca_msg_request **ret_request)
 {
-    if (rank >= msg->size)
-        return error_set(-EINVAL, "message: rank %u: the group has ranks 0 to %u", rank,
-                         msg->size - 1);
+    int r = msg_check_rank(msg, rank, !sends);
+
+    if (r < 0)
+        return r;
+    if (sends && tag == TCA_MSG_ANY)
+        return error_static(-EINVAL, "message: the tag TCA_MSG_ANY is for receives only");
     uint64_t room = buffer->layout ? tca_layout_size(buffer->layout) : buffer->bytes;
     if (room > 0 && !buffer->address)
         return error_static(-EINVAL, "message: the buffer's address is NULL");
-    int r = msg->unused ? 0 : grow(msg);
+    r = msg->unused ? 0 : grow(msg);
     if (r < 0)
         return r;
     struct tca_msg_request *request = msg->unused;
     msg->unused = request->next;
     *request = (struct tca_msg_request){
         .msg = msg,
-        .peer = &msg->peers[rank],
+        .peer = rank == TCA_MSG_ANY ? NULL : &msg->peers[rank],
         .number = request->number,
         .tag = tag,
         .used = true,
@@ -142,6 +152,15 @@ void msg_peer_drop(struct msg_peer *peer)
     }
 }
 
+/* A receive that waits for a message of the rank, or of any: it is not known whether that rank was
+ * to send it. */
+static void fail_posted(struct tca_msg_request *request, struct msg_peer *peer, int error)
+{
+    match_withdraw(&request->msg->matching, &request->posted);
+    request->peer = peer;
+    msg_done(request, error);
+}
+
 int msg_peer_fail(struct msg_peer *peer, struct tca_msg *msg, int error)
 {
     if (peer->failed)
@@ -150,7 +169,7 @@ int msg_peer_fail(struct msg_peer *peer, struct tca_msg *msg, int error)
     peer->failed = error;
     snprintf(peer->why, sizeof(peer->why), "%s", tca_error_text());
     msg_peer_drop(peer);
-    peer->posted.first = peer->offered.first = peer->granted.first = NULL;
+    peer->offered.first = peer->granted.first = NULL;
     peer->single.first = peer->held.first = peer->waiting.first = NULL;
     for (uint32_t i = 0; i < msg->request_count; i++) {
         struct tca_msg_request *request = msg->requests[i];
@@ -158,6 +177,9 @@ int msg_peer_fail(struct msg_peer *peer, struct tca_msg *msg, int error)
         bool told = request->sends && request->state == MSG_MOVING &&
                     (msg_has_ended(error) || !request->persistent);
         request->quick &= request->peer != peer;
+        if (request->used && !request->persistent && request->state == MSG_POSTED &&
+            (!request->peer || request->peer == peer))
+            fail_posted(request, peer, error);
         if (request->used && request->peer == peer && request->state != MSG_IDLE &&
             request->state != MSG_DONE && !told)
             msg_done(request, error);

@@ -33,7 +33,7 @@ static inline int result_of(const struct tca_msg_request *request)
     return __builtin_expect(request->status == 0, 1) ? 1 : failure_of(request);
 }
 
-static void progress_all(struct tca_msg *msg)
+void msg_progress_all(struct tca_msg *msg)
 {
     const uint64_t failures = session_failures(msg->session);
 
@@ -45,10 +45,10 @@ static void progress_all(struct tca_msg *msg)
     msg->failures = failures;
 }
 
-static void progress(struct tca_msg *msg, struct msg_peer *peer)
+void msg_progress(struct tca_msg *msg, struct msg_peer *peer)
 {
-    if (++msg->calls % ALL_EVERY == 0)
-        progress_all(msg);
+    if (!peer || ++msg->calls % ALL_EVERY == 0)
+        msg_progress_all(msg);
     else
         msg_peer_progress(peer, msg);
 }
@@ -66,7 +66,7 @@ int tca_msg_test(struct tca_msg_request *request)
             msg_peer_lost(request->peer, request->msg, r);
     }
     if (is_open(request))
-        progress(request->msg, request->peer);
+        msg_progress(request->msg, request->peer);
     if (is_open(request))
         return 0;
     return request->state == MSG_IDLE ? 1 : result_of(request);
@@ -79,7 +79,7 @@ static void look_around(void *context)
 {
     const struct tca_msg_request *request = context;
 
-    progress_all(request->msg);
+    msg_progress_all(request->msg);
 }
 
 static __attribute__((noinline, cold)) int overdue(const struct tca_msg_request *request,
@@ -87,6 +87,9 @@ static __attribute__((noinline, cold)) int overdue(const struct tca_msg_request 
 {
     char waited[TIMEOUT_TEXT_BYTES];
 
+    if (!request->peer)
+        return error_set(-ETIMEDOUT, "message from any rank: none came %s",
+                         session_timeout_text(request->msg->session, timeout_ns, waited));
     return error_set(-ETIMEDOUT, "message %s rank %u, tag %u: %s %s",
                      request->sends ? "to" : "from", request->peer->rank, request->tag,
                      request->sends ? "not received" : "none came",
@@ -138,7 +141,7 @@ static void look_around_all(void *context)
 {
     const struct several *several = context;
 
-    progress_all(several->msg);
+    msg_progress_all(several->msg);
 }
 
 static int wait_several(struct several *several, int (*ready)(void *context), int64_t timeout_ns)
@@ -228,7 +231,7 @@ struct tca_msg_request *tca_msg_release(struct tca_msg_request *request)
     } else if (!is_open(request)) {
         msg_request_free(request);
     } else if (request->state == MSG_POSTED) {
-        msg_list_remove(&request->peer->posted, request);
+        match_withdraw(&request->msg->matching, &request->posted);
         msg_request_free(request);
     } else {
         request->released = true;
@@ -252,7 +255,7 @@ static int is_drained(void *context)
 {
     struct tca_msg *msg = context;
 
-    progress_all(msg);
+    msg_progress_all(msg);
     return !has_work(msg);
 }
 

@@ -110,6 +110,16 @@ class Msg(Ranks):
             with self.subTest(places=places, seat=seat, ended=1):
                 self.ranks(cluster, places, [harness.program("msg-again"), "ended"], victim=1, TCA_SEAT=seat)
 
+    def test_any_rank_and_tag(self):
+        cluster = self.cluster(2, options={"rails.enable": "shm tcp"})
+        words = [harness.program("msg-any"), str(SEED)]
+        for places, seat in (([0], "any"), ([0] * 5, "any"), ([0, 1, 0, 1], "any"), ([0, 1, 1], "daemon")):
+            with self.subTest(places=places, seat=seat, seed=SEED):
+                self.ranks(cluster, places, words, TCA_SEAT=seat)
+        for places in ([0] * 4, [0, 0, 1, 1]):
+            with self.subTest(places=places, ended=1):
+                self.ranks(cluster, places, [*words, "ended"], victim=1)
+
     def test_complete_and_queued_messages(self):
         """Complete sends need no further call of the sender; queued ones end with the messenger."""
         cluster = self.cluster()

@@ -1,0 +1,226 @@
+/*
+ * msg-any SEED [ended]: messages to receives from any rank and of any tag, and found by probes. All
+ * ranks draw the same messages. Each receive must get one that it takes, and that nobody was to get
+ * before: of two receives that take both of two messages of a rank, the one made first gets the one
+ * sent first. ended: rank 1 is killed while the others receive from any. Ends with 0, or prints
+ * what was wrong.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "client/include/tca-msg.h"
+#include "tests/integration/expect.h"
+#include "tests/unit/proto/random.h"
+
+enum {
+    MESSAGES = 120 /* of all ranks, in a round */,
+    ROUNDS = 12,
+    BYTES_MAX = 9000,
+    ODD_TAGS = 100
+};
+
+struct message {
+    uint32_t from, to, tag, bytes;
+};
+
+static struct random numbers, delays;
+static struct tca *session;
+static struct tca_msg *msg;
+static uint32_t size;
+static struct message messages[MESSAGES];
+static struct tca_msg_request *sends[MESSAGES], *receives[MESSAGES];
+static uint32_t sent[MESSAGES][BYTES_MAX / 4], got[MESSAGES][BYTES_MAX / 4];
+static uint32_t patterns[MESSAGES][2]; /* of receives: rank, tag */
+
+/* Messages of ranks with odd numbers are received with any tag, the others' by tag: from their rank
+ * below tag 4, from any above. So that none takes what another one is left without. */
+static void draw(void)
+{
+    static const uint32_t sizes[] = {4, 16, 200, 2032, 2036, BYTES_MAX};
+    for (uint32_t i = 0; i < MESSAGES; i++) {
+        messages[i].from = (uint32_t)random_below(&numbers, size);
+        messages[i].to = (uint32_t)random_below(&numbers, size);
+        messages[i].tag = (messages[i].from & 1) * ODD_TAGS + (uint32_t)random_below(&numbers, 8);
+        messages[i].bytes = sizes[random_below(&numbers, 6)];
+    }
+}
+
+static void choose(const struct message *message, uint32_t pattern[2])
+{
+    const bool odd = message->tag >= ODD_TAGS;
+    pattern[0] = !odd && message->tag >= 4 ? TCA_MSG_ANY : message->from;
+    pattern[1] = odd ? TCA_MSG_ANY : message->tag;
+}
+
+static bool takes(const uint32_t pattern[2], const struct message *message)
+{
+    return (pattern[0] == TCA_MSG_ANY || pattern[0] == message->from) &&
+           (pattern[1] == TCA_MSG_ANY || pattern[1] == message->tag);
+}
+
+static void send_one(uint32_t i)
+{
+    const struct tca_msg_buffer buffer = {sent[i], messages[i].bytes, NULL};
+    sent[i][0] = i;
+    for (uint32_t n = 1; n < messages[i].bytes / 4; n++)
+        sent[i][n] = i * 7 + n;
+    check(tca_msg_send(msg, messages[i].to, messages[i].tag, &buffer, &sends[i]), "send");
+}
+
+static void receive(uint32_t n, uint32_t from, uint32_t tag)
+{
+    const struct tca_msg_buffer buffer = {got[n], BYTES_MAX, NULL};
+    patterns[n][0] = from;
+    patterns[n][1] = tag;
+    check(tca_msg_recv(msg, from, tag, &buffer, &receives[n]), "receive");
+}
+
+/* A probe for any message, then a receive of just that one. */
+static void probe(uint32_t n)
+{
+    struct tca_msg_status found, status;
+    check(tca_msg_probe(msg, TCA_MSG_ANY, TCA_MSG_ANY, TCA_DEFAULT, &found), "probe");
+    receive(n, found.rank, found.tag);
+    check(tca_msg_wait(receives[n], TCA_DEFAULT), "wait");
+    tca_msg_status(receives[n], &status);
+    expect(status.rank == found.rank && status.tag == found.tag && status.bytes == found.bytes, 1,
+           NULL, "what the probe has found");
+    patterns[n][0] = patterns[n][1] = TCA_MSG_ANY;
+}
+
+/* The message that a receive has got. */
+static const struct message *message_of(uint32_t n)
+{
+    const uint32_t i = got[n][0];
+    struct tca_msg_status status;
+    expect(i < MESSAGES && messages[i].to == rank, 1, NULL, "a message of this rank");
+    tca_msg_status(receives[n], &status);
+    expect(status.rank, messages[i].from, NULL, "its rank");
+    expect(status.tag, messages[i].tag, NULL, "its tag");
+    expect((long)status.bytes, messages[i].bytes, NULL, "its length");
+    for (uint32_t k = 1; k < messages[i].bytes / 4; k++)
+        expect(got[n][k], i * 7 + k, NULL, "its content");
+    expect(takes(patterns[n], &messages[i]), 1, NULL, "a receive that takes it");
+    return &messages[i];
+}
+
+static void judge(uint32_t count)
+{
+    const struct message *of[MESSAGES];
+    for (uint32_t later = 0; later < count; later++) {
+        of[later] = message_of(later);
+        for (uint32_t first = 0; first < later; first++) {
+            const struct message *a = of[first], *b = of[later];
+            expect(a == b, 0, NULL, "a message received twice");
+            expect(b < a && a->from == b->from && takes(patterns[first], b), 0, NULL,
+                   "a message that an earlier receive should have got");
+        }
+    }
+}
+
+static void play(bool probes)
+{
+    uint32_t count = 0, late_count = 0, late[MESSAGES], pattern[2];
+    draw();
+    for (uint32_t i = 0; i < MESSAGES; i++) {
+        if (messages[i].from == rank)
+            send_one(i);
+        if (messages[i].to != rank)
+            continue;
+        choose(&messages[i], pattern);
+        if (probes || random_below(&delays, 4) == 0)
+            late[late_count++] = i;
+        else
+            receive(count++, pattern[0], pattern[1]);
+    }
+    for (uint32_t n = 0; n < late_count; n++) {
+        choose(&messages[late[n]], pattern);
+        if (probes)
+            probe(count++);
+        else
+            receive(count++, pattern[0], pattern[1]);
+    }
+    check(tca_msg_wait_all(receives, count, TCA_DEFAULT), "wait for the receives");
+    check(tca_msg_wait_all(sends, MESSAGES, TCA_DEFAULT), "wait for the sends");
+    judge(count);
+    for (uint32_t i = 0; i < MESSAGES; i++) {
+        receives[i] = tca_msg_release(receives[i]);
+        sends[i] = tca_msg_release(sends[i]);
+    }
+}
+
+static void refused(void)
+{
+    const struct tca_msg_buffer buffer = {got[0], 8, NULL};
+    struct tca_msg_request *request = NULL;
+    struct tca_msg_status status;
+    expect(tca_msg_send(msg, 0, TCA_MSG_ANY, &buffer, &request), -EINVAL, "for receives only",
+           "a send of any tag");
+    expect(tca_msg_send(msg, TCA_MSG_ANY, 1, &buffer, &request), -EINVAL, "ranks 0 to",
+           "a send to any rank");
+    expect(tca_msg_recv_init(msg, TCA_MSG_ANY, 1, &buffer, &request), -EINVAL, "names its rank",
+           "any, persistent");
+    expect(tca_msg_probe(msg, size, 1, 0, &status), -EINVAL, "ranks 0 to", "a probe of no rank");
+    expect(tca_msg_probe(msg, TCA_MSG_ANY, 1, 0, &status), -ETIMEDOUT, "none to receive",
+           "a probe of nothing");
+    check(tca_msg_recv(msg, TCA_MSG_ANY, TCA_MSG_ANY, &buffer, &request), "receive");
+    tca_msg_status(request, &status);
+    expect(status.rank == TCA_MSG_ANY && status.tag == TCA_MSG_ANY && status.bytes == 0, 1, NULL,
+           "a status before the message");
+    expect(tca_msg_wait(request, 1000000), -ETIMEDOUT, "from any rank", "a wait for nothing");
+    tca_msg_release(request); /* withdraws it: it must not take what comes then */
+}
+
+/* Each receive from any fails once when a rank ends; then they wait for those that are left. */
+static void ended(void)
+{
+    const struct tca_msg_buffer buffer = {got[0], 8, NULL}, mine = {sent[0], 8, NULL};
+    struct tca_msg_request *any, *send;
+    struct tca_msg_status status;
+    if (rank == 1)
+        kill(getpid(), SIGKILL);
+    check(tca_msg_recv(msg, TCA_MSG_ANY, 5, &buffer, &any), "receive");
+    expect(tca_msg_wait(any, TCA_DEFAULT), -EOWNERDEAD, "cannot notify any more",
+           "a receive from any");
+    tca_msg_release(any);
+    const uint32_t left = rank == 0 ? 2 : rank == size - 1 ? 0 : rank + 1;
+    sent[0][0] = rank;
+    check(tca_msg_send(msg, left, 6, &mine, &send), "send");
+    int r = -EOWNERDEAD; /* another one may be done, and leave, before this message is here */
+    while (r == -EOWNERDEAD) {
+        check(tca_msg_recv(msg, TCA_MSG_ANY, TCA_MSG_ANY, &buffer, &any), "receive");
+        if ((r = tca_msg_wait(any, TCA_DEFAULT)) < 0)
+            tca_msg_release(any);
+    }
+    check(r, "from one that is left");
+    tca_msg_status(any, &status);
+    expect(got[0][0], status.rank, NULL, "the sender");
+    tca_msg_release(any);
+    tca_msg_release(send);
+    check(tca_msg_probe(msg, 1, 5, TCA_DEFAULT, &status) == -EOWNERDEAD ? 0 : -1,
+          "a probe of the dead");
+}
+
+int main(int argc, char **argv)
+{
+    check(tca_open(NULL, &session), "open");
+    rank = tca_rank(session);
+    size = tca_size(session);
+    check(tca_msg_new(session, NULL, &msg), "messenger");
+    numbers.state = strtoull(argv[1], NULL, 10);
+    delays.state = numbers.state + rank;
+    refused();
+    check(tca_barrier(session, TCA_DEFAULT), "barrier");
+    if (argc > 2)
+        ended();
+    for (uint32_t round = 0; argc == 2 && round < ROUNDS; round++) {
+        play(round % 4 == 3);
+        check(tca_barrier(session, TCA_DEFAULT), "barrier"); /* its receives would take the next */
+    }
+    tca_msg_free(msg);
+    tca_close(session);
+    return 0;
+}
