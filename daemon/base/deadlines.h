@@ -4,12 +4,12 @@
 
 #include <stdint.h>
 
+#include "daemon/base/heap.h"
 #include "daemon/base/loop.h"
 
 /* Zeroed: not set. */
 struct deadline {
-    struct deadline *child, *next, **link; /* in the heap; link NULL: not set */
-    uint64_t at_ns;
+    struct heap_node node; /* by time in ns */
     void (*expired)(void *context);
     void *context;
 };
@@ -17,8 +17,8 @@ struct deadline {
 struct deadlines {
     struct loop *loop;
     struct loop_timer *timer;
-    struct deadline *first; /* a pairing heap: none is earlier than this */
-    uint64_t timer_ns;      /* for which the timer is set; UINT64_MAX: it is not */
+    struct heap heap;
+    uint64_t timer_ns; /* for which the timer is set; UINT64_MAX: it is not */
 };
 
 int deadlines_init(struct deadlines *deadlines, struct loop *loop); /* -ENOMEM */

@@ -86,7 +86,7 @@ Test(deadlines, expire_in_order, .init = set_up, .fini = tear_down)
         seen += objects[i].expired;
     }
     cr_assert_eq(seen, expected);
-    cr_assert_null(deadlines.first);
+    cr_assert_null(deadlines.heap.first);
 }
 
 Test(deadlines, advance_but_do_not_put_off, .init = set_up, .fini = tear_down)
@@ -94,13 +94,13 @@ Test(deadlines, advance_but_do_not_put_off, .init = set_up, .fini = tear_down)
     struct deadline *deadline = &objects[0].deadline;
     deadline_advance(&deadlines, deadline, 500, expired, &objects[0]);
     deadline_advance(&deadlines, deadline, 700, expired, &objects[0]);
-    cr_assert_eq(deadline->at_ns, 500);
+    cr_assert_eq(deadline->node.key, 500);
     deadline_advance(&deadlines, deadline, 300, expired, &objects[0]);
-    cr_assert_eq(deadline->at_ns, 300);
+    cr_assert_eq(deadline->node.key, 300);
     deadline_set(&deadlines, deadline, 900, expired, &objects[0]);
-    cr_assert_eq(deadline->at_ns, 900);
+    cr_assert_eq(deadline->node.key, 900);
     deadline_set(&deadlines, deadline, UINT64_MAX, expired, &objects[0]);
-    cr_assert_null(deadlines.first, "it never expires");
+    cr_assert_null(deadlines.heap.first, "it never expires");
 }
 
 /* From within the call: the same one, another one, and one that is cleared just as it would
