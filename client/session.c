@@ -215,10 +215,9 @@ static void notified(void *context, uint64_t token)
     struct notify_segment *segment = target->segment;
     notify_raise_next(target->line, target->landing);
     notify_tell(segment, target->line);
-    /* Plans in the daemon's seat may wait for it. notify_tell() orders the store before this
-     * load. */
-    if (__builtin_expect(atomic_load_explicit(&segment->engine_armed, memory_order_relaxed) != 0,
-                         0))
+    /* Plans in the daemon's seat may wait for it. notify_tell() orders the store and marks before
+     * this load. */
+    if (__builtin_expect(atomic_load(&segment->engine_armed) != 0, 0))
         session_ring_engine(session, &segment->engine_armed);
 }
 

@@ -289,9 +289,9 @@ bool chain_waiting(const struct chain *chain)
            chain->slots[chain->next].step.kind == CHAIN_WAIT;
 }
 
-bool chain_waits_for(const struct chain *chain, const struct notify_line *line)
+const struct notify_line *chain_waits_for(const struct chain *chain)
 {
-    return chain_waiting(chain) && chain->slots[chain->next].step.wait.line == line;
+    return chain_waiting(chain) ? chain->slots[chain->next].step.wait.line : NULL;
 }
 
 bool chain_idle(const struct chain *chain)

@@ -100,10 +100,10 @@ uint32_t chain_fault(const struct chain *chain); /* driver_op.fault of the error
 uint64_t chain_posted_ns(const struct chain *chain);
 /* The most cables that one of its puts crossed. */
 uint32_t chain_hops(const struct chain *chain);
-/* waiting: it is at a wait step. idle: and nothing is in flight, so only notifications can advance
- * it. ready: and they have arrived, so chain_run() advances it. */
+/* waiting: it is at a wait step; for this line, NULL: it is not. idle: and nothing is in flight, so
+ * only notifications can advance it. ready: and they have arrived, so chain_run() advances it. */
 bool chain_waiting(const struct chain *chain);
-bool chain_waits_for(const struct chain *chain, const struct notify_line *line);
+const struct notify_line *chain_waits_for(const struct chain *chain);
 bool chain_idle(const struct chain *chain);
 bool chain_ready(const struct chain *chain);
 /* Whether all steps of the current start have been posted or will not be posted. Then a later start

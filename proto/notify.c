@@ -35,15 +35,22 @@ void notify_wake_slow(struct notify_segment *segment)
 
 /* All accesses are sequentially consistent. The word of words is looked at whether or not this was
  * the first bit of its word: whoever has set that bit may never come to set this one. */
-void notify_mark(struct notify_segment *segment, const struct notify_line *line)
+static void mark(struct notify_marks *marks, size_t number)
 {
-    struct notify_marks *marks = notify_marks(segment);
-    const size_t number = (size_t)(line - segment->lines), word = number / NOTIFY_MARK_BITS;
+    const size_t word = number / NOTIFY_MARK_BITS;
     const uint64_t word_bit = UINT64_C(1) << word % NOTIFY_MARK_BITS;
     _Atomic uint64_t *words = &marks->words[word / NOTIFY_MARK_BITS];
     atomic_fetch_or(&marks->lines[word], UINT64_C(1) << number % NOTIFY_MARK_BITS);
     if (!(atomic_load(words) & word_bit))
         atomic_fetch_or(words, word_bit);
+}
+
+void notify_mark(struct notify_segment *segment, const struct notify_line *line, uint32_t watched)
+{
+    const size_t number = (size_t)(line - segment->lines);
+    for (enum notify_watcher watcher = 0; watcher < NOTIFY_WATCHERS; watcher++)
+        if (watched & 1u << watcher)
+            mark(notify_marks(segment, watcher), number);
 }
 
 int notify_sleep(struct notify_segment *segment, uint32_t doorbell, int64_t timeout_ns)

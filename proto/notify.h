@@ -22,16 +22,25 @@ static inline void notify_wake(struct notify_segment *segment)
         notify_wake_slow(segment);
 }
 
-/* Marks a watched line (struct notify_marks). */
-void notify_mark(struct notify_segment *segment, const struct notify_line *line);
+/* From now on, whoever raises the line marks it for this watcher, who then looks at it once. */
+static inline void notify_watch(struct notify_line *line, enum notify_watcher watcher)
+{
+    atomic_fetch_or(&line->watched, 1u << watcher);
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with notify_tell() */
+}
 
-/* After a line of the segment has been raised: tells its owner. */
+/* Marks a line for its watchers (struct notify_marks). */
+void notify_mark(struct notify_segment *segment, const struct notify_line *line, uint32_t watched);
+
+/* After a line of the segment has been raised: tells its owner. The loads of `sleeping` and, by the
+ * caller, of engine_armed are sequentially consistent: no mark may follow them. */
 static inline void notify_tell(struct notify_segment *segment, const struct notify_line *line)
 {
-    atomic_thread_fence(memory_order_seq_cst); /* pairs with watches_add() and prepare_sleep() */
-    if (__builtin_expect(atomic_load_explicit(&line->watched, memory_order_relaxed) != 0, 0))
-        notify_mark(segment, line);
-    if (__builtin_expect(atomic_load_explicit(&segment->sleeping, memory_order_relaxed) != 0, 0))
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with notify_watch() and prepare_sleep() */
+    const uint32_t watched = atomic_load_explicit(&line->watched, memory_order_relaxed);
+    if (__builtin_expect(watched != 0, 0))
+        notify_mark(segment, line, watched);
+    if (__builtin_expect(atomic_load(&segment->sleeping) != 0, 0))
         notify_wake_slow(segment);
 }
 

@@ -144,10 +144,16 @@ struct notify_line {
     _Atomic uint64_t routed;
     _Atomic uint64_t arrived_ns; /* when the daemon last added to `routed` (CLOCK_MONOTONIC) */
     _Atomic uint64_t key;        /* notify_key(), by the daemon, which never reads it */
-    _Atomic uint32_t watched;    /* by the owner: 1: whoever raises it marks it, see below */
+    _Atomic uint32_t watched; /* bit per enum notify_watcher: whoever raises it marks it for them */
     uint32_t reserved[5];
 };
 static_assert(sizeof(struct notify_line) == LINE_BYTES, "shared format");
+
+enum notify_watcher {
+    NOTIFY_OWNER = 0,  /* the client, which sleeps on `doorbell` */
+    NOTIFY_ENGINE = 1, /* its daemon's engine, whose `sleeping` is engine_armed */
+    NOTIFY_WATCHERS,
+};
 
 enum source_state { /* of each rank, written by the owner's daemon */
                     SOURCE_ALIVE = 0,
@@ -188,12 +194,13 @@ struct notify_segment {
 };
 
 /*
- * Marks tell an owner that waits for many lines which of them have been raised, so that it need not
- * look at all. It sets `watched` of each of these lines, and then looks at it once. Whoever raises
- * a watched line sets its bit in `lines`, and then that word's bit in `words`; the owner exchanges
- * them for 0 in the opposite order. All of these are sequentially consistent, and come before the
- * load of `sleeping`. The lines of others cost those who raise them no more than a load of what
- * they have just written to. tests/model/marks.pml proves that no mark is lost.
+ * Marks tell a watcher that waits for many lines which of them have been raised, so that it need
+ * not look at all. It sets its bit in `watched` of each of these lines, and then looks at it once.
+ * Whoever raises a watched line sets its bit in the watcher's `lines`, and then that word's bit in
+ * `words`; the watcher exchanges them for 0 in the opposite order. All of these are sequentially
+ * consistent, and come before the load of `sleeping` or `engine_armed`. The lines of others cost
+ * those who raise them no more than a load of what they have just written to. tests/model/marks.pml
+ * proves that no mark is lost.
  */
 enum { NOTIFY_MARK_BITS = 64, NOTIFY_MARK_WORDS = NOTIFY_LINES_MAX / NOTIFY_MARK_BITS };
 struct notify_marks {
@@ -224,7 +231,7 @@ static_assert(NOTIFY_LINES_MAX <= 1 << (NOTIFY_TABLE_BITS_MAX - 2), "the largest
 #define NOTIFY_TAKEN_AT                                                                            \
     (sizeof(struct notify_segment) + NOTIFY_LINES_MAX * sizeof(struct notify_line))
 #define NOTIFY_MARKS_AT  (NOTIFY_TAKEN_AT + NOTIFY_LINES_MAX * sizeof(uint64_t))
-#define NOTIFY_PLACES_AT (NOTIFY_MARKS_AT + sizeof(struct notify_marks))
+#define NOTIFY_PLACES_AT (NOTIFY_MARKS_AT + NOTIFY_WATCHERS * sizeof(struct notify_marks))
 /* Of all sessions alike. */
 #define NOTIFY_SEGMENT_BYTES                                                                       \
     (NOTIFY_PLACES_AT + (sizeof(struct notify_place) << (NOTIFY_TABLE_BITS_MAX + 1)))
@@ -239,9 +246,10 @@ static inline _Atomic uint64_t *notify_taken_at(struct notify_segment *segment, 
     return (_Atomic uint64_t *)((uint8_t *)segment + NOTIFY_TAKEN_AT) + line;
 }
 
-static inline struct notify_marks *notify_marks(struct notify_segment *segment)
+static inline struct notify_marks *notify_marks(struct notify_segment *segment,
+                                                enum notify_watcher watcher)
 {
-    return (struct notify_marks *)((uint8_t *)segment + NOTIFY_MARKS_AT);
+    return (struct notify_marks *)((uint8_t *)segment + NOTIFY_MARKS_AT) + watcher;
 }
 
 /* The table with 2^bits places. */

@@ -32,8 +32,7 @@ static void watches_add(struct watches *watches, struct notify_segment *segment,
                         struct watch *watch)
 {
     watches->lines[line].watch = watch;
-    atomic_store_explicit(&notify_line_at(segment, line)->watched, 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst); /* pairs with notify_tell() */
+    notify_watch(notify_line_at(segment, line), NOTIFY_OWNER);
     watch_queue(watches, line);
 }
 
@@ -83,7 +82,7 @@ static void take_marks(struct watches *watches, _Atomic uint64_t *marks, uint32_
 int watches_update(struct watches *watches, struct notify_segment *segment)
 {
     enum { LINES_PER_WORD = NOTIFY_MARK_BITS * NOTIFY_MARK_BITS };
-    struct notify_marks *marks = notify_marks(segment);
+    struct notify_marks *marks = notify_marks(segment, NOTIFY_OWNER);
     /* acquire: pairs with the release in lines_add(): the keys of these are there */
     const uint32_t count = atomic_load_explicit(&segment->line_count, memory_order_acquire);
     if (count > watches->count && count <= NOTIFY_LINES_MAX) {

@@ -27,7 +27,7 @@ static void notified(void *context, uint64_t token)
     atomic_store_explicit(&landing->line->landing, landing->address, memory_order_relaxed);
     notify_raise_routed(landing->line, 1, clock_now_ns());
     notify_tell(session->notify, landing->line); /* before the engine's word */
-    if (atomic_load_explicit(&session->notify->engine_armed, memory_order_relaxed) != 0)
+    if (atomic_load(&session->notify->engine_armed) != 0)
         session_ring_engine(session, &session->notify->engine_armed);
 }
 

@@ -57,12 +57,11 @@ static const struct step *wait_step_of(const struct tca_plan *plan)
 {
     const struct tca *session = plan->session;
     for (uint64_t left = plan->client_left; left; left &= left - 1) {
-        const struct chain *chain = plan->chains[__builtin_ctzll(left)];
-        for (uint32_t i = 0; i < plan->step_count; i++) {
+        const struct notify_line *line = chain_waits_for(plan->chains[__builtin_ctzll(left)]);
+        for (uint32_t i = 0; i < plan->step_count && line; i++) {
             const struct step *step = &plan->steps[i];
             if (step->kind == STEP_WAIT &&
-                chain_waits_for(chain,
-                                line_of(session, step->notification.rank, step->notification.slot)))
+                line == line_of(session, step->notification.rank, step->notification.slot))
                 return step;
         }
     }

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/heap.h"
 #include "daemon/base/loop.h"
 #include "drivers/chain.h"
 #include "drivers/driver.h"
@@ -174,6 +175,13 @@ struct engine_part {
     struct driver_part part; /* of the last start that was taken */
 };
 
+/* A chain that waits for notifications. */
+struct engine_wait {
+    struct heap_node node;
+    struct engine_plan *plan;
+    const struct notify_line *line; /* NULL: it does not wait */
+};
+
 /* Filled in by daemon/plans, then attached. The loop's thread may read the counters. */
 struct engine_plan {
     uint32_t id;
@@ -183,7 +191,8 @@ struct engine_plan {
     uint64_t bytes; /* per start, daemon-seat chains only */
     uint32_t descriptors;
     uint32_t chain_count;
-    struct chain **chains;         /* the daemon-seat chains; owned */
+    struct chain **chains;         /* the daemon-seat chains: engine_plan_make_room() */
+    struct engine_wait *waits;     /* of each of them */
     bool repeat;                   /* a start runs them again and again: engine_repeat.c */
     struct engine_part *parts;     /* owned */
     uint32_t part_count, parts_at; /* parts_at: of the first in session_segment.parts */
@@ -228,6 +237,12 @@ struct engine_plan {
     struct engine_order order, rest_order, lose_order;
     _Atomic bool losing; /* lose_order is given and not carried out yet */
 };
+
+/* Memory for this many chains, none of which is there; free(plan->chains) frees it. -ENOMEM. */
+int engine_plan_make_room(struct engine_plan *plan, uint32_t chain_count);
+
+/* Engine's thread, before a plan with a wait for this line is attached. -ENOMEM. */
+int engine_session_reserve_line(struct engine_session *session, uint32_t line);
 
 /* Callback of the wait steps of its chains (drivers/chain.h); plan is the struct engine_plan.
  * Starts that wait for the same notifications receive them in the order of the starts. */

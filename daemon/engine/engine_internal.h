@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include "daemon/base/heap.h"
 #include "daemon/engine/engine.h"
 #include "proto/ring.h"
 #include "proto/wait.h"
@@ -10,6 +11,12 @@
 /* In order of insertion. */
 struct engine_plan_list {
     struct engine_plan *first, *last;
+};
+
+/* A notification line of the session. */
+struct engine_line {
+    struct heap waits; /* struct engine_wait, by the number of the start */
+    bool watched;      /* notify_watch() */
 };
 
 /* A session as the engine's thread sees it. */
@@ -25,9 +32,13 @@ struct engine_session {
     struct ring complete;
     struct engine_plan *on_channel[CHANNELS]; /* a start that has neither posted everything nor
                                                  reached a wait step: blocks the channel */
-    struct engine_plan_list running;          /* advanced in each round */
-    struct engine_plan_list waiting;          /* some are checked in each round, */
-    struct engine_plan *look;                 /* this one next; NULL: the first */
+    struct engine_plan_list running;          /* advanced in each round, */
+    struct engine_plan *turn;                 /* this one next */
+    struct engine_plan_list waiting;          /* until a line is marked */
+    bool ready;                /* one that runs can go on, and has not been advanced since */
+    struct engine_line *lines; /* [line_room]: those that plans can wait for */
+    uint32_t line_room;
+    uint32_t word; /* of the marks that were taken last */
     uint64_t starts;
     struct engine_plan **plans; /* [PLANS_PER_SESSION_MAX], allocated with the first plan */
     uint32_t idle_rounds;
@@ -159,7 +170,7 @@ static inline bool engine_plan_takes_starts(const struct engine_plan *plan)
            (plan->state == ENGINE_PLAN_OPEN || plan->state == ENGINE_PLAN_PAUSED);
 }
 
-/* Advances the plan. True: its start is complete; it is in no list and may be freed. */
+/* Advances the plan. True: its start, or a round of it, is complete; it may be freed. */
 bool engine_plan_run(struct engine_plan *plan);
 
 /* engine_parts.c: SUBMIT_PARTS */
@@ -180,11 +191,16 @@ void engine_plan_cancel(struct engine_session *session, const struct submit_entr
 /* engine_waiting.c */
 /* Moves a plan that waits for notifications back to session->running. */
 void engine_plan_wake(struct engine_plan *plan);
-/* Whether only notifications can advance the plan; whether those for one of its chains have
- * arrived.
- */
+/* Whether only notifications can advance the plan. */
 bool engine_plan_idle(const struct engine_plan *plan);
-bool engine_plan_ready(const struct engine_plan *plan);
+/* After each call that advances a chain or ends its start: where it waits now; NULL: nowhere. Wakes
+ * the next start that has waited where it waited before. */
+void engine_plan_wait_at(struct engine_plan *plan, uint32_t chain, const struct notify_line *line);
+/* chain_unstart() */
+void engine_plan_unstart_chain(struct engine_plan *plan, uint32_t chain);
+/* Wakes the starts that wait for marked lines; whether there are such lines. */
+void engine_session_take_marks(struct engine_session *session);
+bool engine_session_marked(const struct engine_session *session);
 /* Moves the plan from its list to this list of its session; NULL: to none. */
 void engine_plan_list(struct engine_plan *plan, struct engine_plan_list *list);
 

@@ -1,5 +1,6 @@
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 
 #include "daemon/engine/engine_internal.h"
 #include "proto/notify.h"
@@ -29,6 +30,14 @@ void engine_plan_set_state(struct engine_plan *plan, enum engine_plan_state stat
 {
     assert(engine_plan_legal(plan->state, state));
     plan->state = state;
+}
+
+int engine_plan_make_room(struct engine_plan *plan, uint32_t chain_count)
+{
+    free(plan->chains);
+    plan->chains = calloc((size_t)chain_count + 1, sizeof(*plan->chains) + sizeof(*plan->waits));
+    plan->waits = plan->chains ? (struct engine_wait *)(plan->chains + chain_count) : NULL;
+    return plan->chains ? 0 : -ENOMEM;
 }
 
 /* ---- running ---- */
@@ -94,6 +103,7 @@ void engine_plan_complete(struct engine_plan *plan)
 
 static void note_result(struct engine_plan *plan, uint32_t chain, int result)
 {
+    engine_plan_wait_at(plan, chain, chain_waits_for(plan->chains[chain]));
     if (result == 0)
         return;
     plan->unfinished &= ~(1ull << chain);
@@ -140,13 +150,11 @@ static bool begin(struct engine_plan *plan)
     return plan->unfinished == 0;
 }
 
-/* All chains are complete. True: so is the start. */
-static bool end_round(struct engine_plan *plan)
+/* All chains are complete. */
+static void end_round(struct engine_plan *plan)
 {
-    if (plan->repeat && engine_repeat_goes_on(plan))
-        return false;
-    engine_plan_complete(plan);
-    return true;
+    if (!plan->repeat || !engine_repeat_goes_on(plan))
+        engine_plan_complete(plan);
 }
 
 /* Of `entry`, which has the channel. */
@@ -209,11 +217,12 @@ bool engine_plan_run(struct engine_plan *plan)
 {
     if (plan->again) {
         plan->again = false;
-        return begin(plan) && end_round(plan);
-    }
-    for (uint64_t left = plan->unfinished; left; left &= left - 1) {
-        uint32_t i = (uint32_t)__builtin_ctzll(left);
-        note_result(plan, i, chain_run(plan->chains[i]));
+        begin(plan);
+    } else {
+        for (uint64_t left = plan->unfinished; left; left &= left - 1) {
+            uint32_t i = (uint32_t)__builtin_ctzll(left);
+            note_result(plan, i, chain_run(plan->chains[i]));
+        }
     }
     if (plan->repeat && plan->status < 0)
         engine_repeat_cut(plan);
@@ -223,5 +232,6 @@ bool engine_plan_run(struct engine_plan *plan)
             engine_plan_list(plan, &plan->session->waiting);
         return false;
     }
-    return end_round(plan);
+    end_round(plan);
+    return true;
 }

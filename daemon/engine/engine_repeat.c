@@ -36,7 +36,7 @@ static void count_round(struct engine_plan *plan)
 /* The next round begins at the engine's next poll of the plan, so that others get their turn. */
 static void go_on(struct engine_plan *plan)
 {
-    plan->again = true;
+    plan->again = plan->session->ready = true;
     plan->unfinished = engine_plan_all_chains(plan);
     plan->holding = 0;
     leave_channel(plan);
@@ -74,7 +74,7 @@ bool engine_repeat_hold(struct engine_plan *plan)
     if (begun)
         return false;
     for (uint32_t i = 0; i < plan->chain_count && !plan->again; i++)
-        chain_unstart(plan->chains[i]);
+        engine_plan_unstart_chain(plan, i);
     hold(plan);
     return true;
 }
@@ -82,10 +82,10 @@ bool engine_repeat_hold(struct engine_plan *plan)
 void engine_repeat_cut(struct engine_plan *plan)
 {
     for (uint64_t left = plan->unfinished; left; left &= left - 1) {
-        struct chain *chain = plan->chains[__builtin_ctzll(left)];
-        if (!chain_at_first_wait(chain))
+        const uint32_t i = (uint32_t)__builtin_ctzll(left);
+        if (!chain_at_first_wait(plan->chains[i]))
             continue;
-        chain_unstart(chain);
+        engine_plan_unstart_chain(plan, i);
         plan->unfinished &= ~(left & -left);
         plan->cut = true;
     }

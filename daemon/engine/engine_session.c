@@ -9,8 +9,7 @@
 enum {
     POP_BUDGET = 16, /* entries of one channel in one round */
     IDLE_ROUNDS_MAX =
-        20000,  /* a session that is quiet while others are busy: stop looking at its rings */
-    LOOKS = 16, /* waiting plans checked in one round: there may be thousands */
+        20000, /* a session that is quiet while others are busy: stop looking at its rings */
 };
 
 static bool has_starts(const struct engine_session *session)
@@ -53,12 +52,11 @@ static bool something_there(struct engine_session *session)
     return false;
 }
 
-static bool any_ready(const struct engine_plan_list *list)
+/* A plan that waits for a notification may be released by a process that stores the counter
+ * itself. */
+static bool any_ready(const struct engine_session *session)
 {
-    for (const struct engine_plan *plan = list->first; plan; plan = plan->next)
-        if (engine_plan_ready(plan))
-            return true;
-    return false;
+    return has_starts(session) && (session->ready || engine_session_marked(session));
 }
 
 bool engine_session_arm(struct engine_session *session)
@@ -67,9 +65,7 @@ bool engine_session_arm(struct engine_session *session)
     /* Our stores before the second look, as the client's tail before its look at engine_armed:
      * segment.h */
     atomic_thread_fence(memory_order_seq_cst);
-    /* A plan that waits for a notification may be released by a process that stores the counter
-     * itself. */
-    if (something_there(session) || any_ready(&session->running) || any_ready(&session->waiting)) {
+    if (something_there(session) || any_ready(session)) {
         set_armed(session, false);
         return false;
     }
@@ -150,31 +146,18 @@ void engine_session_take_all(struct engine_session *session)
     take(session, SUBMIT_ENTRIES);
 }
 
-/* Continues where the last round stopped. */
-static unsigned look_at_waiting(struct engine_session *session)
-{
-    unsigned work = 0;
-    for (unsigned i = 0; i < LOOKS && session->waiting.first; i++) {
-        struct engine_plan *plan = session->look ? session->look : session->waiting.first;
-        session->look = plan->next;
-        if (engine_plan_ready(plan)) {
-            engine_plan_list(plan, &session->running);
-            work++;
-        }
-        if (!session->look)
-            break; /* those were all */
-    }
-    return work;
-}
-
+/* Also those that others wake meanwhile. */
 static unsigned run_plans(struct engine_session *session)
 {
-    unsigned work = look_at_waiting(session);
-    for (struct engine_plan *plan = session->running.first, *next; plan; plan = next) {
-        next = plan->next;
+    struct engine_plan *plan;
+    engine_session_take_marks(session);
+    unsigned work = session->ready;
+    session->ready = false;
+    for (session->turn = session->running.first; (plan = session->turn);) {
+        session->turn = plan->next;
         work += engine_plan_run(plan); /* it may be freed from now on */
     }
-    return work;
+    return work + session->ready;
 }
 
 unsigned engine_session_poll(struct engine_session *session)
@@ -240,6 +223,7 @@ static void detached_on_loop(void *context)
     void (*done)(void *context) = session->detached;
     void *done_context = session->detached_context;
     free(session->plans);
+    free(session->lines);
     free(session);
     done(done_context);
 }

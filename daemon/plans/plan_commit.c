@@ -122,8 +122,7 @@ static void connect_chosen(struct plan *plan)
 {
     if (!plan_goes_on(plan))
         return;
-    plan->run.chains = calloc(plan->run.chain_count + 1, sizeof(*plan->run.chains));
-    if (plan->run.chains)
+    if (engine_plan_make_room(&plan->run, plan->run.chain_count) == 0)
         plan_connect(plan);
     else
         plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->run.chain_count);

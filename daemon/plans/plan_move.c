@@ -207,9 +207,7 @@ static uint64_t *counter_of(struct plan *plan)
 /* tcad runs the chains, too. */
 static int join(struct plan *plan)
 {
-    free(plan->run.chains);
-    plan->run.chains = calloc(plan->chain_count, sizeof(*plan->run.chains));
-    if (!plan->run.chains)
+    if (engine_plan_make_room(&plan->run, plan->chain_count) < 0)
         return plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->chain_count);
     plan->run.chain_count = plan->chain_count;
     for (uint32_t i = 0; i < plan->chain_count; i++) {

@@ -169,6 +169,8 @@ static bool may_overtake(const struct plan_preparing *preparing,
 static void prepare_wait(struct plan_preparing *preparing, const struct plan_step *step)
 {
     struct session *session = preparing->plan->session;
+    if (engine_session_reserve_line(session->engine, step->line) < 0)
+        preparing->error = -ENOMEM;
     add_step(preparing,
              &(struct chain_step){.kind = CHAIN_WAIT,
                                   .gone = &step->gone,

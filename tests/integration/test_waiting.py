@@ -121,6 +121,24 @@ class Waiting(harness.Case):
             for later in plans[i + 1:]:
                 self.assertTrue(self.running(waiter, later), f"{later} was before {plan}")
 
+    def test_the_first_one_leaves(self):
+        """A start that waits for more than has arrived holds up later ones only as long as it waits."""
+        waiter, teller = self.cluster(1).group([0, 0])
+        first = waiter.plan("await 1 0 5", seat="daemon")
+        second = waiter.plan("await 1 1 1", "await 1 0 1", seat="daemon", channel=1)
+        third = waiter.plan("await 1 0 2", seat="daemon", channel=2)
+        tells = [teller.plan(f"notify 0 {slot}") for slot in (0, 1)]
+        for plan in (first, second, third):
+            waiter.ask(f"start {plan}")
+            harness.until(lambda plan=plan: self.taken(waiter, plan), "the engine has it")
+        for slot in (0, 0, 0, 1):
+            teller.run(tells[slot])
+        for plan in (first, second, third):
+            self.assertTrue(self.running(waiter, plan), "it was before the first")
+        waiter.ask(f"cancel {first}")
+        for plan in (second, third):
+            waiter.ask(f"wait {plan} -2")
+
     def taken(self, actor, plan):
         return any(entry["running"] for entry in actor.node.plans() if entry["id"].endswith(f".{plan}"))
 

@@ -1,8 +1,9 @@
 /*
  * The marks of proto/segment.h (notify_tell(), notify_mark(), client/core/watch.c) on a machine with x86's memory model: processes raise
  * one line each, whose bits lie in one word, while their owner begins to watch the lines, takes what was raised, and sleeps. Each of them
- * may be killed anywhere. Spin shows that the owner gets all that the others raise (else it sleeps for ever: an invalid end state), and
- * that it would notice: with any one of the macros below, which break the protocol in one place, it finds a counterexample.
+ * may be killed anywhere. (The engine watches lines for starts that wait; its SLEEPING is engine_armed.) Spin shows that the owner gets all
+ * that the others raise (else it sleeps for ever: an invalid end state), and that it would notice: with any one of the macros below, which
+ * break the protocol in one place, it finds a counterexample.
  *
  *   NO_TELL_FENCE      raiser: its counter and the loads of `watched` and `sleeping` may pass each other
  *   NO_WATCH_FENCE     owner: `watched` and its look at the counter may pass each other

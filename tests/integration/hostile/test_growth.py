@@ -10,6 +10,7 @@ import harness  # the path to it is set by hostile
 
 MANY, FEW = 8192, 512  # steps: an eighth of the most that a plan can have, to be quicker, and a sixteenth of that
 MIB = 1 << 20
+WAVE, SUBMIT = 1024, 256  # starts that a session can have in flight, and submit to a channel at a time
 
 
 class Growth(counted.CountedCase):
@@ -158,6 +159,41 @@ class Beside(counted.CountedCase):
             batch()
         many = min((self.cost(node, batch) for _ in range(2)), key=lambda cost: cost["loop"])  # tables grow in one of them at most
         self.constant("100 connections beside 100 and 1700", few, many)
+
+    def test_waiting_starts(self):
+        """What a start that waits for a notification costs the engine does not depend on how many others wait: for the same one, which
+        they take in turn, or each for its own; notified all at once, or one after the other."""
+        cluster = self.counted(options={"engine.spin": "0us", "engine.yield": "0us"})
+        node = cluster[0]
+        for what, slots in (("the same notification", 1), ("its own", WAVE)):
+            waiter, teller = cluster.group([0, 0])
+            waits = [waiter.plan(f"await 1 {i % slots} 1", seat="daemon") for i in range(WAVE)]
+            each = [teller.plan(f"notify 0 {i}", seat="client") for i in range(slots)]
+
+            def wave(width, tells):
+                """The engine's instructions for each of so many starts."""
+                def work():
+                    for first in range(0, width, SUBMIT):
+                        last = min(first + SUBMIT, width)
+                        waiter.ask(f"starts {waits[first]} {waits[last - 1]}")
+                        harness.until(lambda last=last: sum(plan["running"] for plan in node.plans()) == last, "the engine has them")
+                    for plan in tells:
+                        teller.run(plan)
+                    waiter.ask(f"waits {waits[0]} {waits[width - 1]} -2")
+                return self.cost(node, work)["engine"] // width
+
+            def together(width):
+                return wave(width, [teller.plan(*(f"notify 0 {i % slots}" for i in range(width)), seat="client")])
+
+            def one_by_one(width):
+                return wave(width, [each[i % slots] for i in range(width)])
+
+            for kind in (together, one_by_one):
+                kind(1)
+                few, many = kind(WAVE // 16), kind(WAVE)
+                print(f"a start that waits for {what}, {kind.__name__}, of {WAVE // 16}: {few:,} instructions, of {WAVE}: {many:,}")
+                self.assertLess(many, 2 * few, f"a start that waits for {what} costs more among many")
+            cluster.kill_actors([waiter, teller])
 
     def publisher(self, node, names):
         """A session, the only one of its group, that has published this many names."""

@@ -107,7 +107,8 @@ Test(watch, looks_only_at_lines_that_were_raised)
     }
     take_all(7);
     raise_line(1); /* slot 8 */
-    cr_assert_eq(notify_marks(segment)->words[0], 0, "a line that is not watched was marked");
+    cr_assert_eq(notify_marks(segment, NOTIFY_OWNER)->words[0], 0,
+                 "a line that is not watched was marked");
     for (uint32_t round = 0; round < 100; round++) {
         raise_line(2 * round);
         raise_line(2 * round);
@@ -143,7 +144,7 @@ Test(watch, is_not_harmed_by_its_peers)
     for (uint32_t line = 0; line < 100; line++)
         add_line(line, line % 3);
     take_all(1);
-    memset(notify_marks(segment), 0xff, sizeof(struct notify_marks));
+    memset(notify_marks(segment, NOTIFY_OWNER), 0xff, sizeof(struct notify_marks));
     for (uint32_t line = 0; line < 100; line++)
         segment->lines[line].key = ~segment->lines[line].key;
     cr_assert_eq(take_all(1), 0);

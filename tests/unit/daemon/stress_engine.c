@@ -97,7 +97,7 @@ static int progress(struct driver *driver, unsigned budget)
 
 struct planned {
     struct driver_put put;
-    struct chain *chain, **chains;
+    struct chain *chain;
     struct engine_plan plan;
 };
 
@@ -150,9 +150,10 @@ static void planned_new(struct planned *planned, uint32_t id)
     const struct chain_step step = {.kind = CHAIN_PUT, .put = {&the_driver, &planned->put}};
     if (chain_new(&step, 1, &planned->chain) < 0)
         stress_fail("no memory");
-    planned->chains = &planned->chain;
-    planned->plan =
-        (struct engine_plan){.id = id, .channel = id, .chain_count = 1, .chains = planned->chains};
+    planned->plan = (struct engine_plan){.id = id, .channel = id, .chain_count = 1};
+    if (engine_plan_make_room(&planned->plan, 1) < 0)
+        stress_fail("no memory");
+    planned->plan.chains[0] = planned->chain;
 }
 
 static void call_work(struct engine *engine, void *context)
@@ -194,6 +195,7 @@ static void released(void *context)
 {
     struct planned *planned = context;
     planned->chain = chain_free(planned->chain);
+    free(planned->plan.chains);
     if (++world.round < world.rounds)
         begin_round(NULL);
     else

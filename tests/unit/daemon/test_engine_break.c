@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "daemon/engine/engine.h"
@@ -73,18 +74,21 @@ static struct chain_step wait_for(uint32_t slot)
 
 static void attach(struct engine *engine, void *context)
 {
+    cr_assert_eq(engine_session_reserve_line(world.session, SLOTS - 1), 0);
     engine_plan_attach(world.session, &world.plan);
 }
 
 /* Slot 0 is that of the object. */
 static void make_plan(void)
 {
-    static struct chain *chains[2];
+    struct chain *chains[2];
     const struct chain_step put = {.kind = CHAIN_PUT, .put = {.driver = &the_driver}};
     const struct chain_step needs[] = {wait_for(0), put}, other[] = {wait_for(1), put};
     cr_assert_eq(chain_new(needs, 2, &chains[0]), 0);
     cr_assert_eq(chain_new(other, 2, &chains[1]), 0);
-    world.plan = (struct engine_plan){.id = PLAN, .chain_count = 2, .chains = chains};
+    world.plan = (struct engine_plan){.id = PLAN, .chain_count = 2};
+    cr_assert_eq(engine_plan_make_room(&world.plan, 2), 0);
+    memcpy(world.plan.chains, chains, sizeof(chains));
     engine_call(world.engine, &world.call, attach, NULL, NULL);
 }
 
@@ -95,7 +99,8 @@ static void up(void)
     world.args = (struct engine_session_args){
         .id = 1,
         .segment = pages(sizeof(*world.args.segment)),
-        .notify = pages(sizeof(struct notify_segment) + SLOTS * sizeof(struct notify_line)),
+        .notify = mmap(NULL, NOTIFY_SEGMENT_BYTES, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
         .wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
     struct session_segment *segment = world.args.segment;
     ring_init(&world.submit, &segment->submit[0], segment->submit_entries[0],
@@ -121,13 +126,14 @@ static void down(void)
     cr_assert_eq(loop_run(world.loop), 0);
     chain_free(world.plan.chains[0]);
     chain_free(world.plan.chains[1]);
+    free(world.plan.chains);
     engine_session_detach(world.session, stop_loop, NULL);
     cr_assert_eq(loop_run(world.loop), 0);
     engine_free(world.engine);
     loop_free(world.loop);
     close(world.args.wake_fd);
     free(world.args.segment);
-    free(world.args.notify);
+    munmap(world.args.notify, NOTIFY_SEGMENT_BYTES);
 }
 
 static void submit(uint32_t sequence)

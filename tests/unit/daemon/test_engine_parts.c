@@ -179,7 +179,7 @@ static void up(void)
 
 static void make_plan(void)
 {
-    static struct chain *chains[2];
+    struct chain *chains[2];
     static struct engine_part parts[1];
     for (int i = 0; i < 2; i++)
         cr_assert(
@@ -190,12 +190,10 @@ static void make_plan(void)
                                     .put = (struct driver_put *)&moves[0],
                                     .source_bytes = SOURCE,
                                     .target_bytes = TARGET};
-    world.plan = (struct engine_plan){.id = PLAN,
-                                      .chain_count = 1,
-                                      .chains = chains,
-                                      .parts = parts,
-                                      .part_count = 1,
-                                      .parts_at = AT};
+    world.plan = (struct engine_plan){
+        .id = PLAN, .chain_count = 1, .parts = parts, .part_count = 1, .parts_at = AT};
+    cr_assert(engine_plan_make_room(&world.plan, 2) == 0);
+    memcpy(world.plan.chains, chains, sizeof(chains));
     in_engine(attach);
 }
 
@@ -205,6 +203,7 @@ static void down(void)
     cr_assert(loop_run(world.loop) == 0);
     chain_free(world.plan.chains[0]);
     chain_free(world.plan.chains[1]);
+    free(world.plan.chains);
     engine_session_detach(world.session, stop_loop, NULL);
     cr_assert(loop_run(world.loop) == 0);
     engine_free(world.engine);

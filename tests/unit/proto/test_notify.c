@@ -22,8 +22,10 @@ Test(notify, its_parts_do_not_overlap)
     struct notify_segment *s = segment_new();
     uint8_t *end = (uint8_t *)s + NOTIFY_SEGMENT_BYTES;
     cr_assert_eq((void *)notify_line_at(s, NOTIFY_LINES_MAX), (void *)notify_taken_at(s, 0));
-    cr_assert((void *)notify_taken_at(s, NOTIFY_LINES_MAX) <= (void *)notify_marks(s));
-    cr_assert((void *)(notify_marks(s) + 1) <= (void *)notify_table(s, NOTIFY_TABLE_BITS_MIN));
+    cr_assert((void *)notify_taken_at(s, NOTIFY_LINES_MAX) <=
+              (void *)notify_marks(s, NOTIFY_OWNER));
+    cr_assert((void *)(notify_marks(s, NOTIFY_ENGINE) + 1) <=
+              (void *)notify_table(s, NOTIFY_TABLE_BITS_MIN));
     for (uint32_t bits = NOTIFY_TABLE_BITS_MIN; bits < NOTIFY_TABLE_BITS_MAX; bits++)
         cr_assert_eq(notify_table(s, bits) + (1u << bits), notify_table(s, bits + 1));
     cr_assert_eq((void *)(notify_table(s, NOTIFY_TABLE_BITS_MAX) + (1u << NOTIFY_TABLE_BITS_MAX)),
