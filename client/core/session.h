@@ -77,6 +77,7 @@ struct tca {
     struct reach_costs costs; /* of all ranks' nodes */
     uint64_t collectives;     /* completed collective calls of the group */
     struct tca_group *groups; /* of some of its ranks */
+    struct tca_msg *messengers;
 
     uint64_t id;
     uint32_t node;

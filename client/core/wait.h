@@ -46,3 +46,7 @@ int session_grant(const struct session_slot *slot);
 /* How many starts and plans have failed so far, including those that have just ended: if it has
  * grown, some plan has an error to report. */
 uint64_t session_failures(struct tca *session);
+
+/* One of the session's messengers, for client/msg/; NULL: it has none. */
+struct tca_msg;
+struct tca_msg **session_messengers(struct tca *session);

@@ -14,8 +14,9 @@ extern "C" {
 
 /* -------------------------------------------------------------- messages */
 
-/* A *messenger* carries the messages of a group. A send and a receive each make a *request*, which
- * the program tests or waits for, and releases:
+/* A *messenger* carries the messages of a group: all ranks of the session, or some of them
+ * (tca-group.h), with the group's ranks. A send and a receive each make a *request*, which the
+ * program tests or waits for, and releases:
  *
  *     tca_msg_new(session, NULL, &msg);
  *     tca_msg_recv(msg, left, TAG, &halo, &requests[0]);
@@ -43,9 +44,10 @@ extern "C" {
  * TCA_MSG_SHORT_BYTES are buffered instead: the send is complete at once, unless the receiver is
  * more than 4 messages behind, because one put back confirms twelve of the sixteen that fit.
  *
- * Requests advance in calls of this header. Persistent ones also advance in other waiting calls of
- * the library, unless they wait for a buffer. What such a call has started goes on while the
- * program computes, in the daemon's seat (TCA_SEAT_DAEMON) and between nodes.
+ * Requests advance in calls of this header; waiting for those of one messenger advances those of all
+ * messengers of the session. Persistent ones also advance in other waiting calls of the library,
+ * unless they wait for a buffer. What such a call has started goes on while the program computes,
+ * in the daemon's seat (TCA_SEAT_DAEMON) and between nodes.
  *
  * Memory may be anywhere. Data longer than TCA_MSG_EAGER_BYTES, and data of persistent messages, is
  * copied once more on each side where the memory is not in a region of the session. So is data with
@@ -74,12 +76,14 @@ extern "C" {
 struct tca_msg;
 struct tca_msg_request;
 
-/* Makes a messenger. Collective: all ranks of the group call it in the same order. args: rail,
- * seat, channel, flags and name of its plans; may be NULL. Takes 46 KiB for each rank of the group,
- * and 32 KiB for each rank to which this one sends. Its notification counters, a few for each rank
- * with which it exchanges messages, are kept until the session is closed (see tca_plan_notify()),
- * because others may still notify them after its release: use one messenger for long rather than
- * many. Also the errors of tca_allgather() and tca_region_alloc(). */
+/* Makes a messenger. Collective: all ranks of the group call it in the same order. args: the group
+ * whose ranks exchange messages (tca-group.h; NULL: all ranks of the session), which can be freed
+ * before the messenger; and rail, seat, channel, flags and name of its plans; may be NULL. Takes
+ * 46 KiB for each rank of the group, and 32 KiB for each rank to which this one sends. Its
+ * notification counters, a few for each rank with which it exchanges messages, are kept until the
+ * session is closed (see tca_plan_notify()), because others may still notify them after its
+ * release: use one messenger for long rather than many. Also the errors of tca_group_allgather()
+ * and tca_region_alloc(). */
 TCA_API int tca_msg_new(struct tca *session, const struct tca_plan_args *args,
                         struct tca_msg **ret_msg);
 

@@ -75,7 +75,7 @@ static int grant_next(struct msg_peer *peer)
 int msg_large_test(struct tca_msg_request *request, int *ret_error)
 {
     struct msg_peer *peer = request->peer;
-    int r = tca_notified(request->msg->session, peer->rank,
+    int r = tca_notified(request->msg->session, peer->session_rank,
                          request->msg->slot + MSG_SLOT_DATA + request->index);
 
     if (r <= 0)

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/core/subgroup.h"
 #include "client/core/wait.h"
 #include "client/include/tca-msg.h"
 #include "client/msg/match_table.h"
@@ -119,8 +120,9 @@ struct msg_notice {
 /* What connects this rank with another one. */
 struct msg_peer {
     uint32_t rank;
-    uint32_t slot; /* first one of the other's messenger */
-    int failed;    /* a negative errno */
+    uint32_t session_rank; /* as notifications name it */
+    uint32_t slot;         /* first one of the other's messenger */
+    int failed;            /* a negative errno */
     char why[200];
     bool near;              /* on this node */
     struct tca_handle area; /* there: struct msg_area */
@@ -172,7 +174,8 @@ struct msg_kept {
 
 struct tca_msg {
     struct tca *session;
-    struct tca_plan_args args;
+    struct tca_msg *next, *previous; /* of the session's, in a ring */
+    struct tca_plan_args args;       /* ranks are those of args.group */
     char name[64];
     uint32_t slot;
     bool shared; /* other ranks may notify the slots, at any time */

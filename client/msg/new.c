@@ -4,24 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/core/agree.h"
 #include "client/core/error.h"
 #include "client/core/slots.h"
 #include "client/msg/msg.h"
 
-/* What ranks exchange about themselves: plain data, for tca_allgather(). */
+/* What ranks exchange about themselves: plain data, for agree(). */
 struct greeting {
-    int32_t error; /* a negative errno: this rank has failed */
+    struct agree_head head;
     uint32_t slot;
     struct tca_handle areas;
 };
 
-static int prepare(struct tca_msg *msg, const struct tca_plan_args *args, struct greeting *ret)
+static int prepare(struct tca_msg *msg, struct greeting *ret)
 {
-    if (args && args->group)
-        return error_static(-EINVAL, "message: a messenger is for all ranks of the session");
-    if (args)
-        msg->args = *args;
-    snprintf(msg->name, sizeof(msg->name), "%.48s", args && args->name ? args->name : "msg");
     msg->peers = calloc(msg->size, sizeof(*msg->peers));
     if (!msg->peers)
         return error_static(-ENOMEM, "message: out of memory");
@@ -32,37 +28,54 @@ static int prepare(struct tca_msg *msg, const struct tca_plan_args *args, struct
 
 static int meet(struct tca_msg *msg, int error, struct greeting *mine)
 {
+    struct tca *session = msg->session;
+    struct tca_group *group = msg->args.group;
     struct greeting *all = calloc(msg->size, sizeof(*all));
-    char text[512] = "";
+    bool known;
 
     if (!all)
         return error_static(-ENOMEM, "message: out of memory");
-    mine->error = error;
-    if (error < 0)
-        snprintf(text, sizeof(text), "%s", tca_error_text());
     msg->shared = error >= 0; /* unless all ranks learn that one has failed */
-    int r = tca_allgather(msg->session, mine, sizeof(*mine), all, TCA_DEFAULT);
-    if (error < 0)
-        r = error_set(error, "%s", text);
-    else if (r >= 0 && memcmp(&all[tca_rank(msg->session)], mine, sizeof(*mine)) != 0)
-        r = error_static(-EPROTO, "the other ranks have made a messenger that has failed here");
+    int r = agree(session, group, "messenger", error, &mine->head, sizeof(*mine), all, &known);
+    if (known)
+        msg->shared = false;
     for (uint32_t rank = 0; r >= 0 && rank < msg->size; rank++) {
         struct msg_peer *peer = &msg->peers[rank];
-        if (all[rank].error < 0) {
-            msg->shared = false;
-            r = error_set(all[rank].error, "rank %u could not make a messenger: %s", rank,
-                          tca_strerror(all[rank].error));
-        }
         peer->rank = rank;
+        peer->session_rank = group_to_session(group, rank);
         peer->slot = all[rank].slot;
-        peer->near = tca_node_of(msg->session, rank) == (int)tca_node(msg->session);
+        peer->near = tca_node_of(session, peer->session_rank) == (int)tca_node(session);
         peer->area = all[rank].areas;
-        peer->area_bytes = tca_rank(msg->session) * sizeof(struct msg_area);
+        peer->area_bytes = group_rank(session, group) * sizeof(struct msg_area);
         peer->here = (struct msg_area *)tca_region_address(msg->areas) + rank;
     }
     free(all);
     return r;
 }
+
+/* ---- the session's messengers */
+
+static void enter(struct tca_msg *msg)
+{
+    struct tca_msg **any = session_messengers(msg->session);
+
+    msg->next = *any ? *any : msg;
+    msg->previous = *any ? (*any)->previous : msg;
+    msg->next->previous = msg->previous->next = msg;
+    *any = msg;
+}
+
+static void leave(struct tca_msg *msg)
+{
+    struct tca_msg **any = session_messengers(msg->session);
+
+    if (*any == msg)
+        *any = msg->next == msg ? NULL : msg->next;
+    msg->next->previous = msg->previous;
+    msg->previous->next = msg->next;
+}
+
+/* ---- making and releasing */
 
 int tca_msg_new(struct tca *session, const struct tca_plan_args *args, struct tca_msg **ret_msg)
 {
@@ -71,14 +84,19 @@ int tca_msg_new(struct tca *session, const struct tca_plan_args *args, struct tc
 
     if (!msg)
         return error_static(-ENOMEM, "message: out of memory");
-    memset(&mine, 0, sizeof(mine));
+    memset(&mine, 0, sizeof(mine)); /* ranks compare bytes, of gaps too */
     msg->session = session;
-    msg->size = tca_size(session);
+    if (args)
+        msg->args = *args;
+    msg->size = group_size(session, msg->args.group);
+    snprintf(msg->name, sizeof(msg->name), "%.48s", msg->args.name ? msg->args.name : "msg");
     if (matching_init(&msg->matching) < 0) {
         free(msg);
         return error_static(-ENOMEM, "message: out of memory");
     }
-    int r = meet(msg, prepare(msg, args, &mine), &mine);
+    group_use(msg->args.group);
+    enter(msg);
+    int r = meet(msg, prepare(msg, &mine), &mine);
     if (r >= 0) {
         *ret_msg = msg;
         return 0;
@@ -131,6 +149,7 @@ struct tca_msg *tca_msg_free(struct tca_msg *msg)
     const uint64_t outer_ns = session_limit_begin(session);
     if (msg->shared) /* otherwise nobody sends, and it may have no slots */
         msg_drain(msg);
+    leave(msg);
     for (uint32_t rank = 0; msg->peers && rank < msg->size; rank++)
         peer_deinit(msg, &msg->peers[rank]); /* first: what is queued belongs to requests */
     requests_deinit(msg);
@@ -145,6 +164,7 @@ struct tca_msg *tca_msg_free(struct tca_msg *msg)
     if (msg->slot && !msg->shared) /* otherwise others may notify them at any time */
         slots_return(msg->session, msg->slot, MSG_SLOTS);
     session_limit_end(session, outer_ns);
+    group_unuse(msg->args.group);
     free(msg->peers);
     free(msg);
     return NULL;

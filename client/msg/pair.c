@@ -22,7 +22,7 @@ static void free_index(struct msg_peer *peer, struct tca_msg *msg, uint32_t inde
     uint64_t *left = &peer->left[index];
 
     while (*left > 0 &&
-           tca_notified(msg->session, peer->rank, msg->slot + MSG_SLOT_DATA + index) > 0)
+           tca_notified(msg->session, peer->session_rank, msg->slot + MSG_SLOT_DATA + index) > 0)
         --*left;
     if (*left > 0)
         return;
@@ -188,7 +188,7 @@ bool msg_pair_is_quiet(const struct tca_msg_request *request)
     struct msg_peer *peer = request->peer;
     uint64_t *left = &peer->ready_left[request->index];
 
-    while (*left > 0 && tca_notified(request->msg->session, peer->rank,
+    while (*left > 0 && tca_notified(request->msg->session, peer->session_rank,
                                      request->msg->slot + MSG_SLOT_READY + request->index) > 0)
         --*left;
     return *left == 0;

@@ -182,7 +182,7 @@ int msg_pair_test(struct tca_msg_request *request)
     if (request->sends)
         return test_send(request);
     if (!request->arrived) {
-        r = tca_notified(msg->session, request->peer->rank,
+        r = tca_notified(msg->session, request->peer->session_rank,
                          msg->slot + MSG_SLOT_DATA + request->index);
         request->arrived = r > 0;
     }

@@ -74,7 +74,7 @@ int msg_short_offer(struct tca_msg_request *request)
     int r = make_put(request, &peer->here->received[request->index], NULL, sizeof(uint64_t),
                      offsetof(struct msg_area, confirmed[request->index]), MSG_SLOT_WAKE, &plan);
     if (r >= 0)
-        r = session_slot_find(request->msg->session, peer->rank,
+        r = session_slot_find(request->msg->session, peer->session_rank,
                               request->msg->slot + MSG_SLOT_DATA + request->index, &request->data);
     request->places = peer->here->places[request->index];
     if (r >= 0)

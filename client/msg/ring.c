@@ -24,7 +24,7 @@ static int has_room(struct msg_peer *peer, struct tca_msg *msg)
 
     if (peer->sent - peer->confirmed < MSG_RING)
         return 1;
-    while ((r = tca_notified(msg->session, peer->rank, msg->slot + MSG_SLOT_CREDIT)) > 0)
+    while ((r = tca_notified(msg->session, peer->session_rank, msg->slot + MSG_SLOT_CREDIT)) > 0)
         peer->confirmed += MSG_CREDIT;
     return peer->sent - peer->confirmed < MSG_RING ? 1 : r;
 }
@@ -288,7 +288,7 @@ static int progress(struct msg_peer *peer, struct tca_msg *msg, int *ret_end)
 {
     int r;
 
-    while ((r = tca_notified(msg->session, peer->rank, msg->slot + MSG_SLOT_RING)) > 0)
+    while ((r = tca_notified(msg->session, peer->session_rank, msg->slot + MSG_SLOT_RING)) > 0)
         peer->pending++;
     *ret_end = r;
     r = peer->pending > 0 ? take_packets(peer, msg) : 0;

@@ -1,5 +1,6 @@
-/* Testing, waiting and releasing. Waiting advances the messages of all ranks: another one may wait
- * for an answer before it sends what this one waits for. */
+/* Testing, waiting and releasing. Waiting advances the messages of all ranks and all messengers of
+ * the session: another rank may wait for an answer, also in another group, before it sends what
+ * this one waits for. */
 #include "client/msg/msg.h"
 
 #include <errno.h>
@@ -33,16 +34,28 @@ static inline int result_of(const struct tca_msg_request *request)
     return __builtin_expect(request->status == 0, 1) ? 1 : failure_of(request);
 }
 
-void msg_progress_all(struct tca_msg *msg)
+/* Perhaps of a plan for which no request waits. */
+static __attribute__((noinline, cold)) void find_failures(struct tca_msg *msg, uint64_t failures)
 {
-    const uint64_t failures = session_failures(msg->session);
-
-    for (uint32_t rank = 0; rank < msg->size; rank++) {
-        msg_peer_progress(&msg->peers[rank], msg);
-        if (failures != msg->failures) /* perhaps of a plan for which no request waits */
-            msg_peer_check(&msg->peers[rank], msg);
-    }
+    for (uint32_t rank = 0; rank < msg->size; rank++)
+        msg_peer_check(&msg->peers[rank], msg);
     msg->failures = failures;
+}
+
+void msg_progress_all(struct tca_msg *first)
+{
+    const uint64_t failures = session_failures(first->session);
+    struct tca_msg *msg = first;
+
+    do {
+        struct msg_peer *peer = msg->peers, *end = peer + msg->size;
+        do
+            msg_peer_progress(peer++, msg);
+        while (peer < end);
+        if (failures != msg->failures)
+            find_failures(msg, failures);
+        msg = msg->next;
+    } while (msg != first);
 }
 
 void msg_progress(struct tca_msg *msg, struct msg_peer *peer)

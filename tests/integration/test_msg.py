@@ -7,7 +7,7 @@ import signal
 
 import boards
 import harness
-from ranks import RANDOM, SEED, Ranks, any_places
+from ranks import RANDOM, SEED, Ranks, any_places, several_each
 
 ROUNDS = 6
 GRIDS = ("16", "4 4", "3 5", "2 3 2", "2 2 2 2")
@@ -19,9 +19,9 @@ class Msg(Ranks):
     def start(self, cluster, places, words, late=False, **environment):
         return super().start(cluster, places, words, late, TCA_TIMEOUT="50s", **environment)
 
-    def msg(self, cluster, places, *fate, rounds=ROUNDS, victim=None, late=False, **environment):
+    def msg(self, cluster, places, *fate, rounds=ROUNDS, victim=None, late=False, groups="all", **environment):
         """Ranks of msg/msg.c."""
-        words = [harness.program("msg"), str(SEED), str(rounds), *map(str, fate)]
+        words = [harness.program("msg"), str(SEED), str(rounds), groups, *map(str, fate)]
         self.ranks(cluster, places, words, victim, late, **environment)
 
     def test_one_node(self):
@@ -145,9 +145,20 @@ class Msg(Ranks):
             with self.subTest(places=places):
                 self.msg(cluster, places, "kill", 1, victim=1)
 
+    def test_groups(self):
+        """Messengers of nested and overlapping groups at the same time, on one node and several; a rank of some of them dies."""
+        for nodes, ranks, seat in ((1, 3, "any"), (2, 3, "daemon"), (2, 16, "any"), (4, 16, "any")):
+            cluster = self.cluster(nodes)
+            places = several_each(nodes, ranks)
+            with self.subTest(places=places, seat=seat, seed=SEED):
+                self.msg(cluster, places, rounds=4, groups="parts", TCA_SEAT=seat)
+            victim = RANDOM.randrange(ranks)
+            with self.subTest(places=places, seat=seat, victim=victim, seed=SEED):
+                self.msg(cluster, places, "kill", victim, rounds=3, victim=victim, groups="parts", TCA_SEAT=seat)
+
     def test_one_is_stopped(self):
         cluster = self.cluster(2)
-        words = [harness.program("msg"), str(SEED), "3", "stop", "1"]
+        words = [harness.program("msg"), str(SEED), "3", "all", "stop", "1"]
         processes = self.start(cluster, [0, 1, 0], words)
         harness.until(lambda: self.is_stopped(processes[1]), "the rank has stopped")
         processes[1].send_signal(signal.SIGCONT)
