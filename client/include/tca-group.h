@@ -25,9 +25,9 @@ extern "C" {
  *     tca_coll_free(reduction);
  *     tca_group_free(row);
  *
- * A group has ranks of its own, from 0 on. Plans, collective operations and halo exchanges
- * take a group in struct tca_plan_args: the ranks that they are given, or return, are then those of
- * the group, and what is collective concerns its ranks only. Memory and handles
+ * A group has ranks of its own, from 0 on. Plans, collective operations, halo exchanges, messengers
+ * and grids take a group in struct tca_plan_args: the ranks that they are given, or return, are
+ * then those of the group, and what is collective concerns its ranks only. Memory and handles
  * belong to the session, and so do notifications: tca_notified() and the calls like it take ranks
  * of the session (tca_group_rank_in_session()); a rank has the same slots in all groups.
  *

@@ -17,7 +17,7 @@ extern "C" {
 /* A *grid* places the ranks of a group in one to four dimensions, all of them periodic. Messages
  * are declared once, by the displacement between two ranks in the grid, and started in each step:
  *
- *     tca_qmp_new(session, 4, extents, NULL, NULL, &qmp);
+ *     tca_qmp_new(session, NULL, 4, extents, NULL, NULL, &qmp);
  *     tca_qmp_recv_relative(qmp, &ghost, T, +1, &requests[0]);
  *     tca_qmp_send_relative(qmp, &face, T, -1, &requests[1]);
  *     for (step = 0; step < STEPS; step++) {
@@ -32,6 +32,8 @@ extern "C" {
  * about a page of code:
  *
  *     comm_create_topology()              tca_qmp_new()
+ *     QMP_comm_split(), of split grids    tca_group_split(), and
+ *                                         tca_qmp_new() with its group
  *     comm_dim(), comm_coord()            tca_qmp_extent(), tca_qmp_coord()
  *     comm_rank_from_coords(),            tca_qmp_rank_at(),
  *     comm_coords_from_rank()             tca_qmp_coords_of()
@@ -53,10 +55,16 @@ extern "C" {
 struct tca_qmp;
 
 /* Makes a grid of extents[0] * ... * extents[dimensions - 1] ranks, which must be the size of the
- * group. Collective, with the same arguments everywhere. rank_of: the rank at a position; NULL: in
- * row-major order, the last coordinate varies fastest. A session can have a grid and two
- * messengers, or two grids. -EINVAL, and the errors of tca_msg_new() and tca_coll_allgather(). */
-TCA_API int tca_qmp_new(struct tca *session, uint32_t dimensions, const uint32_t *extents,
+ * group. Collective, with the same arguments everywhere. args: the group whose ranks are the grid
+ * (tca-group.h; NULL: all ranks of the session), and rail, seat, channel, flags and name of the
+ * plans; may be NULL. rank_of: the rank at a position; NULL: in row-major order, the last
+ * coordinate varies fastest. -EINVAL, and the errors of tca_msg_new() and tca_coll_allgather().
+ *
+ * To split a grid into smaller ones, each for a problem of its own, divide this rank's coordinates
+ * by the extents of the smaller grids. The quotients, numbered in row-major order, are the colour
+ * for tca_group_split(), the remainders the key. */
+TCA_API int tca_qmp_new(struct tca *session, const struct tca_plan_args *args, uint32_t dimensions,
+                        const uint32_t *extents,
                         uint32_t (*rank_of)(const uint32_t *coords, void *context), void *context,
                         struct tca_qmp **ret_qmp);
 

@@ -57,7 +57,7 @@ int tca_qmp_broadcast(struct tca_qmp *qmp, void *data, uint64_t bytes)
 
     for (uint64_t first = 0; r >= 0 && first < bytes; first += QMP_BYTES) {
         uint64_t part = bytes - first < QMP_BYTES ? bytes - first : QMP_BYTES;
-        if (tca_rank(qmp->session) == 0)
+        if (qmp->rank == 0)
             memcpy(qmp->data, to + first, part);
         r = run(qmp->broadcast);
         if (r >= 0)

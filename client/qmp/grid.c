@@ -60,7 +60,7 @@ static int place(struct tca_qmp *qmp, uint32_t (*rank_of)(const uint32_t *coords
         qmp->ranks[position] = rank;
         qmp->positions[rank] = position;
     }
-    coords_at(qmp, qmp->positions[tca_rank(qmp->session)], qmp->coords);
+    coords_at(qmp, qmp->positions[qmp->rank], qmp->coords);
     return 0;
 }
 
@@ -77,7 +77,7 @@ static int grid(struct tca_qmp *qmp, uint32_t dimensions, const uint32_t *extent
                                         : error_static(-ENOMEM, "grid: out of memory");
 }
 
-static int collectives(struct tca_qmp *qmp)
+static int collectives(struct tca_qmp *qmp, const struct tca_coll_args *args)
 {
     struct tca *session = qmp->session;
     int r = tca_alloc(session, QMP_VALUES * sizeof(double), (void **)&qmp->own);
@@ -87,28 +87,31 @@ static int collectives(struct tca_qmp *qmp)
     if (r >= 0)
         r = tca_alloc(session, QMP_BYTES, (void **)&qmp->data);
     if (r >= 0)
-        r = tca_coll_allgather(session, qmp->own, qmp->all, QMP_VALUES * sizeof(double), NULL,
+        r = tca_coll_allgather(session, qmp->own, qmp->all, QMP_VALUES * sizeof(double), args,
                                &qmp->gather);
     if (r >= 0)
-        r = tca_coll_broadcast(session, qmp->data, QMP_BYTES, 0, NULL, &qmp->broadcast);
-    return r < 0 ? r : tca_coll_barrier(session, NULL, &qmp->barrier);
+        r = tca_coll_broadcast(session, qmp->data, QMP_BYTES, 0, args, &qmp->broadcast);
+    return r < 0 ? r : tca_coll_barrier(session, args, &qmp->barrier);
 }
 
-int tca_qmp_new(struct tca *session, uint32_t dimensions, const uint32_t *extents,
-                uint32_t (*rank_of)(const uint32_t *coords, void *context), void *context,
-                struct tca_qmp **ret_qmp)
+int tca_qmp_new(struct tca *session, const struct tca_plan_args *args, uint32_t dimensions,
+                const uint32_t *extents, uint32_t (*rank_of)(const uint32_t *coords, void *context),
+                void *context, struct tca_qmp **ret_qmp)
 {
+    const struct tca_coll_args coll_args = {.plan = args ? *args : (struct tca_plan_args){0}};
+    const struct tca_group *group = coll_args.plan.group;
     struct tca_qmp *qmp = calloc(1, sizeof(*qmp));
 
     if (!qmp)
         return error_static(-ENOMEM, "grid: out of memory");
     qmp->session = session;
-    qmp->size = tca_size(session);
+    qmp->size = group ? tca_group_size(group) : tca_size(session);
+    qmp->rank = group ? tca_group_rank(group) : tca_rank(session);
     int r = grid(qmp, dimensions, extents, rank_of, context);
     if (r >= 0)
-        r = tca_msg_new(session, NULL, &qmp->msg);
+        r = tca_msg_new(session, args, &qmp->msg);
     if (r >= 0)
-        r = collectives(qmp);
+        r = collectives(qmp, &coll_args);
     if (r < 0)
         tca_qmp_free(qmp);
     else

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "client/include/tca-coll.h"
+#include "client/include/tca-group.h"
 #include "client/include/tca-qmp.h"
 
 enum {
@@ -15,7 +16,7 @@ enum {
 struct tca_qmp {
     struct tca *session;
     struct tca_msg *msg;
-    uint32_t size;
+    uint32_t size, rank; /* of the group */
     uint32_t dimensions;
     uint32_t extents[TCA_QMP_DIMENSIONS]; /* 1 beyond `dimensions` */
     uint32_t coords[TCA_QMP_DIMENSIONS];  /* of this rank */

@@ -226,7 +226,7 @@ int main(int argc, char **argv)
         tca_close(session);
         return 1;
     }
-    int r = tca_qmp_new(session, DIMENSIONS, grid, NULL, NULL, &qmp);
+    int r = tca_qmp_new(session, NULL, DIMENSIONS, grid, NULL, NULL, &qmp);
     if (r < 0)
         complain("tca_qmp_new()");
     else

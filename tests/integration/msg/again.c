@@ -107,7 +107,7 @@ static void many(void)
     tca_msg_free(last);
     for (uint32_t round = 0; round < GRIDS && !wrong; round++) {
         struct tca_qmp *grid;
-        check(tca_qmp_new(session, 1, &size, NULL, NULL, &grid), "a grid");
+        check(tca_qmp_new(session, NULL, 1, &size, NULL, NULL, &grid), "a grid");
         tca_qmp_free(grid);
     }
 }

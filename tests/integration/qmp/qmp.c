@@ -1,6 +1,7 @@
 /*
- * qmp EXTENT...: the calls of tca-qmp.h on a grid of the group's ranks, which are placed in reverse
- * order. Ends with 0, or prints what was wrong.
+ * qmp EXTENT...: the calls of tca-qmp.h on a grid of the session's ranks, which are placed in
+ * reverse order, and then, beside it, on the smaller ones into which it is split. Ends with 0, or
+ * prints what was wrong.
  */
 #include <errno.h>
 #include <math.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/include/tca-group.h"
 #include "client/include/tca-qmp.h"
 
 enum { VALUES = 150, BYTES = 40000, ROWS = 5, WIDTH = 3, STARTS = 3 };
@@ -15,6 +17,7 @@ enum { VALUES = 150, BYTES = 40000, ROWS = 5, WIDTH = 3, STARTS = 3 };
 static struct tca *session;
 static struct tca_qmp *qmp;
 static uint32_t dimensions, extents[TCA_QMP_DIMENSIONS], rank, size;
+static uint32_t part; /* number of the smaller grid */
 static int wrong;
 
 static void expect(int good, const char *what)
@@ -48,11 +51,11 @@ static void check_errors(void)
     uint32_t many[TCA_QMP_DIMENSIONS + 1] = {1, 1, 1, 1, 1}, large[2] = {1u << 31, 1u << 31};
     struct tca_qmp *none = NULL;
 
-    expect(tca_qmp_new(session, 0, many, NULL, NULL, &none) == -EINVAL, "no dimension");
-    expect(tca_qmp_new(session, 5, many, NULL, NULL, &none) == -EINVAL, "five dimensions");
-    expect(tca_qmp_new(session, 2, large, NULL, NULL, &none) == -EINVAL, "a large grid");
+    expect(tca_qmp_new(session, NULL, 0, many, NULL, NULL, &none) == -EINVAL, "no dimension");
+    expect(tca_qmp_new(session, NULL, 5, many, NULL, NULL, &none) == -EINVAL, "five dimensions");
+    expect(tca_qmp_new(session, NULL, 2, large, NULL, NULL, &none) == -EINVAL, "a large grid");
     if (size > 1)
-        expect(tca_qmp_new(session, dimensions, extents, zero, NULL, &none) == -EINVAL &&
+        expect(tca_qmp_new(session, NULL, dimensions, extents, zero, NULL, &none) == -EINVAL &&
                    strstr(tca_error_text(), "rank 0 twice"),
                "two positions of a rank");
     expect(!none, "a grid in spite of the error");
@@ -84,7 +87,7 @@ static void check_grid(void)
 
 static double value_of(uint32_t from, int start, int i)
 {
-    return (double)from * 1000 + start * 100 + i;
+    return (double)part * 100000 + (double)from * 1000 + start * 100 + i;
 }
 
 static void check_message(const int *displacement, const double *got, int start)
@@ -147,7 +150,7 @@ static void check_messages(void)
 
 static double part_of(uint32_t of, uint32_t i)
 {
-    return 1.0 / (of * 31 + i * 7 + 3) * (i % 2 ? 1e10 : -1);
+    return 1.0 / (part * 1000 + of * 31 + i * 7 + 3) * (i % 2 ? 1e10 : -1);
 }
 
 static void check_reductions(void)
@@ -177,10 +180,54 @@ static void check_broadcast(void)
     static uint8_t data[BYTES];
 
     for (uint32_t i = 0; i < BYTES && rank == 0; i++)
-        data[i] = (uint8_t)(i % 251);
+        data[i] = (uint8_t)(i % 251 + part);
     expect(tca_qmp_broadcast(qmp, data, BYTES) == 0, "broadcast");
     for (uint32_t i = 0; i < BYTES && !wrong; i++)
-        expect(data[i] == i % 251, "a byte of a broadcast");
+        expect(data[i] == (uint8_t)(i % 251 + part), "a byte of a broadcast");
+}
+
+static void check_all(struct tca_group *group)
+{
+    const struct tca_plan_args args = {.group = group};
+
+    expect(tca_qmp_new(session, &args, dimensions, extents, reversed, &size, &qmp) == 0, "grid");
+    if (wrong)
+        return;
+    check_grid();
+    check_messages();
+    check_reductions();
+    check_broadcast();
+    expect(tca_qmp_barrier(qmp) == 0, "barrier");
+}
+
+/* Every dimension is divided by its smallest prime factor. */
+static void check_parts(void)
+{
+    struct tca_qmp *whole = qmp;
+    struct tca_group *group = NULL;
+    uint32_t key = 0;
+
+    size = 1;
+    for (uint32_t d = 0; d < dimensions; d++) {
+        uint32_t factor = 2;
+        while (factor < extents[d] && extents[d] % factor > 0)
+            factor++;
+        const uint32_t parts = extents[d] > 1 ? factor : 1, less = extents[d] / parts;
+        part = part * parts + tca_qmp_coord(whole, d) / less;
+        key = key * less + tca_qmp_coord(whole, d) % less;
+        extents[d] = less;
+        size *= less;
+    }
+    expect(tca_group_split(session, NULL, part, (int32_t)key, TCA_DEFAULT, &group) == 0, "split");
+    if (wrong)
+        return;
+    rank = tca_group_rank(group);
+    expect(tca_group_size(group) == size && rank == key, "the ranks of a part");
+    check_all(group);
+    tca_group_free(group);
+    if (qmp != whole)
+        tca_qmp_free(qmp);
+    qmp = whole;
 }
 
 int main(int argc, char **argv)
@@ -199,15 +246,8 @@ int main(int argc, char **argv)
     check_errors();
     for (int i = 0; i < MESSENGERS; i++)
         expect(tca_msg_new(session, NULL, &messengers[i]) == 0, "a messenger beside the grid");
-    expect(tca_qmp_new(session, dimensions, extents, reversed, &size, &qmp) == 0, "tca_qmp_new()");
-    if (!wrong) {
-        check_grid();
-        check_messages();
-        check_reductions();
-        check_broadcast();
-        expect(tca_qmp_barrier(qmp) == 0, "barrier");
-    }
-    tca_qmp_free(qmp);
+    check_all(NULL);
+    check_parts();
     for (int i = 0; i < MESSENGERS; i++)
         tca_msg_free(messengers[i]);
     tca_close(session);

@@ -271,7 +271,7 @@ static int receive_many(void)
 
 static int qmp_new(void)
 {
-    return tca_qmp_new(session, 1, (const uint32_t[]){2}, NULL, NULL, &qmp);
+    return tca_qmp_new(session, NULL, 1, (const uint32_t[]){2}, NULL, NULL, &qmp);
 }
 
 static int qmp_barrier(void)
