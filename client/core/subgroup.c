@@ -132,9 +132,9 @@ void groups_end(struct tca *session)
         forget(session->groups);
 }
 
-static int check_parent(const struct tca *session, const struct tca_group *parent)
+static int check_session(const struct tca *session, const struct tca_group *group)
 {
-    if (!parent || parent->session == session)
+    if (!group || group->session == session)
         return 0;
     return error_static(-EINVAL, "the group belongs to another session");
 }
@@ -149,7 +149,7 @@ int tca_group_split(struct tca *session, struct tca_group *parent, uint32_t colo
     uint64_t *collectives = parent ? &parent->collectives : &session->collectives;
     struct tca_group *group = NULL;
 
-    int r = check_parent(session, parent);
+    int r = check_session(session, parent);
     if (r >= 0)
         r = session_timeout(session, timeout_ns, &timeout_ns);
     if (r < 0)
@@ -184,7 +184,7 @@ int tca_group_shrink(struct tca *session, struct tca_group *parent, int64_t time
     Tca__GroupShrink body = TCA__GROUP_SHRINK__INIT;
     const Tca__Message request = REQUEST(GROUP_SHRINK, group_shrink, &body);
 
-    int r = check_parent(session, parent);
+    int r = check_session(session, parent);
     if (r >= 0)
         r = session_timeout(session, timeout_ns, &timeout_ns);
     if (r < 0)
@@ -261,7 +261,9 @@ int group_gather(struct tca *session, struct tca_group *group, const void *blob,
 {
     struct reply reply;
     const uint32_t size = group_size(session, group);
-    int r = session_timeout(session, timeout_ns, &timeout_ns);
+    int r = check_session(session, group);
+    if (r >= 0)
+        r = session_timeout(session, timeout_ns, &timeout_ns);
     if (r < 0)
         return r;
     if (blob_bytes > BLOB_MAX_BYTES || (blob_bytes > 0 && (!blob || !ret_all)))

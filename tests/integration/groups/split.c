@@ -16,31 +16,14 @@
 #include "client/include/tca-coll.h"
 #include "client/include/tca-group.h"
 #include "client/include/tca-halo.h"
+#include "client/include/tca-msg.h"
 #include "tests/integration/expect.h"
+#include "tests/integration/groups/world.h"
 
-enum { RANKS_MAX = 32, SLOT = 7, DEPTH = 3, COUNT = 200 };
+enum { RANKS_MAX = WORLD_RANKS_MAX, SLOT = 7, DEPTH = 3, COUNT = 200 };
 
 static struct tca *session;
-static uint64_t seed;
-
-/* What all ranks know of a group: its ranks, those of the session, in order. */
-struct world {
-    uint32_t size, ranks[RANKS_MAX];
-};
-
-static uint32_t pick(uint32_t below)
-{
-    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(seed >> 33) % below;
-}
-
-static uint32_t place_in(const struct world *world, uint32_t of_session)
-{
-    uint32_t place = 0;
-    while (place < world->size && world->ranks[place] != of_session)
-        place++;
-    return place;
-}
+static struct random chosen; /* the same numbers at all ranks of a group */
 
 static void expect_number(uint64_t number, uint64_t wanted, const char *what)
 {
@@ -57,13 +40,13 @@ static void check_ranks(struct tca_group *group, const struct world *world)
     uint32_t all[RANKS_MAX];
 
     expect_number(tca_group_size(group), world->size, "size");
-    expect_number(tca_group_rank(group), place_in(world, rank), "rank");
+    expect_number(tca_group_rank(group), world_place(world, rank), "rank");
     for (uint32_t i = 0; i < world->size; i++)
         expect_number((uint64_t)tca_group_rank_in_session(group, i), world->ranks[i],
                       "rank of the session");
     for (uint32_t i = 0; i < tca_size(session); i++)
-        if (place_in(world, i) < world->size)
-            expect_number((uint64_t)tca_group_rank_of(group, i), place_in(world, i),
+        if (world_place(world, i) < world->size)
+            expect_number((uint64_t)tca_group_rank_of(group, i), world_place(world, i),
                           "rank of the group");
         else
             expect(tca_group_rank_of(group, i), -ENOENT, "not in the group", "a rank outside");
@@ -76,7 +59,7 @@ static void check_ranks(struct tca_group *group, const struct world *world)
 /* Each rank notifies the next one, and waits for the one before. */
 static void ring(struct tca_group *group, const struct world *world)
 {
-    const uint32_t me = place_in(world, rank), size = world->size;
+    const uint32_t me = world_place(world, rank), size = world->size;
     const struct tca_plan_args args = {.name = "ring", .group = group};
     struct tca_plan *plan;
 
@@ -142,7 +125,7 @@ static void reduce(struct tca_group *group, const struct world *world)
 /* Blocks of different lengths, and edges to the next rank. */
 static void exchange(struct tca_group *group, const struct world *world)
 {
-    const uint32_t me = place_in(world, rank), size = world->size;
+    const uint32_t me = world_place(world, rank), size = world->size;
     struct tca_coll_span sent[RANKS_MAX], received[RANKS_MAX];
     const struct tca_coll_args args = {.plan.group = group};
     struct tca_coll *coll = NULL;
@@ -175,7 +158,7 @@ static void exchange(struct tca_group *group, const struct world *world)
 /* A ring of one element each. */
 static void halo(struct tca_group *group, const struct world *world)
 {
-    const uint32_t me = place_in(world, rank), size = world->size;
+    const uint32_t me = world_place(world, rank), size = world->size;
     struct tca_halo_array array = {
         .element_bytes = 8, .extents = {1}, .low = {1}, .high = {1}, .memory = {NULL, NULL}};
     struct tca_halo_args args = {.dimensions = 1,
@@ -206,37 +189,13 @@ static void halo(struct tca_group *group, const struct world *world)
 
 /* ---- splits */
 
-/* The colours and keys of all ranks: the same at all of them. */
-static uint32_t choose(const struct world *parent, struct world *ret_own, int32_t *ret_key)
-{
-    const uint32_t colours = 1 + pick(3), keys = 1 + pick(4);
-    uint32_t colour[RANKS_MAX], own = TCA_GROUP_NONE;
-    int32_t key[RANKS_MAX];
-
-    for (uint32_t r = 0; r < tca_size(session); r++) { /* as many numbers at all ranks */
-        colour[r] = pick(8) ? pick(colours) * 7 : TCA_GROUP_NONE;
-        key[r] = (int32_t)pick(keys) - 1;
-    }
-    for (uint32_t i = 0; i < parent->size; i++)
-        if (parent->ranks[i] == rank) {
-            own = colour[i];
-            *ret_key = key[i];
-        }
-    ret_own->size = 0;
-    for (int32_t k = -1; own != TCA_GROUP_NONE && k < 4; k++)
-        for (uint32_t i = 0; i < parent->size; i++)
-            if (colour[i] == own && key[i] == k)
-                ret_own->ranks[ret_own->size++] = parent->ranks[i];
-    return own;
-}
-
 static void nest(struct tca_group *parent, const struct world *of_parent, unsigned depth)
 {
     struct tca_group *group = NULL;
     struct world world;
     int32_t key = 0;
-    const uint64_t before = seed;
-    const uint32_t colour = choose(of_parent, &world, &key);
+    const struct random before = chosen;
+    const uint32_t colour = world_split(of_parent, tca_size(session), rank, &chosen, &world, &key);
 
     check(tca_group_split(session, parent, colour, key, TCA_DEFAULT, &group), "split");
     if ((group == NULL) != (colour == TCA_GROUP_NONE)) {
@@ -253,13 +212,48 @@ static void nest(struct tca_group *parent, const struct world *of_parent, unsign
         else
             exchange(group, &world);
         halo(group, &world);
-        seed = before + world.ranks[0];
+        chosen.state = before.state + 1000 + world.ranks[0];
         if (depth < DEPTH)
             nest(group, &world, depth + 1);
     }
-    seed = before + 1;
+    chosen.state = before.state + 1;
     if (group)
         check(tca_group_barrier(group, TCA_DEFAULT), "barrier before the end");
+    tca_group_free(group);
+}
+
+/* A group of another session is refused: its ranks and numbers mean something else here. */
+static void refuse_foreign(void)
+{
+    static const char refusal[] = "belongs to another session";
+    char name[32];
+    snprintf(name, sizeof(name), "second-%d", getpid());
+    const struct tca_open_args open_args = {.group = name, .size = 1};
+    struct tca_halo_array nothing = {.element_bytes = 8};
+    struct tca_halo_args halo_args = {.dimensions = 1,
+                                      .grid = {tca_size(session)},
+                                      .periodic = {1},
+                                      .arrays = &nothing,
+                                      .array_count = 1};
+    struct tca_coll_args coll_args = {0};
+    struct tca *second;
+    struct tca_group *group, *none;
+    struct tca_plan *plan;
+    struct tca_coll *barrier;
+    struct tca_halo *halo;
+    struct tca_msg *msg;
+
+    check(tca_group_split(session, NULL, 0, 0, TCA_DEFAULT, &group), "split");
+    check(tca_open(&open_args, &second), "a second session");
+    halo_args.plan.group = coll_args.plan.group = group;
+    expect(tca_group_split(second, group, 0, 0, TCA_DEFAULT, &none), -EINVAL, refusal, "split");
+    expect(tca_group_shrink(second, group, TCA_DEFAULT, &none), -EINVAL, refusal, "shrink");
+    expect(tca_plan_new(second, &coll_args.plan, &plan), -EINVAL, refusal, "plan");
+    expect(tca_coll_barrier(second, &coll_args, &barrier), -EINVAL, refusal, "operation");
+    expect(tca_halo_new(second, &halo_args, &halo), -EINVAL, refusal, "halo");
+    expect(tca_msg_new(second, &coll_args.plan, &msg), -EINVAL, refusal, "messenger");
+    tca_close(second);
+    check(tca_group_barrier(group, TCA_DEFAULT), "the group's session goes on");
     tca_group_free(group);
 }
 
@@ -319,19 +313,16 @@ static void lose(uint32_t victim)
 
 int main(int argc, char **argv)
 {
-    struct world all = {0};
-
     if (argc < 4)
         return 2;
     check(tca_open(NULL, &session), "open");
     rank = tca_rank(session);
-    all.size = tca_size(session);
-    for (uint32_t r = 0; r < all.size; r++)
-        all.ranks[r] = r;
+    const struct world all = world_all(tca_size(session));
     for (int round = 0; round < atoi(argv[2]); round++) {
-        seed = strtoull(argv[1], NULL, 0) + (uint64_t)round * 1000003;
+        chosen.state = strtoull(argv[1], NULL, 0) + (uint64_t)round * 1000003;
         nest(NULL, &all, 0);
     }
+    refuse_foreign();
     again((uint32_t)atoi(argv[3]));
     if (argc > 4)
         lose((uint32_t)atoi(argv[4]));
