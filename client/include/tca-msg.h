@@ -44,10 +44,10 @@ extern "C" {
  * TCA_MSG_SHORT_BYTES are buffered instead: the send is complete at once, unless the receiver is
  * more than 4 messages behind, because one put back confirms twelve of the sixteen that fit.
  *
- * Requests advance in calls of this header; waiting for those of one messenger advances those of all
- * messengers of the session. Persistent ones also advance in other waiting calls of the library,
- * unless they wait for a buffer. What such a call has started goes on while the program computes,
- * in the daemon's seat (TCA_SEAT_DAEMON) and between nodes.
+ * Requests advance in calls of this header; waiting for those of one messenger advances those of
+ * all messengers of the session. Persistent ones also advance in other waiting calls of the
+ * library, unless they wait for a buffer. What such a call has started goes on while the program
+ * computes, in the daemon's seat (TCA_SEAT_DAEMON) and between nodes.
  *
  * Memory may be anywhere. Data longer than TCA_MSG_EAGER_BYTES, and data of persistent messages, is
  * copied once more on each side where the memory is not in a region of the session. So is data with

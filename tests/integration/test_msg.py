@@ -116,6 +116,9 @@ class Msg(Ranks):
         for places, seat in (([0], "any"), ([0] * 5, "any"), ([0, 1, 0, 1], "any"), ([0, 1, 1], "daemon")):
             with self.subTest(places=places, seat=seat, seed=SEED):
                 self.ranks(cluster, places, words, TCA_SEAT=seat)
+        for places in ([0] * 3, [0, 1, 1]):
+            with self.subTest(places=places, reversed=1, seed=SEED):
+                self.ranks(cluster, places, [*words, "reversed"])
         for places in ([0] * 4, [0, 0, 1, 1]):
             with self.subTest(places=places, ended=1):
                 self.ranks(cluster, places, [*words, "ended"], victim=1)

@@ -1,9 +1,9 @@
 /*
- * msg-any SEED [ended]: messages to receives from any rank and of any tag, and found by probes. All
- * ranks draw the same messages. Each receive must get one that it takes, and that nobody was to get
- * before: of two receives that take both of two messages of a rank, the one made first gets the one
- * sent first. ended: rank 1 is killed while the others receive from any. Ends with 0, or prints
- * what was wrong.
+ * msg-any SEED [reversed|ended]: messages to receives from any rank and of any tag, and found by
+ * probes. All ranks draw the same messages. Each receive must get one that it takes, and that
+ * nobody was to get before: of two receives that take both of two messages of a rank, the one made
+ * first gets the one sent first. reversed: in a group that has the ranks in reverse order. ended:
+ * rank 1 is killed while the others receive from any. Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <signal.h>
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "client/include/tca-group.h"
 #include "client/include/tca-msg.h"
 #include "tests/integration/expect.h"
 #include "tests/unit/proto/random.h"
@@ -209,14 +210,22 @@ int main(int argc, char **argv)
     check(tca_open(NULL, &session), "open");
     rank = tca_rank(session);
     size = tca_size(session);
-    check(tca_msg_new(session, NULL, &msg), "messenger");
+    const char *mode = argc > 2 ? argv[2] : "";
+    struct tca_plan_args args = {.group = NULL};
+    if (strcmp(mode, "reversed") == 0) {
+        check(tca_group_split(session, NULL, 0, -(int32_t)rank, TCA_DEFAULT, &args.group), "split");
+        rank = tca_group_rank(args.group);
+    }
+    check(tca_msg_new(session, &args, &msg), "messenger");
+    tca_group_free(args.group);
     numbers.state = strtoull(argv[1], NULL, 10);
     delays.state = numbers.state + rank;
     refused();
     check(tca_barrier(session, TCA_DEFAULT), "barrier");
-    if (argc > 2)
+    const bool ends = strcmp(mode, "ended") == 0;
+    if (ends)
         ended();
-    for (uint32_t round = 0; argc == 2 && round < ROUNDS; round++) {
+    for (uint32_t round = 0; !ends && round < ROUNDS; round++) {
         play(round % 4 == 3);
         check(tca_barrier(session, TCA_DEFAULT), "barrier"); /* its receives would take the next */
     }
