@@ -31,15 +31,12 @@ static int answer(struct tca_msg_request *request, const void *note, int bytes)
     return msg_note_send(request->peer, request->msg, head, note);
 }
 
-/* Nothing is to be put: the send completes, the receive has failed. */
+/* Nothing is to be put: the send completes, and the receive has failed, as soon as there is room to
+ * say so. */
 static int reject(struct tca_msg_request *request, int error)
 {
-    const struct msg_note nothing = {0};
-
-    request->index = TCA_MSG_PAIRS;
-    int r = answer(request, &nothing, sizeof(nothing));
-    msg_done(request, error);
-    return r;
+    request->status = error;
+    return msg_request_send(request);
 }
 
 int msg_grant(struct tca_msg_request *request)

@@ -45,8 +45,8 @@ struct msg_out {
 enum msg_state {
     MSG_IDLE = 0, /* persistent, not started */
     MSG_DONE,
-    MSG_QUEUED,  /* a send waits for room in the ring, or for a place; a pair's receive for an
-                  * index */
+    MSG_QUEUED,  /* a send waits for room in the ring, or for a place; a receive that rejects its
+                  * message for room; a pair's receive for an index */
     MSG_POSTED,  /* a receive waits for its message, or a pair for its other side */
     MSG_OFFERED, /* a send waits for its grant; a receive for a slot to grant */
     MSG_GRANTED, /* a send waits for a plan */
@@ -286,7 +286,8 @@ struct tca_plan *msg_plan_end(struct tca_plan *plan);
 
 /* ---- ring.c */
 
-/* Sends a packet, or queues it: a note, from any memory, or a request's message or offer. */
+/* Sends a packet, or queues it: a note, from any memory, or a request's message, offer or
+ * rejection. */
 int msg_note_send(struct msg_peer *peer, struct tca_msg *msg, struct msg_head head,
                   const void *payload);
 int msg_request_send(struct tca_msg_request *request);

@@ -101,6 +101,20 @@ static int send_note(struct msg_peer *peer, struct tca_msg *msg, struct msg_head
     return msg_has_ended(r) ? 0 : r; /* nobody needs it any more */
 }
 
+/* The answer of a receive that does not take what it was offered. */
+static int send_rejection(struct tca_msg_request *request)
+{
+    const struct msg_note nothing = {0};
+    const struct msg_head head = {.kind = MSG_GRANT,
+                                  .index = TCA_MSG_PAIRS,
+                                  .bytes = sizeof(nothing),
+                                  .request = request->offer};
+    const int r = send_note(request->peer, request->msg, head, &nothing);
+
+    msg_done(request, request->status);
+    return r;
+}
+
 /* A short message, or the offer of a long one. */
 static int send_request(struct tca_msg_request *request)
 {
@@ -109,6 +123,8 @@ static int send_request(struct tca_msg_request *request)
     uint8_t *to = NULL;
     int r;
 
+    if (!request->sends)
+        return send_rejection(request);
     if (request->room > TCA_MSG_EAGER_BYTES) {
         head.kind = MSG_OFFER;
         head.bytes = sizeof(request->room);

@@ -252,9 +252,13 @@ struct tca_msg_request *tca_msg_release(struct tca_msg_request *request)
     return NULL;
 }
 
-/* Sends that the program still holds are complete, or are abandoned. */
+/* Packets wait for room. Or sends run: those that the program still holds are complete, or are
+ * abandoned. */
 static bool has_work(const struct tca_msg *msg)
 {
+    for (uint32_t rank = 0; rank < msg->size; rank++)
+        if (msg->peers[rank].out)
+            return true;
     for (uint32_t i = 0; i < msg->request_count; i++) {
         const struct tca_msg_request *request = msg->requests[i];
         if (request->used && request->sends && is_open(request) &&
