@@ -24,5 +24,9 @@ void plan_puts_apart(struct tca_plan *plan);
 /* The seat that plans of these arguments request: their own, or that of the session's settings. */
 enum tca_seat session_seat(const struct tca *session, const struct tca_plan_args *args);
 
+/* Whether this process may copy within the node what plans of these arguments would put: they
+ * request neither a rail nor the daemon's seat. */
+bool session_may_copy(const struct tca *session, const struct tca_plan_args *args);
+
 /* As tca_start() and then tca_test(), which finds out only whether the start completed at once. */
 int plan_start_and_test(struct tca_plan *plan);

@@ -34,7 +34,9 @@ extern "C" {
  * of a message that no receive matches yet; it accepts no more messages of a rank that has 65536
  * such messages. A longer message goes straight from the sender's memory to the receiver's once
  * both have made their requests. The library keeps the plans for it, so that the next message
- * between the same places costs no commit.
+ * between the same places costs no commit. Messages of up to 64 KiB between ranks of a node need no
+ * plan, unless a rail or the daemon's seat is requested: where the receive was made first, the
+ * sender copies into its memory, and is complete at once; otherwise the receiver copies.
  *
  * *Persistent* messages. tca_msg_send_init() and tca_msg_recv_init() of two ranks form a *pair*:
  * the first send of a tag with the first receive of that tag, and so on; they never match one-shot
@@ -52,7 +54,8 @@ extern "C" {
  * Memory may be anywhere. Data longer than TCA_MSG_EAGER_BYTES, and data of persistent messages, is
  * copied once more on each side where the memory is not in a region of the session. So is data with
  * a layout at the sender of a one-shot message, and at a receiver whose layout has more than about
- * a hundred irregular blocks.
+ * a hundred irregular blocks. Where a rank copies without a plan, its own memory and layout do not
+ * matter.
  *
  * Messages of different lengths: a receive may be longer than its message; tca_msg_bytes() returns
  * the length. If it is shorter, nothing is received: the receive fails with -EMSGSIZE, and the send
@@ -79,7 +82,7 @@ struct tca_msg_request;
 /* Makes a messenger. Collective: all ranks of the group call it in the same order. args: the group
  * whose ranks exchange messages (tca-group.h; NULL: all ranks of the session), which can be freed
  * before the messenger; and rail, seat, channel, flags and name of its plans; may be NULL. Takes
- * 46 KiB for each rank of the group, and 32 KiB for each rank to which this one sends. Its
+ * 48 KiB for each rank of the group, and 32 KiB for each rank to which this one sends. Its
  * notification counters, a few for each rank with which it exchanges messages, are kept until the
  * session is closed (see tca_plan_notify()), because others may still notify them after its
  * release: use one messenger for long rather than many. Also the errors of tca_group_allgather()

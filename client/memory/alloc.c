@@ -79,8 +79,7 @@ int tca_free(struct tca *session, void *memory)
 
 /* ---- addresses ---- */
 
-/* The region of this session that contains an address, or NULL. */
-static struct tca_region *region_find(struct tca *session, const void *address)
+struct tca_region *region_find(struct tca *session, const void *address)
 {
     struct heap_page *page = session->heap ? heap_find(session->heap, address) : NULL;
     if (page)

@@ -89,9 +89,10 @@ void mapping_unuse(struct tca *session, struct mapped_region *region);
  * adoption and the use of a reply. */
 void mapping_trim(struct tca *session);
 
-/* Maps the source of a lane offer and adds a use; the frame of each offer has its descriptor. The
- * region is shared_only unless a plan uses it, because the daemon reports the end of regions only
- * to sessions with such plans. */
+/* Maps a region that this process copies from or to without a plan, such as the source of a lane
+ * offer, and adds a use; the frame of each offer has its descriptor. The region is shared_only
+ * unless a plan uses it, because the daemon reports the end of regions only to sessions with such
+ * plans. */
 int mapping_share_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame,
                          struct mapped_region **ret_region);
 

@@ -6,10 +6,13 @@
 #include "client/core/session.h"
 #include "client/include/tca.h"
 #include "client/memory/mapping.h"
+#include "client/memory/reach.h"
 #include "proto/handle.h"
 
 /* Asks tcad, which checks the handle, for the region, and maps it. */
-static int reach(struct tca *session, const struct tca_handle *handle,
+int region_reach(struct tca *session, const struct tca_handle *handle,
+                 int (*map)(struct tca *session, const Tca__Mapping *mapping, struct frame *frame,
+                            struct mapped_region **ret_region),
                  struct mapped_region **ret_region)
 {
     Tca__RegionReach body = TCA__REGION_REACH__INIT;
@@ -19,7 +22,7 @@ static int reach(struct tca *session, const struct tca_handle *handle,
     int r = session_request(session, &request, TCA__MESSAGE__BODY_REGION_REACHED, &reply);
     if (r < 0)
         return r;
-    r = mapping_reach(session, reply.message->region_reached, reply.frame, ret_region);
+    r = map(session, reply.message->region_reached, reply.frame, ret_region);
     reply_free(&reply);
     return r;
 }
@@ -38,7 +41,7 @@ void *tca_reach(struct tca *session, const struct tca_handle *handle)
                   part.node, session->node);
         return NULL;
     }
-    if (reach(session, handle, &region) < 0)
+    if (region_reach(session, handle, mapping_reach, &region) < 0)
         return NULL;
     if (part.offset_bytes > region->bytes ||
         part.length_bytes > region->bytes - part.offset_bytes) {

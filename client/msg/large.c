@@ -31,11 +31,11 @@ static int answer(struct tca_msg_request *request, const void *note, int bytes)
     return msg_note_send(request->peer, request->msg, head, note);
 }
 
-/* Nothing is to be put: the send completes, and the receive has failed, as soon as there is room to
+/* Nothing is to be put: the send completes, and the receive has ended, as soon as there is room to
  * say so. */
-static int reject(struct tca_msg_request *request, int error)
+int msg_tell_taken(struct tca_msg_request *request, int status)
 {
-    request->status = error;
+    request->status = status;
     return msg_request_send(request);
 }
 
@@ -45,7 +45,7 @@ int msg_grant(struct tca_msg_request *request)
     uint8_t note[TCA_MSG_EAGER_BYTES];
 
     if (request->bytes > request->room || request->bytes == 0)
-        return reject(request, request->bytes ? -EMSGSIZE : 0);
+        return msg_tell_taken(request, request->bytes ? -EMSGSIZE : 0);
     if (!take_slot(peer, &request->index)) {
         request->state = MSG_OFFERED;
         msg_list_add(&peer->offered, request);
@@ -53,7 +53,7 @@ int msg_grant(struct tca_msg_request *request)
     }
     int bytes = msg_note_make(request, request->bytes, note);
     if (bytes < 0)
-        return reject(request, bytes);
+        return msg_tell_taken(request, bytes);
     peer->data_taken |= 1u << request->index;
     peer->receives[request->index] = request;
     request->state = MSG_MOVING;

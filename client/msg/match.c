@@ -18,11 +18,13 @@ static void deliver(struct tca_msg_request *request, const void *data, uint64_t 
     msg_done(request, bytes > request->room ? -EMSGSIZE : msg_scatter(request, data, bytes));
 }
 
-static int accept_offer(struct tca_msg_request *request, uint32_t offer, uint64_t bytes)
+static int accept_offer(struct tca_msg_request *request, uint32_t number, uint64_t bytes,
+                        struct near_place place)
 {
-    request->offer = offer;
+    request->offer = number;
     request->bytes = bytes;
-    return msg_grant(request);
+    const int r = bytes <= request->room ? msg_direct_pull(request, place) : 0;
+    return r == 0 ? msg_grant(request) : r;
 }
 
 static void set_source(struct tca_msg_request *request, struct match_key key)
@@ -38,23 +40,27 @@ static struct tca_msg_request *find_posted(struct tca_msg *msg, struct match_key
 
     if (!receive)
         return NULL;
-    set_source(msg_request_of(receive), key);
-    return msg_request_of(receive);
+    struct tca_msg_request *request = msg_request_of(receive);
+    set_source(request, key);
+    msg_unannounce(request);
+    return request;
 }
 
 /* ---- messages without a receive */
 
+/* data: of a short message. */
 static int keep(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
-                const uint8_t *data, uint64_t bytes)
+                const uint8_t *data, struct msg_offer offer)
 {
-    const uint64_t copied = data ? bytes : 0;
+    const uint64_t copied = data ? offer.bytes : 0;
     struct msg_early *early = malloc(sizeof(*early) + copied);
 
     if (!early)
         return error_static(-ENOMEM, "message: out of memory");
     early->offer = head->request;
     early->offered = !data;
-    early->bytes = bytes;
+    early->bytes = offer.bytes;
+    early->place = offer.place;
     if (copied > 0)
         memcpy(early->data, data, copied);
     match_keep(&msg->matching, &early->message, key_of(peer, head));
@@ -72,7 +78,8 @@ static int receive_early(struct tca_msg_request *request, struct match_message *
     set_source(request, match_key_of(message));
     if (early->offered && request->peer->failed)
         r = msg_peer_failed(request->peer);
-    else if (early->offered && (r = accept_offer(request, early->offer, early->bytes)) < 0)
+    else if (early->offered &&
+             (r = accept_offer(request, early->offer, early->bytes, early->place)) < 0)
         msg_peer_lost(request->peer, msg, r);
     else if (!early->offered)
         deliver(request, early->data, early->bytes);
@@ -100,18 +107,20 @@ static int take_short(struct msg_peer *peer, struct tca_msg *msg, const struct m
     struct tca_msg_request *request = find_posted(msg, key_of(peer, head));
 
     if (!request)
-        return keep(peer, msg, head, payload, head->bytes);
+        return keep(peer, msg, head, payload, (struct msg_offer){.bytes = head->bytes});
     deliver(request, payload, head->bytes);
     return 0;
 }
 
 static int take_offer(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
-                      uint64_t bytes)
+                      const uint8_t *payload)
 {
     struct tca_msg_request *request = find_posted(msg, key_of(peer, head));
+    struct msg_offer offer;
 
-    return request ? accept_offer(request, head->request, bytes)
-                   : keep(peer, msg, head, NULL, bytes);
+    memcpy(&offer, payload, sizeof(offer));
+    return request ? accept_offer(request, head->request, offer.bytes, offer.place)
+                   : keep(peer, msg, head, NULL, offer);
 }
 
 static int invalid(const struct msg_head *head)
@@ -148,8 +157,10 @@ static int take_note(struct msg_peer *peer, struct tca_msg *msg, const struct ms
         return take_target(peer, msg, head, payload);
     if (head->kind == MSG_NOTICE && pair && head->bytes >= sizeof(struct msg_note))
         return take_target(peer, msg, head, payload);
-    if (head->kind == MSG_OFFER && head->bytes == sizeof(value))
-        return take_offer(peer, msg, head, value);
+    if (head->kind == MSG_OFFER && head->bytes == sizeof(struct msg_offer))
+        return take_offer(peer, msg, head, payload);
+    if (head->kind == MSG_PLACED && head->bytes == sizeof(value))
+        return msg_take_placed(peer, head, value);
     if (head->kind == MSG_PAIRED && pair && head->bytes == sizeof(value))
         return msg_take_paired(peer, head->index, head->tag, value);
     if (head->kind == MSG_RECV_GONE && pair && head->bytes == sizeof(value))
@@ -224,6 +235,8 @@ int tca_msg_recv(struct tca_msg *msg, uint32_t rank, uint32_t tag,
     else if ((r = msg_cannot_come(msg, request->peer)) >= 0) {
         request->state = MSG_POSTED;
         match_post(&msg->matching, &request->posted, key);
+        if (request->peer && request->peer->copies)
+            msg_announce(request);
     }
     if (r < 0)
         msg_request_free(request);

@@ -45,8 +45,8 @@ struct msg_out {
 enum msg_state {
     MSG_IDLE = 0, /* persistent, not started */
     MSG_DONE,
-    MSG_QUEUED,  /* a send waits for room in the ring, or for a place; a receive that rejects its
-                  * message for room; a pair's receive for an index */
+    MSG_QUEUED,  /* a send waits for room in the ring, or for a place; a receive that has
+                  * taken its message, or rejects it, for room; a pair's receive for an index */
     MSG_POSTED,  /* a receive waits for its message, or a pair for its other side */
     MSG_OFFERED, /* a send waits for its grant; a receive for a slot to grant */
     MSG_GRANTED, /* a send waits for a plan */
@@ -74,6 +74,9 @@ struct tca_msg_request {
     bool in_use; /* a running plan, here or at the other rank, may use the staging */
     struct msg_out out;
     struct msg_target target; /* of a send */
+    /* ---- announced receives */
+    struct tca_msg_request *announce_next, **announce_link; /* of those that are not yet */
+    int word;                                               /* -1: it is not */
     /* ---- long messages */
     uint32_t offer; /* a receive's: the number of the send */
     struct msg_kept *kept;
@@ -104,6 +107,7 @@ struct msg_list {
 struct msg_early {
     struct match_message message; /* first: in msg->matching */
     uint32_t offer;               /* request of the sender */
+    struct near_place place;      /* of its data */
     bool offered;                 /* no data yet */
     uint64_t bytes;
     uint8_t data[];
@@ -124,9 +128,11 @@ struct msg_peer {
     uint32_t slot;         /* first one of the other's messenger */
     int failed;            /* a negative errno */
     char why[200];
-    bool near;              /* on this node */
-    struct tca_handle area; /* there: struct msg_area */
-    uint64_t area_bytes;    /* its offset */
+    bool near;                 /* on this node */
+    bool copies;               /* this rank may copy between here and there (direct.c) */
+    struct msg_direct *direct; /* NULL: nothing was sent, received or announced yet */
+    struct tca_handle area;    /* there: struct msg_area */
+    uint64_t area_bytes;       /* its offset */
     struct msg_area *here;
     /* ---- sending packets */
     uint8_t *staging; /* MSG_RING packets; NULL: nothing was sent yet */
@@ -161,6 +167,19 @@ struct msg_peer {
     uint64_t notice_order;
 };
 
+/* Between two ranks of a node that copy straight from and to each other's memory. */
+struct msg_direct {
+    struct msg_areas *there; /* of the other rank; NULL: not mapped yet */
+    struct mapped_region *areas;
+    bool unreachable;      /* it could not be */
+    struct near_view view; /* of its regions */
+    struct forecast forecast;
+    struct announcer announcer;
+    struct tca_msg_request *announced[ANNOUNCE_WORDS];
+    struct tca_msg_request *waiting,
+        **waiting_last; /* receives that were not announced, in order */
+};
+
 /* A plan for a long message. */
 struct msg_kept {
     struct tca_plan *plan; /* NULL: this one is free */
@@ -180,7 +199,8 @@ struct tca_msg {
     uint32_t slot;
     bool shared; /* other ranks may notify the slots, at any time */
     uint32_t size;
-    struct tca_region *areas;          /* struct msg_area by rank */
+    struct tca_region *areas;          /* struct msg_areas */
+    struct near_owner owner;           /* of their directory */
     struct msg_peer *peers;            /* [size] */
     struct tca_msg_request **requests; /* [request_count] */
     uint32_t request_count;
@@ -287,7 +307,7 @@ struct tca_plan *msg_plan_end(struct tca_plan *plan);
 /* ---- ring.c */
 
 /* Sends a packet, or queues it: a note, from any memory, or a request's message, offer or
- * rejection. */
+ * answer. */
 int msg_note_send(struct msg_peer *peer, struct tca_msg *msg, struct msg_head head,
                   const void *payload);
 int msg_request_send(struct tca_msg_request *request);
@@ -314,10 +334,30 @@ int msg_cannot_come(const struct tca_msg *msg, const struct msg_peer *peer);
 /* Frees the messages that no receive has matched. */
 void msg_forget_early(struct tca_msg *msg);
 
+/* ---- direct.c: messages between ranks of one node that copy themselves */
+
+void msg_direct_free(struct msg_peer *peer, struct tca_msg *msg);
+/* A receive from a known rank was posted. */
+void msg_announce(struct tca_msg_request *request);
+/* It has got a message that was sent as if it were not announced, or has failed. */
+void msg_unannounce(struct tca_msg_request *request);
+/* The program withdraws it. False: a message is coming. */
+bool msg_announce_withdraw(struct tca_msg_request *request);
+/* A message is about to be sent as packet `seq`. Returns 1 and the packet's head if its data has
+ * been copied to its receive, or 0. */
+int msg_direct_send(struct tca_msg_request *request, uint32_t seq, struct msg_head *head);
+/* The place of a send's data for its receiver; region 0: it cannot read there. */
+struct near_place msg_direct_place(const struct tca_msg_request *request);
+/* Copies what was offered: 1, or 0: it cannot be reached from here. */
+int msg_direct_pull(struct tca_msg_request *request, struct near_place place);
+int msg_take_placed(struct msg_peer *peer, const struct msg_head *head, uint64_t bytes);
+
 /* ---- large.c */
 
 /* Grants a receive's memory to the offer that it has matched, or makes it wait. */
 int msg_grant(struct tca_msg_request *request);
+/* The receive is complete without a grant, so is the send. */
+int msg_tell_taken(struct tca_msg_request *request, int status);
 int msg_take_grant(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
                    struct msg_target *target);
 /* Frees a plan that does not run, and what belongs to it. */

@@ -6,6 +6,7 @@
 
 #include "client/core/agree.h"
 #include "client/core/error.h"
+#include "client/core/seats.h"
 #include "client/core/slots.h"
 #include "client/msg/msg.h"
 
@@ -22,8 +23,12 @@ static int prepare(struct tca_msg *msg, struct greeting *ret)
     if (!msg->peers)
         return error_static(-ENOMEM, "message: out of memory");
     ret->slot = msg->slot = slots_take(msg->session, MSG_SLOTS);
-    int r = tca_region_alloc(msg->session, msg->size * sizeof(struct msg_area), &msg->areas);
-    return r < 0 ? r : tca_region_handle(msg->areas, 0, TCA_ALL, &ret->areas);
+    const uint64_t bytes = sizeof(struct msg_areas) + msg->size * sizeof(struct msg_area);
+    int r = tca_region_alloc(msg->session, bytes, &msg->areas);
+    if (r < 0)
+        return r;
+    msg->owner.directory = tca_region_address(msg->areas);
+    return tca_region_handle(msg->areas, 0, TCA_ALL, &ret->areas);
 }
 
 static int meet(struct tca_msg *msg, int error, struct greeting *mine)
@@ -31,6 +36,7 @@ static int meet(struct tca_msg *msg, int error, struct greeting *mine)
     struct tca *session = msg->session;
     struct tca_group *group = msg->args.group;
     struct greeting *all = calloc(msg->size, sizeof(*all));
+    const bool copies = session_may_copy(session, &msg->args);
     bool known;
 
     if (!all)
@@ -45,9 +51,11 @@ static int meet(struct tca_msg *msg, int error, struct greeting *mine)
         peer->session_rank = group_to_session(group, rank);
         peer->slot = all[rank].slot;
         peer->near = tca_node_of(session, peer->session_rank) == (int)tca_node(session);
+        peer->copies = peer->near && copies && rank != group_rank(session, group);
         peer->area = all[rank].areas;
-        peer->area_bytes = group_rank(session, group) * sizeof(struct msg_area);
-        peer->here = (struct msg_area *)tca_region_address(msg->areas) + rank;
+        peer->area_bytes =
+            sizeof(struct msg_areas) + group_rank(session, group) * sizeof(struct msg_area);
+        peer->here = ((struct msg_areas *)tca_region_address(msg->areas))->of + rank;
     }
     free(all);
     return r;
@@ -117,6 +125,7 @@ static void peer_deinit(struct tca_msg *msg, struct msg_peer *peer)
     if (peer->staging)
         tca_free(msg->session, peer->staging);
     msg_peer_drop(peer);
+    msg_direct_free(peer, msg);
     for (uint32_t i = 0; i < TCA_MSG_PAIRS; i++)
         msg_notice_forget(&peer->notices[i]);
 }

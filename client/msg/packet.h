@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 #include "client/include/tca-msg.h"
+#include "client/memory/near.h"
+#include "client/msg/announce.h"
 
 enum {
     MSG_RING = 16,   /* packets to one rank that it has not consumed */
@@ -30,12 +32,14 @@ enum {
 
 enum msg_kind {
     MSG_SHORT = 1,  /* tag; the message */
-    MSG_OFFER = 2,  /* tag, request of the sender; length */
+    MSG_OFFER = 2,  /* tag, request of the sender; offer */
     MSG_GRANT = 3,  /* request of the sender, index of the slot; address (note) */
     MSG_NOTICE = 4, /* a receive of a pair: tag, index; request: 1, may be short; address (note) */
     MSG_PAIRED = 5, /* its send: index; tag: 1, is short; length */
     MSG_RECV_GONE = 6, /* index; starts */
     MSG_SEND_GONE = 7, /* index; completed starts, or UINT64_MAX: one is left incomplete */
+    MSG_PLACED = 8,    /* tag; index: the word of an announced receive, request: the announcement;
+                     * length: of its data, which is there */
 };
 
 struct msg_head {
@@ -53,13 +57,27 @@ struct msg_count {
     _Alignas(64) _Atomic uint64_t value;
 };
 
-/* What a rank keeps for each other rank, which writes the packets, places and confirmed counts. */
+/* What a rank keeps for each other rank, which writes the packets, places and confirmed counts, and
+ * its receives. */
 struct msg_area {
     uint8_t packets[MSG_RING][MSG_PACKET_BYTES];
     _Alignas(64) uint8_t places[TCA_MSG_PAIRS][MSG_PLACES][TCA_MSG_SHORT_BYTES]; /* by data slot */
     /* messages that the other rank has received from each send, by its data slot */
     struct msg_count confirmed[TCA_MSG_PAIRS];
     struct msg_count received[TCA_MSG_PAIRS]; /* from it: the sources of its confirmed counts */
+    struct announce_page announced;           /* receives of the other rank */
+};
+
+/* The region of a rank's messenger. */
+struct msg_areas {
+    struct near_directory directory;   /* of the rank's other regions */
+    _Alignas(64) struct msg_area of[]; /* by rank */
+};
+
+/* Payload of an offer. */
+struct msg_offer {
+    uint64_t bytes;
+    struct near_place place; /* of the data; region 0: the receiver has to grant memory */
 };
 
 /* Payload of a grant and of a notice. A layout may follow, as plain data: that of the receiver's

@@ -99,6 +99,7 @@ int msg_request_new(struct tca_msg *msg, uint32_t rank, uint32_t tag,
         .tag = tag,
         .used = true,
         .sends = sends,
+        .word = -1,
         .room = room,
         .bytes = sends ? room : 0,
         .address = buffer->address,
@@ -157,6 +158,8 @@ void msg_peer_drop(struct msg_peer *peer)
 static void fail_posted(struct tca_msg_request *request, struct msg_peer *peer, int error)
 {
     match_withdraw(&request->msg->matching, &request->posted);
+    if (!msg_announce_withdraw(request))
+        msg_unannounce(request);
     request->peer = peer;
     msg_done(request, error);
 }

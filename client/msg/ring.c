@@ -10,7 +10,7 @@
 #include "client/core/seats.h"
 
 /* Sizes of the puts; a packet takes the first that it fits into. One line crosses most cheaply. */
-static const uint32_t class_bytes[MSG_CLASSES] = {32, 256, MSG_PACKET_BYTES};
+static const uint32_t class_bytes[MSG_CLASSES] = {64, 256, MSG_PACKET_BYTES};
 
 /* ---- sending */
 
@@ -101,8 +101,8 @@ static int send_note(struct msg_peer *peer, struct tca_msg *msg, struct msg_head
     return msg_has_ended(r) ? 0 : r; /* nobody needs it any more */
 }
 
-/* The answer of a receive that does not take what it was offered. */
-static int send_rejection(struct tca_msg_request *request)
+/* The answer of a receive that has taken what it was offered, or does not take it. */
+static int tell_taken(struct tca_msg_request *request)
 {
     const struct msg_note nothing = {0};
     const struct msg_head head = {.kind = MSG_GRANT,
@@ -119,19 +119,28 @@ static int send_rejection(struct tca_msg_request *request)
 static int send_request(struct tca_msg_request *request)
 {
     struct msg_peer *peer = request->peer;
-    struct msg_head head = {.tag = request->tag, .request = request->number};
+    struct msg_head head = {.kind = MSG_SHORT, .tag = request->tag, .request = request->number};
     uint8_t *to = NULL;
     int r;
 
     if (!request->sends)
-        return send_rejection(request);
-    if (request->room > TCA_MSG_EAGER_BYTES) {
-        head.kind = MSG_OFFER;
+        return tell_taken(request);
+    r = peer->copies ? msg_direct_send(request, peer->sent + 1, &head) : 0;
+    if (r < 0)
+        return r;
+    if (r > 0) {
         head.bytes = sizeof(request->room);
-        request->state = MSG_OFFERED;
-        return send_note(peer, request->msg, head, &request->room);
+        r = send_note(peer, request->msg, head, &request->room);
+        msg_done(request, 0);
+        return r;
     }
-    head.kind = MSG_SHORT;
+    if (request->room > TCA_MSG_EAGER_BYTES) {
+        const struct msg_offer offer = {request->room, msg_direct_place(request)};
+        head.kind = MSG_OFFER;
+        head.bytes = sizeof(offer);
+        request->state = MSG_OFFERED;
+        return send_note(peer, request->msg, head, &offer);
+    }
     head.bytes = (uint16_t)request->room;
     if ((r = reserve(peer, request->msg, &to)) >= 0 && (r = msg_gather(request, to)) >= 0)
         r = post(peer, request->msg, head);

@@ -243,7 +243,7 @@ struct tca_msg_request *tca_msg_release(struct tca_msg_request *request)
         msg_pair_release(request);
     } else if (!is_open(request)) {
         msg_request_free(request);
-    } else if (request->state == MSG_POSTED) {
+    } else if (request->state == MSG_POSTED && msg_announce_withdraw(request)) {
         match_withdraw(&request->msg->matching, &request->posted);
         msg_request_free(request);
     } else {

@@ -337,6 +337,12 @@ enum tca_seat session_seat(const struct tca *session, const struct tca_plan_args
     return args->seat != TCA_SEAT_ANY ? args->seat : session->settings.seat;
 }
 
+bool session_may_copy(const struct tca *session, const struct tca_plan_args *args)
+{
+    return session_seat(session, args) != TCA_SEAT_DAEMON && args->rail == TCA_RAIL_ANY &&
+           !args->rail_name && session->settings.rail[0] == '\0';
+}
+
 void plan_destroy(struct tca_plan *plan)
 {
     struct tca *session = plan->session;

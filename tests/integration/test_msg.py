@@ -110,6 +110,9 @@ class Msg(Ranks):
             with self.subTest(places=places, seat=seat, ended=1):
                 self.ranks(cluster, places, [harness.program("msg-again"), "ended"], victim=1, TCA_SEAT=seat)
 
+    def test_copied_without_plans(self):
+        self.ranks(self.cluster(), [0, 0], [harness.program("msg-direct")])
+
     def test_any_rank_and_tag(self):
         cluster = self.cluster(2, options={"rails.enable": "shm tcp"})
         words = [harness.program("msg-any"), str(SEED)]
