@@ -2,8 +2,9 @@
  * The contract of drivers. A driver moves bytes to peers over one rail.
  *
  * A driver deals with memory, peers, landings (targets prepared by a receiver) and puts. It is
- * independent of sessions, plans, users, libevent and other drivers. The daemon's engine runs one
- * instance of each driver; libtca runs an instance of shm in the client.
+ * independent of sessions, plans, users, libevent and other drivers. The daemon's first engine runs
+ * one instance of each driver, its other engines run branches of these; libtca runs an instance of
+ * shm in the client.
  *
  * Threads: open and close must not run concurrently with other calls. region_add, region_remove,
  * peer_connect and peer_answer may be called from any thread; they can be slow (pinning memory).
@@ -240,7 +241,14 @@ struct driver_ops {
     int (*probe)(const struct driver_config *config, struct driver_caps *ret_caps);
     int (*open)(const struct driver_config *config, const struct driver_events *events,
                 struct driver **ret_driver);
-    /* All objects made from the driver must have been released. */
+    /* Opens a branch of the instance, for another thread to poll: its peers and puts are its own,
+     * and use the instance's regions. What is put to the node arrives at the instance; all of
+     * address(), regions, landings, door(), admit(), shut(), fabric and pairs is asked of that one,
+     * which neither waits for its branches nor they for it. A put of the branch to the instance
+     * itself can notify from the branch. NULL: one thread polls all of the instance. */
+    int (*branch)(struct driver *driver, const struct driver_events *events,
+                  struct driver **ret_branch);
+    /* All objects made from the driver must have been released, and its branches closed. */
     void (*close)(struct driver *driver);
     /* Writes this instance's address, for peer_connect() elsewhere. Returns its size, at most
      * ADDRESS_MAX_BYTES. */

@@ -1,6 +1,7 @@
 /*
  * The shm driver: regions are memory mapped in this process, and a put is a copy. A landing is
- * valid only in the driver instance that made it; the blob of another instance is -ESTALE.
+ * valid only in the driver instance that made it and its branches; the blob of another instance is
+ * -ESTALE.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -47,6 +48,25 @@ static int shm_open_driver(const struct driver_config *config, const struct driv
         shm->flows.turn_bytes = (uint32_t)shm->shared_max;
     }
     *ret_driver = &shm->driver;
+    return 0;
+}
+
+/* Landings of the instance are valid in it. */
+static int shm_branch(struct driver *driver, const struct driver_events *events,
+                      struct driver **ret_branch)
+{
+    const struct shm_driver *of = (const struct shm_driver *)driver;
+    struct shm_driver *shm = calloc(1, sizeof(*shm));
+    if (!shm)
+        return -ENOMEM;
+    *shm = (struct shm_driver){.driver = {.ops = &shm_driver_ops, .events = *events},
+                               .cookie = of->cookie,
+                               .piece_bytes = of->piece_bytes,
+                               .shared_max = of->shared_max,
+                               .segment_bytes = of->segment_bytes,
+                               .at_once_max = of->at_once_max,
+                               .flows.turn_bytes = of->flows.turn_bytes};
+    *ret_branch = &shm->driver;
     return 0;
 }
 
@@ -137,6 +157,7 @@ const struct driver_ops shm_driver_ops = {
     .id = DRIVER_SHM,
     .probe = shm_probe,
     .open = shm_open_driver,
+    .branch = shm_branch,
     .close = shm_close,
     .address = shm_address,
     .region_add = mapped_add,

@@ -213,7 +213,7 @@ struct tcp_expected {
     uint8_t secret[TCP_SECRET_BYTES];
 };
 
-/* None in a process's instance. */
+/* None in a process's instance or a branch. */
 struct tcp_listener {
     int fds[TCP_ENDPOINTS_MAX];      /* as many as the instance's address has */
     struct tcp_connection *accepted; /* that have not said hello, newest first */
@@ -230,8 +230,9 @@ struct tcp_listener {
 };
 
 struct tcp_driver {
-    struct driver driver; /* first */
-    struct tcp_address address;
+    struct driver driver;       /* first */
+    struct tcp_driver *trunk;   /* itself, or the instance of which it is a branch: only sends */
+    struct tcp_address address; /* of a branch: the trunk's, without endpoints */
     struct tcp_listener listener;
     int epoll_fd, timer_fd;
     pid_t process;          /* that has opened it; its forked children may only release it */
@@ -246,7 +247,7 @@ struct tcp_driver {
     struct tcp_object *dead;
     unsigned rounds;
     uint64_t events_ns;      /* when they were taken last */
-    _Atomic uint64_t forged; /* any thread */
+    _Atomic uint64_t forged; /* also by branches; any thread */
 };
 
 static inline struct tcp_driver *tcp_of(struct driver *driver)

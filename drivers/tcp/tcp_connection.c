@@ -147,7 +147,7 @@ void tcp_connection_ends(struct tcp_connection *connection, int error, uint64_t 
                               ? sender->refused | 1u << connection->which
                               : 0;
     if (!dialled && (error == -EPROTO || error == -EACCES))
-        atomic_fetch_add_explicit(&connection->driver->forged, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&connection->driver->trunk->forged, 1, memory_order_relaxed);
     tcp_connection_close(connection);
     if (receiver && receiver->grant == 0)
         receiver->down_ns = now_ns;

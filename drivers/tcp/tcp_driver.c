@@ -33,6 +33,7 @@ int tcp_instance_new(const struct driver_events *events, struct tcp_driver **ret
     if (!tcp)
         return -ENOMEM;
     tcp->driver = (struct driver){.ops = &tcp_driver_ops, .events = *events};
+    tcp->trunk = tcp;
     tcp->process = getpid();
     tcp->epoll_fd = tcp->timer_fd = -1;
     tcp->landings = LANDINGS_INIT;
@@ -43,6 +44,22 @@ int tcp_instance_new(const struct driver_events *events, struct tcp_driver **ret
         return r;
     }
     *ret_tcp = tcp;
+    return 0;
+}
+
+/* It dials as the instance. */
+static int branch(struct driver *driver, const struct driver_events *events,
+                  struct driver **ret_branch)
+{
+    struct tcp_driver *trunk = tcp_of(driver), *tcp;
+    int r = tcp_instance_new(events, &tcp);
+    if (r < 0)
+        return r;
+    tcp->trunk = trunk;
+    tcp->address = trunk->address;
+    tcp->address.count = 0;
+    tcp->kernel_tls = trunk->kernel_tls;
+    *ret_branch = &tcp->driver;
     return 0;
 }
 
@@ -222,6 +239,7 @@ const struct driver_ops tcp_driver_ops = {
     .id = DRIVER_TCP,
     .probe = tcp_probe,
     .open = tcp_open,
+    .branch = branch,
     .close = tcp_close,
     .address = address,
     .region_add = mapped_add,

@@ -120,37 +120,59 @@ static int open_hca_seat(const struct driver_events *events, struct driver **ret
     return tca_hca_seat.open(device, (size_t)bytes, events, ret_driver);
 }
 
+static struct driver_events events_of(struct side *side)
+{
+    return (struct driver_events){
+        .notified = notified, .peer_down = peer_down, .paired = paired, .context = side};
+}
+
+static int add_region(struct side *side)
+{
+    int fd = memfd_create("side", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, (off_t)side->bytes) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
+        return -errno;
+    side->memory = mmap(NULL, side->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (side->memory == MAP_FAILED)
+        return -ENOMEM;
+    struct driver_memory memory = {.base = side->memory, .length_bytes = side->bytes, .fd = fd};
+    int r = side->regions->ops->region_add(side->regions, &memory, &side->region);
+    close(fd);
+    return r;
+}
+
 int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_t bytes)
 {
     const struct driver_ops *ops = driver_find(name);
     const struct driver_config config = {.segment_bytes = segment_bytes, .own = side_config(name)};
+    const struct driver_events events = events_of(side);
     *side = (struct side){.bytes = bytes};
     signal(SIGPIPE, SIG_IGN); /* as in tcad: OpenSSL writes to its sockets without MSG_NOSIGNAL */
-    struct driver_events events = {
-        .notified = notified, .peer_down = peer_down, .paired = paired, .context = side};
     int r = strcmp(name, TCP_SEAT) == 0   ? tcp_seat_open(&events, &side->driver)
             : strcmp(name, HCA_SEAT) == 0 ? open_hca_seat(&events, &side->driver)
             : ops                         ? ops->open(&config, &events, &side->driver)
                                           : -ENOENT;
-    if (r < 0)
-        return r;
-    int fd = memfd_create("side", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
-        return -errno;
-    side->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (side->memory == MAP_FAILED)
-        return -ENOMEM;
-    struct driver_memory memory = {.base = side->memory, .length_bytes = bytes, .fd = fd};
-    r = side->driver->ops->region_add(side->driver, &memory, &side->region);
-    close(fd);
-    return r;
+    side->regions = side->driver;
+    return r < 0 ? r : add_region(side);
+}
+
+/* What it puts to the instance itself is told there. */
+int side_open_branch(struct side *side, struct side *trunk, size_t bytes)
+{
+    const struct driver_ops *ops = trunk->driver->ops;
+    const bool itself = ops->id == DRIVER_SHM;
+    const struct driver_events events = events_of(itself ? trunk : side);
+    *side = (struct side){.bytes = bytes};
+    int r = ops->branch(trunk->driver, &events, &side->driver);
+    side->regions = trunk->driver;
+    return r < 0 ? r : add_region(side);
 }
 
 void side_close(struct side *side)
 {
     if (!side->driver)
         return;
-    side->driver->ops->region_remove(side->driver, side->region);
+    side->regions->ops->region_remove(side->regions, side->region);
     side->driver->ops->close(side->driver);
     munmap(side->memory, side->bytes);
     side->driver = NULL;

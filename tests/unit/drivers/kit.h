@@ -30,6 +30,7 @@ enum { NOTIFIED_MAX = 4096 };
 
 struct side {
     struct driver *driver;
+    struct driver *regions; /* the instance that has the region: the driver, or its trunk */
     struct driver_region *region;
     uint8_t *memory;
     size_t bytes;
@@ -60,6 +61,8 @@ uint64_t side_board_window(void) __attribute__((weak)); /* bytes of bus addresse
 /* driver_config.own for an instance on loopback of the driver with this name. */
 const void *side_config(const char *name);
 int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_t bytes);
+/* Opens a branch of the instance, with a region of its own. Close it first. */
+int side_open_branch(struct side *side, struct side *trunk, size_t bytes);
 /* The name of tcp's instances without a port, and a new connection between two of them. */
 #define TCP_SEAT "tcp seat"
 void side_join(struct side *a, struct driver_peer *peer_a, struct side *b,

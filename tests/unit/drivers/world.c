@@ -8,6 +8,9 @@
 #ifndef ADOPTED /* 1: connections are given to instances of tcp; 2: processes connect over hca */
 #define ADOPTED 0
 #endif
+#ifndef BRANCHED
+#define BRANCHED 0
+#endif
 #define SEAT     (ADOPTED == 2 ? &tca_hca_seat : &tca_tcp_seat)
 #define INSTANCE (ADOPTED == 1 ? TCP_SEAT : ADOPTED == 2 ? HCA_SEAT : DRIVER)
 enum { GRANT = ADOPTED, GRANT_BACK };
@@ -37,6 +40,10 @@ void open_world(uint64_t segment_bytes, size_t region_bytes)
         cr_assert(side_open(&world.sides[1], INSTANCE, segment_bytes, region_bytes) == 0);
         world.to = &world.sides[1];
     }
+    if (BRANCHED) {
+        cr_assert(side_open_branch(&world.branch, &world.sides[0], region_bytes) == 0);
+        world.from = &world.branch;
+    }
     if (ADOPTED == 1)
         join();
     else if (ADOPTED == 2)
@@ -51,6 +58,7 @@ void close_world(void)
     if (world.back)
         world.to->driver->ops->peer_disconnect(world.to->driver, world.back);
     pump_rounds(world.from, world.to, 100);
+    side_close(&world.branch);
     side_close(&world.sides[0]);
     side_close(&world.sides[1]);
 }

@@ -9,6 +9,7 @@ enum { GUARD = 4096 };
 
 struct world {
     struct side sides[2];
+    struct side branch; /* BRANCHED 1: of the first, which sends */
     struct side *from, *to;
     struct driver_peer *peer;
     struct driver_peer *back; /* of drivers whose connections need both ends */
