@@ -237,6 +237,9 @@ static int piece_over(struct tcp_receiver *receiver, uint64_t now_ns)
     receiver->in_piece = false;
     if (head->kind == TCP_PIECE && !landing)
         r = reply(receiver, TCP_STALE, head->number);
+    /* before the sender learns by a count that it has arrived */
+    else if (head->kind == TCP_PIECE && landing->notify && (head->flags & TCP_LAST))
+        events->notified(events->context, landing->token);
     /* Longer pieces take no room of the sender's copies. */
     const uint32_t copied = head->length_bytes <= TCP_INLINE_BYTES ? head->length_bytes : 0;
     credits_count(&receiver->credits, copied + sizeof(*head));
@@ -245,8 +248,6 @@ static int piece_over(struct tcp_receiver *receiver, uint64_t now_ns)
         r = count_now(receiver, now_ns);
     else if (receiver->tell_ns == 0)
         receiver->tell_ns = now_ns + TCP_TELL_MS * TCP_MS;
-    if (head->kind == TCP_PIECE && landing && landing->notify && (head->flags & TCP_LAST))
-        events->notified(events->context, landing->token);
     return r;
 }
 

@@ -220,6 +220,42 @@ Test(DRIVER_SUITE, a_flush_waits_for_what_was_put, .timeout = 60)
     close_world();
 }
 
+static struct transfer told;
+static struct op flush_of_told;
+
+/* While the receiver is about to notify: once the put is complete locally, a flush must wait. */
+static void flush_told(void)
+{
+    struct driver *from = world.from->driver;
+    pump_rounds(world.from, NULL, 20);
+    if (!told.op.done)
+        return;
+    op_init(&flush_of_told);
+    if (from->ops->peer_flush(from, world.peer, &flush_of_told.op) == 0)
+        pump_rounds(world.from, NULL, 20);
+    world.to->early |= flush_of_told.done > 0;
+}
+
+Test(DRIVER_SUITE, a_flush_does_not_overtake_a_notification, .timeout = 60)
+{
+    const uint64_t sizes[] = {8, 12000, 192000};
+    open_world(0, REGION);
+    world.to->test = INSTANCES > 1 ? flush_told : NULL;
+    for (unsigned i = 0; i < 9; i++) {
+        const struct shape shape = {.block = sizes[i % 3], .count = 1, .outer = 1};
+        cr_assert(prepare(&told, &shape, 0, &shape, TARGET_OFFSET, true, i) == 0);
+        flush_of_told.done = 1;
+        start(&told);
+        cr_assert(pump_until(world.from, world.to, &world.to->notified_count, i + 1));
+        cr_assert(pump_until(world.from, world.to, &told.op.done, 1));
+        cr_assert(pump_until(world.from, world.to, &flush_of_told.done, 1));
+        cr_assert(!world.to->early, "flushed before it was notified, %u bytes",
+                  (unsigned)sizes[i % 3]);
+        release(&told);
+    }
+    close_world();
+}
+
 /* Flushes in flight together each wait for the puts before them. */
 Test(DRIVER_SUITE, many_flushes, .timeout = 60)
 {

@@ -67,6 +67,8 @@ static void notified(void *context, uint64_t token)
     struct side *side = context;
     if (side->expected && memcmp(side->memory, side->expected, side->bytes) != 0)
         side->early = true;
+    if (side->test)
+        side->test();
     if (side->notified_count < NOTIFIED_MAX)
         side->notified[side->notified_count] = token;
     side->notified_count++;

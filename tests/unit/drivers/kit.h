@@ -44,7 +44,8 @@ struct side {
     bool paired_encrypts;
     /* checked within notified(): NULL, or the expected memory */
     const uint8_t *expected;
-    bool early; /* it was not */
+    bool early;         /* it was not, or test() has found another reason */
+    void (*test)(void); /* called within notified(); NULL: nothing */
 };
 
 struct op {
