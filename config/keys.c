@@ -133,6 +133,11 @@ const struct config_key config_keys[] = {
      .reloadable = true, .default_help = "an eighth of the machine's memory",
      .help = "Limit on the daemon's memory for all users, without the memory of regions."},
 
+    {KEY(engine, threads, threads), .type = CONFIG_NUMBER, .min = 1, .max = ENGINES_MAX,
+     .initial = "1",
+     .help =
+         "Number of engine threads, among which the sessions are divided; more than 1 only with "
+         "the rails shm and tcp."},
     {KEY(engine, spin, spin_ns), .type = CONFIG_DURATION, .max = S, .initial = "50us",
      .reloadable = true, .help = "How long an idle engine thread polls before it begins to yield."},
     {KEY(engine, yield, yield_ns), .type = CONFIG_DURATION, .max = S, .initial = "100us",

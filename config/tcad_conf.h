@@ -33,6 +33,7 @@ enum conf_rails {
     CONF_RAIL_TCP = 1 << 3,
     CONF_RAIL_HCA = 1 << 4,
 };
+enum { ENGINES_MAX = 16 };
 enum conf_calibration { CONF_CALIBRATION_OFF, CONF_CALIBRATION_AUTO };
 enum conf_log_level { CONF_LOG_ERROR, CONF_LOG_WARNING, CONF_LOG_INFO, CONF_LOG_DEBUG };
 enum conf_log_target { CONF_LOG_AUTO, CONF_LOG_STDERR, CONF_LOG_JOURNAL };
@@ -83,6 +84,7 @@ struct tcad_conf {
     } limits;
     uint64_t key_mark; /* tells two contents of key_file apart; 0: it was not read */
     struct {
+        uint32_t threads; /* at most ENGINES_MAX */
         uint64_t spin_ns;
         uint64_t yield_ns;
         cpu_set_t cpus; /* to pin the engine threads to; empty: anywhere */

@@ -63,10 +63,11 @@ static void session_broken(void *context, uint64_t id, const char *why)
         session_end(session, why);
 }
 
-static void rail_puts_lost(void *context, struct driver_peer *peer, uint64_t flow, uint32_t count)
+static void rail_puts_lost(void *context, struct engine *engine, struct driver_peer *peer,
+                           uint64_t flow, uint32_t count)
 {
     struct tcad *tcad = context;
-    const struct link *link = links_of_peer(tcad->links, peer);
+    const struct link *link = links_of_peer(tcad->links, engine, peer);
     if (link)
         plans_puts_lost(tcad, link, flow, count);
 }
@@ -83,11 +84,12 @@ static void rail_lost(struct tcad *tcad, uint32_t node, unsigned rail, int error
     plans_link_gone(tcad, node, rail, error);
 }
 
-static void rail_peer_down(void *context, struct driver_peer *peer, int error)
+static void rail_peer_down(void *context, struct engine *engine, struct driver_peer *peer,
+                           int error)
 {
     struct tcad *tcad = context;
     unsigned rail;
-    int node = links_lost(tcad->links, peer, &rail);
+    int node = links_lost(tcad->links, engine, peer, &rail);
     if (node >= 0)
         rail_lost(tcad, (uint32_t)node, rail, error);
 }
@@ -144,7 +146,48 @@ static const struct session_hooks session_hooks = {
 
 /* ---- creation ---- */
 
-static int make_engine(struct tcad *tcad, char *text, size_t text_bytes)
+/* Each with a branch of each rail. */
+static int add_engines(struct tcad *tcad, const struct engine_config *config,
+                       const struct engine_events *events, char *text, size_t text_bytes)
+{
+    while (tcad->engine_count < tcad->conf->engine.threads) {
+        struct engine **engine = &tcad->engines[tcad->engine_count];
+        unsigned rail = 0;
+        int r = engine_new(tcad->loop, config, events, engine);
+        if (r < 0)
+            return r;
+        tcad->engine_count++;
+        r = engine_add_branches(*engine, tcad->engine, &rail);
+        if (r == -EOPNOTSUPP)
+            snprintf(text, text_bytes,
+                     "engine.threads = %u, but the rail %s can be used by 1 only: set "
+                     "engine.threads = 1, or leave the rail out of rails.enable",
+                     tcad->conf->engine.threads, rail_name(tcad, rail));
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int run_engines(struct tcad *tcad)
+{
+    int r = 0;
+    engines_introduce(tcad->engines, tcad->engine_count);
+    for (unsigned i = 0; i < tcad->engine_count && r == 0; i++)
+        r = engine_run(tcad->engines[i]);
+    return r;
+}
+
+/* The calls that they and the worker have posted run before the drivers are closed. */
+static void free_engines(struct tcad *tcad)
+{
+    for (unsigned i = 0; i < tcad->engine_count; i++)
+        engine_stop(tcad->engines[i]);
+    while (tcad->engine_count > 0)
+        engine_free(tcad->engines[--tcad->engine_count]);
+}
+
+static int make_engines(struct tcad *tcad, char *text, size_t text_bytes)
 {
     const struct tcad_conf *conf = tcad->conf;
     struct engine_config config = {
@@ -161,12 +204,16 @@ static int make_engine(struct tcad *tcad, char *text, size_t text_bytes)
         .context = tcad,
     };
     int r = engine_new(tcad->loop, &config, &events, &tcad->engine);
-    if (r == 0)
-        r = rails_open(tcad, text, text_bytes);
+    if (r < 0)
+        return r;
+    tcad->engines[tcad->engine_count++] = tcad->engine;
+    r = rails_open(tcad, text, text_bytes);
     if (r == 0)
         r = fabric_check(tcad, text, text_bytes);
     if (r == 0)
-        r = engine_run(tcad->engine);
+        r = add_engines(tcad, &config, &events, text, text_bytes);
+    if (r == 0)
+        r = run_engines(tcad);
     return r;
 }
 
@@ -293,7 +340,7 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
     if (r == 0)
         r = peers_find_own(tcad, text, text_bytes); /* rails may listen there, too */
     if (r == 0)
-        r = make_engine(tcad, text, text_bytes);
+        r = make_engines(tcad, text, text_bytes);
     if (r == 0)
         r = offload_new(tcad, &tcad->offload);
     if (r == 0)
@@ -376,7 +423,7 @@ void tcad_deinit(struct tcad *tcad)
     server_free(tcad->server); /* after the workers, which reply to its clients */
     flights_free(tcad->flights);
     links_free(tcad->links);
-    engine_free(tcad->engine); /* also runs the calls that it and the worker have posted */
+    free_engines(tcad);
     tcad->peers = peers_free(tcad->peers);
     tcad->names = worker_leave(tcad->names); /* after the look-ups of peers have been cancelled */
     rails_free(tcad->rails);

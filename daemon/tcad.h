@@ -72,11 +72,13 @@ struct tcad {
 
     struct loop *loop;
     struct worker *worker;
-    struct worker *dialler;    /* for what waits for other nodes; its lanes are nodes */
-    struct worker *closer;     /* sessions/closer.h */
-    struct worker *names;      /* looks up names of nodes (base/lookup.h) and users */
-    struct worker *calibrator; /* NULL: no calibration was started */
-    struct engine *engine;
+    struct worker *dialler;              /* for what waits for other nodes; its lanes are nodes */
+    struct worker *closer;               /* sessions/closer.h */
+    struct worker *names;                /* looks up names of nodes (base/lookup.h) and users */
+    struct worker *calibrator;           /* NULL: no calibration was started */
+    struct engine *engine;               /* the first: it has the rails */
+    struct engine *engines[ENGINES_MAX]; /* all, the first first */
+    unsigned engine_count;
     char user_name[64];    /* of the daemon's user; the number, until it has been looked up */
     struct addresses *own; /* of control.listen; NULL: not looked up, as there are no other nodes */
     struct peers *peers;

@@ -269,9 +269,10 @@ static void begin(struct tcad *tcad, struct admin_reply *reply)
                 continue;
             int neighbour = fabric_neighbour(tcad, rail);
             run->error[rail][SEAT_DAEMON] = -ENETDOWN;
-            run->routes[OWN][rail].link = link_get(tcad->links, tcad->node, rail);
+            run->routes[OWN][rail].link = link_get(tcad->links, tcad->node, rail, tcad->engine);
             run->routes[NEIGHBOUR][rail].link =
-                neighbour < 0 ? NULL : link_get(tcad->links, (uint32_t)neighbour, rail);
+                neighbour < 0 ? NULL
+                              : link_get(tcad->links, (uint32_t)neighbour, rail, tcad->engine);
         }
     }
     /* In a separate thread: it takes seconds, and much longer if a neighbour's board hangs. */

@@ -130,9 +130,8 @@ static json_t *costs(const struct tcad *tcad)
 
 json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
 {
-    struct engine_stats stats;
-    engine_stats(tcad->engine, &stats);
     json_t *cluster = cluster_summary(tcad), *rail_list = rails(tcad, ret_degraded);
+    json_t *engine, *engines = inspect_engines(tcad, &engine);
     json_t *daemon = json_pack(
         "{s:s, s:i, s:f, s:I, s:s, s:o, s:s, s:s, s:s, s:s}", "version", TCAD_VERSION, "pid",
         (int)getpid(), "uptime_s", since_s(tcad->since_ns), "node", (json_int_t)tcad->node, "name",
@@ -144,20 +143,17 @@ json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
         tcad->conf->node.runtime_dir);
     *ret_degraded |= tcad->draining; /* it accepts no sessions, which matters to scripts */
     return json_pack(
-        "{s:o, s:o, s:I, s:I, s:{s:I, s:I, s:I, s:I}, s:I, s:{s:s, s:I, s:I, s:I, s:I, s:I}, s:o, "
-        "s:{s:s, s:s, s:f, s:f, s:b, s:o}, s:o}",
+        "{s:o, s:o, s:I, s:I, s:{s:I, s:I, s:I, s:I}, s:I, s:o, s:o, s:o, s:{s:s, s:s, s:f, s:f, "
+        "s:b, s:o}, s:o}",
         "daemon", daemon, "cluster", cluster, "sessions", (json_int_t)tcad->session_count, "groups",
         (json_int_t)groups_count(tcad->groups), "regions", "count",
         (json_int_t)regions_count(tcad->regions), "bytes", (json_int_t)tcad->users.memory_bytes,
         "bytes_quarantined", (json_int_t)tcad->users.quarantined_bytes, "bytes_max",
         (json_int_t)tcad->conf->memory.region_bytes, "plans", (json_int_t)plan_count(tcad),
-        "engine", "state", stats.asleep ? "asleep" : "busy", "starts", (json_int_t)stats.starts,
-        "completions", (json_int_t)stats.completions, "errors", (json_int_t)stats.errors, "bytes",
-        (json_int_t)stats.bytes, "sleeps", (json_int_t)stats.sleeps, "rails", rail_list,
-        "calibration", "state", tcad->calibrated ? "measured" : "none", "path",
-        tcad->conf->rails.calibration_file, "load", tcad->costs.load, "spread", tcad->costs.spread,
-        "disturbed", tcad->costs.load > LOAD_BUSY, "costs", costs(tcad), "warnings",
-        exposure_warnings(tcad));
+        "engine", engine, "engines", engines, "rails", rail_list, "calibration", "state",
+        tcad->calibrated ? "measured" : "none", "path", tcad->conf->rails.calibration_file, "load",
+        tcad->costs.load, "spread", tcad->costs.spread, "disturbed", tcad->costs.load > LOAD_BUSY,
+        "costs", costs(tcad), "warnings", exposure_warnings(tcad));
 }
 
 static void add_encryption(json_t *list, struct tcad *tcad, unsigned rail, enum seat seat,

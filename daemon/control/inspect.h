@@ -14,6 +14,9 @@ struct tcad;
 struct user;
 
 json_t *inspect_status(struct tcad *tcad, bool *ret_degraded);
+/* A list of all engines, and the sums. */
+json_t *inspect_engines(const struct tcad *tcad, json_t **ret_all);
+void inspect_engine_families(const struct tcad *tcad, json_t *families);
 json_t *inspect_nodes(struct tcad *tcad);
 /* Whether `viewer` may see objects of `owner`. With control.private, users other than root and the
  * daemon's own see only theirs. */

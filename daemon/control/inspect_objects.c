@@ -237,7 +237,6 @@ static void offload_families(const struct tcad *tcad, json_t *families)
 json_t *inspect_stats(struct tcad *tcad)
 {
     json_t *families = json_array();
-    struct engine_stats stats;
     struct tally tally = {0};
     uint64_t plans = 0;
 
@@ -245,7 +244,6 @@ json_t *inspect_stats(struct tcad *tcad)
         plans_each(session, tally_plan, &tally);
         plans += session->plan_count;
     }
-    engine_stats(tcad->engine, &stats);
     one(families, "tcad_uptime_seconds", "gauge", "seconds", "Time since the daemon was started.",
         (double)(clock_now_ns() - tcad->since_ns) / 1e9);
     one(families, "tcad_sessions", "gauge", "", "Open sessions.", tcad->session_count);
@@ -296,23 +294,7 @@ json_t *inspect_stats(struct tcad *tcad)
     one(families, "tcad_regions_cut_off", "counter", "",
         "Mappings of regions that were dropped because a client or a device removed their pages.",
         (double)guard_replaced());
-    one(families, "tcad_engine_starts", "counter", "", "Starts taken by the engine.",
-        (double)stats.starts);
-    one(families, "tcad_engine_completions", "counter", "", "Starts completed by the engine.",
-        (double)stats.completions);
-    one(families, "tcad_engine_errors", "counter", "", "Starts that failed in the engine.",
-        (double)stats.errors);
-    one(families, "tcad_engine_put_bytes", "counter", "bytes", "Bytes put by the engine.",
-        (double)stats.bytes);
-    one(families, "tcad_engine_sleeps", "counter", "", "Times that the engine went to sleep.",
-        (double)stats.sleeps);
-    one(families, "tcad_engine_slices", "counter", "",
-        "Slices that the engine cut long work into, to serve starts and rails in between.",
-        (double)stats.slices);
-    one(families, "tcad_engine_longest_calls_seconds", "gauge", "seconds",
-        "Longest time that the engine has spent on commits and releases without polling starts and "
-        "rails.",
-        (double)stats.longest_ns / 1e9);
+    inspect_engine_families(tcad, families);
     one(families, "tcad_draining", "gauge", "", "1 while new sessions are refused.",
         tcad->draining);
     flights_look(tcad->flights);

@@ -89,6 +89,15 @@ static void sort_rails(const struct tcad_conf *from, const struct tcad_conf *to,
     }
 }
 
+static void tune_engines(struct tcad *tcad)
+{
+    int r = 0;
+    for (unsigned i = 0; i < tcad->engine_count && r == 0; i++)
+        r = engine_tune(tcad->engines[i], tcad->conf->engine.spin_ns, tcad->conf->engine.yield_ns);
+    if (r < 0)
+        log_error(NULL, "out of memory: the new engine.spin and engine.yield are not applied");
+}
+
 json_t *reload(struct tcad *tcad)
 {
     struct config_errors errors = {0};
@@ -107,8 +116,7 @@ json_t *reload(struct tcad *tcad)
         tcad_conf_adopt(tcad->conf, next);
         tcad->cluster = tcad->conf->cluster;
         peers_reload(tcad->peers);
-        if (engine_tune(tcad->engine, tcad->conf->engine.spin_ns, tcad->conf->engine.yield_ns) < 0)
-            log_error(NULL, "out of memory: the new engine.spin and engine.yield are not applied");
+        tune_engines(tcad);
         log_init(tcad_log_level(tcad->conf), tcad_log_target(tcad->conf));
         tcad_conf_free(next);
     } else if (errors.count == 0) {

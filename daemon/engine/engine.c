@@ -70,14 +70,19 @@ static void take_events(struct engine *engine, int timeout_ms)
         pthread_mutex_lock(&engine->turn);
     for (unsigned rail = 1; rail <= engine->rails; rail++)
         engine->drivers[rail].idle_rounds = 0; /* it may have been one of them that woke us */
+    bool rung = false;
     for (int i = 0; i < n; i++) {
         eventfd_t ignored;
-        if (events[i].data.ptr == engine) /* a call */
+        if (events[i].data.ptr == engine) { /* a call */
             eventfd_read(engine->call_fd, &ignored);
-        else if (events[i].data.ptr) /* a session; a driver's descriptor (NULL) is emptied by its
-                                        progress() */
+        } else if (events[i].data.ptr) { /* a session; a driver's descriptor (NULL) is emptied by
+                                            its progress() */
             engine_session_wake(events[i].data.ptr);
+            rung = true;
+        }
     }
+    if (rung)
+        engine_wake_others(engine);
 }
 
 static void sleep_until_woken(struct engine *engine, int timeout_ms)
@@ -93,7 +98,7 @@ static void sleep_until_woken(struct engine *engine, int timeout_ms)
  * never sleeps. */
 static void listen_to_parked(struct engine *engine)
 {
-    if (!engine->parked || ++engine->rounds % LOOK_EVERY != 0)
+    if ((!engine->parked && !engine_others_await(engine)) || ++engine->rounds % LOOK_EVERY != 0)
         return;
     const uint64_t now_ns = clock_now_ns();
     if (now_ns - engine->looked_ns < LOOK_NS)
@@ -124,6 +129,7 @@ static bool is_stopped(const struct engine *engine)
 static void arm_and_sleep(struct engine *engine)
 {
     int timeout_ms = -1;
+    engine_set_awaits(engine, engine->active);
     for (struct engine_session *session = engine->active, *next; session; session = next) {
         next = session->next;
         if (session->detaching)
@@ -131,10 +137,12 @@ static void arm_and_sleep(struct engine *engine)
         else if (!session->armed && !engine_session_arm(session))
             goto awake;
     }
+    engine_set_awaits(engine, engine->active); /* the others are parked now */
     /* stop wakes it through call_fd, unless listen_to_parked() has just emptied that. */
     if (arm_drivers(engine) && !is_stopped(engine) && engine_may_sleep(engine))
         sleep_until_woken(engine, timeout_ms);
 awake:
+    engine_set_awaits(engine, false);
     for (struct engine_session *session = engine->active; session; session = session->next)
         engine_session_wake(session);
     /* When one session starts something, others often do soon: polls them without a wake-up. */
@@ -218,6 +226,21 @@ int engine_new(struct loop *loop, const struct engine_config *config,
     return 0;
 }
 
+/* An open driver, which becomes the engine's. */
+static int take_driver(struct engine *engine, unsigned rail, struct driver *driver)
+{
+    struct engine_driver *slot = &engine->drivers[rail];
+    slot->event_fd = driver->ops->event_fd(driver);
+    int r = slot->event_fd >= 0 ? watch(engine, slot->event_fd, NULL) : 0;
+    if (r < 0) {
+        driver->ops->close(driver);
+        return r;
+    }
+    slot->driver = driver;
+    engine->rails = rail > engine->rails ? rail : engine->rails;
+    return 0;
+}
+
 int engine_add_driver(struct engine *engine, unsigned rail, const struct driver_ops *ops,
                       const struct driver_config *config)
 {
@@ -229,18 +252,32 @@ int engine_add_driver(struct engine *engine, unsigned rail, const struct driver_
         return r;
     struct driver *driver;
     r = ops->open(config, &events, &driver);
-    if (r < 0)
-        return r;
-    slot->event_fd = ops->event_fd(driver);
-    if (slot->event_fd >= 0) {
-        r = watch(engine, slot->event_fd, NULL);
-        if (r < 0) {
-            ops->close(driver);
+    return r < 0 ? r : take_driver(engine, rail, driver);
+}
+
+static int add_branch(struct engine *engine, const struct engine *first, unsigned rail)
+{
+    const struct engine_driver *of = &first->drivers[rail];
+    const struct driver_events events = engine_driver_events(engine);
+    struct driver *branch;
+    assert(!engine->running && !engine->drivers[rail].driver);
+    if (!of->driver)
+        return 0;
+    if (!of->driver->ops->branch)
+        return -EOPNOTSUPP;
+    int r = of->driver->ops->branch(of->driver, &events, &branch);
+    engine->drivers[rail].caps = of->caps;
+    return r < 0 ? r : take_driver(engine, rail, branch);
+}
+
+int engine_add_branches(struct engine *engine, const struct engine *first, unsigned *ret_rail)
+{
+    for (unsigned rail = 1; rail <= first->rails; rail++) {
+        int r = add_branch(engine, first, rail);
+        *ret_rail = rail;
+        if (r < 0)
             return r;
-        }
     }
-    slot->driver = driver;
-    engine->rails = rail > engine->rails ? rail : engine->rails;
     return 0;
 }
 
@@ -276,17 +313,22 @@ int engine_tune(struct engine *engine, uint64_t spin_ns, uint64_t yield_ns)
     return 0;
 }
 
+void engine_stop(struct engine *engine)
+{
+    if (!engine->running)
+        return;
+    atomic_store(&engine->stop, true);
+    eventfd_write(engine->call_fd, 1);
+    pthread_join(engine->thread, NULL);
+    engine->running = false;
+    loop_finish_posts(engine->loop); /* calls posted by the engine still need the drivers */
+}
+
 struct engine *engine_free(struct engine *engine)
 {
     if (!engine)
         return NULL;
-    if (engine->running) {
-        atomic_store(&engine->stop, true);
-        eventfd_write(engine->call_fd, 1);
-        pthread_join(engine->thread, NULL);
-        engine->running = false;
-        loop_finish_posts(engine->loop); /* calls posted by the engine still need the drivers */
-    }
+    engine_stop(engine);
     assert(!engine->active && !engine->parked);
     for (unsigned rail = 1; rail <= engine->rails; rail++) {
         struct driver *driver = engine->drivers[rail].driver;
@@ -330,6 +372,7 @@ void engine_stats(const struct engine *engine, struct engine_stats *ret_stats)
         .sleeps = atomic_load_explicit(&engine->sleeps, memory_order_relaxed),
         .slices = atomic_load_explicit(&engine->slices, memory_order_relaxed),
         .longest_ns = atomic_load_explicit(&engine->longest_ns, memory_order_relaxed),
+        .sessions = engine->session_count,
         .asleep = atomic_load_explicit(&engine->asleep, memory_order_relaxed),
     };
 }

@@ -1,7 +1,11 @@
 /*
- * The engine: one thread that polls the sessions' submission rings and the drivers, runs plans in
- * the daemon's seat, and sleeps when idle. engine_call() passes plans and sessions to it; the
- * engine owns them until they are detached.
+ * An engine: one thread that polls submission rings of sessions and drivers, runs plans in the
+ * daemon's seat, and sleeps when idle. engine_call() passes plans and sessions to it; the engine
+ * owns them until they are detached.
+ *
+ * A daemon has one engine or several. The first has the instances of the drivers, so that what
+ * other nodes put here arrives in its thread; the others have branches of these (drivers/driver.h).
+ * A session belongs to one engine, which runs all its plans: no start involves another engine.
  *
  * A start: engine_session_poll() takes an entry from a submission ring -> engine_plan_start() ->
  * chain_start() (drivers/chain.c) -> the driver's put_post(); chain_run() and the driver's
@@ -38,9 +42,10 @@ struct engine_events {
     void (*session_broken)(void *context, uint64_t session, const char *why);
     /* As in drivers/driver.h; precedes peer_down(), and no start is taken in between. FLOW_ANY:
      * memory ran out for the details, any flow to the peer may have lost puts. */
-    void (*puts_lost)(void *context, struct driver_peer *peer, uint64_t flow, uint32_t count);
-    /* A driver has lost a peer. */
-    void (*peer_down)(void *context, struct driver_peer *peer, int error);
+    void (*puts_lost)(void *context, struct engine *engine, struct driver_peer *peer, uint64_t flow,
+                      uint32_t count);
+    /* A driver of the engine has lost a peer. */
+    void (*peer_down)(void *context, struct engine *engine, struct driver_peer *peer, int error);
     /* As in drivers/driver.h. */
     void (*paired)(void *context, uint64_t pair, int fd, bool encrypts);
     void *context;
@@ -51,12 +56,21 @@ int engine_new(struct loop *loop, const struct engine_config *config,
 /* Opens the driver of a rail (an index below RAIL_SLOTS); before engine_run(). */
 int engine_add_driver(struct engine *engine, unsigned rail, const struct driver_ops *ops,
                       const struct driver_config *config);
+/* Opens a branch of each driver of the first engine, which is not running yet; before engine_run().
+ * -EOPNOTSUPP: the driver of *ret_rail has no branches. */
+int engine_add_branches(struct engine *engine, const struct engine *first, unsigned *ret_rail);
+/* All engines of a daemon, before engine_run(); the array is used until all are stopped. Needed
+ * only for several. */
+void engines_introduce(struct engine *const *engines, unsigned count);
 /* Starts the thread. */
 int engine_run(struct engine *engine);
 /* Loop's thread: sets how long it polls before it sleeps. -ENOMEM. */
 int engine_tune(struct engine *engine, uint64_t spin_ns, uint64_t yield_ns);
-/* Stops the thread and closes the drivers. All sessions must be detached. NULL is a no-op. Returns
- * NULL. */
+/* Stops the thread, if it runs, and runs what it has posted. All sessions must be detached. Calls
+ * then run in the loop's thread. */
+void engine_stop(struct engine *engine);
+/* The same, and closes the drivers: the branches of a daemon before what they are branches of. NULL
+ * is a no-op. Returns NULL. */
 struct engine *engine_free(struct engine *engine);
 
 /* NULL if the rail has no driver. */
@@ -110,6 +124,9 @@ struct engine_session_args {
 };
 int engine_session_new(struct engine *engine, const struct engine_session_args *args,
                        struct engine_session **ret_session);
+struct engine *engine_of_session(const struct engine_session *session);
+/* Loop's thread: those that are not detached yet. */
+uint32_t engine_session_count(const struct engine *engine);
 /* All plans of the session must be detached or being detached. When the last one is, frees the
  * session and runs done(context) on the loop's thread; the engine then no longer uses its segments
  * and eventfd. */
@@ -286,6 +303,8 @@ struct engine_stats {
     uint64_t starts, completions, errors, bytes, sleeps;
     uint64_t slices;     /* of engine_job() */
     uint64_t longest_ns; /* that calls took in one round */
+    uint32_t sessions;   /* of engine_session_count() */
     bool asleep;
 };
+/* Loop's thread. */
 void engine_stats(const struct engine *engine, struct engine_stats *ret_stats);

@@ -91,7 +91,7 @@ static void peer_down_on_loop(void *context)
 {
     struct engine_loss *loss = context;
     struct engine *engine = loss->engine;
-    engine->events.peer_down(engine->events.context, loss->peer, loss->error);
+    engine->events.peer_down(engine->events.context, engine, loss->peer, loss->error);
     /* behind the orders about its plans */
     engine_call(engine, &loss->known_call, loss_known, loss_handled, loss);
 }
@@ -122,14 +122,15 @@ static void puts_lost_on_loop(void *context)
 {
     struct puts_lost *lost = context;
     struct engine *engine = lost->engine;
-    engine->events.puts_lost(engine->events.context, lost->peer, lost->flow, lost->count);
+    engine->events.puts_lost(engine->events.context, engine, lost->peer, lost->flow, lost->count);
     free(lost);
 }
 
 static void any_puts_lost_on_loop(void *context)
 {
     const struct engine_loss *loss = context;
-    loss->engine->events.puts_lost(loss->engine->events.context, loss->peer, FLOW_ANY, 0);
+    struct engine *engine = loss->engine;
+    engine->events.puts_lost(engine->events.context, engine, loss->peer, FLOW_ANY, 0);
 }
 
 static void driver_puts_lost(void *context, struct driver_peer *peer, uint64_t flow, uint32_t count)
@@ -151,11 +152,14 @@ static void driver_puts_lost(void *context, struct driver_peer *peer, uint64_t f
 /* The token of every landing in the daemon is the notification that it raises. */
 static void driver_notified(void *context, uint64_t token)
 {
+    struct engine *engine = context;
     const struct engine_landing *landing = (const struct engine_landing *)(uintptr_t)token;
     if (!landing->line)
         return;
     notify_raise_routed(landing->line, 1, clock_now_ns());
-    notify_tell(landing->segment, landing->line);
+    notify_tell(landing->segment, landing->line); /* orders them before this load */
+    if (engine->count > 1 && atomic_load(&landing->segment->engine_armed))
+        engine_notified(engine, landing->segment);
 }
 
 struct paired {

@@ -83,6 +83,10 @@ struct engine {
 
     pthread_t thread;
     bool running;
+    uint32_t session_count;    /* the loop's */
+    struct engine *const *all; /* engines_introduce() */
+    unsigned count;            /* of them; 0: it is alone */
+    _Atomic bool awaits;       /* sleeps, or is about to, with starts that may wait */
     int epoll_fd;
     int call_fd; /* eventfd: wakes the engine for calls */
 
@@ -133,6 +137,14 @@ bool engine_run_calls(struct engine *engine);
  * engine_awake(). */
 bool engine_may_sleep(struct engine *engine);
 void engine_awake(struct engine *engine);
+
+/* engine_others.c */
+void engine_set_awaits(struct engine *engine, bool awaits);
+/* Whether others have to learn of an eventfd that this one watches. */
+bool engine_others_await(const struct engine *engine);
+void engine_wake_others(struct engine *engine);
+/* The engine has raised a line of this segment, whose session is another one's, which sleeps. */
+void engine_notified(struct engine *engine, struct notify_segment *segment);
 
 /* engine_events.c */
 struct driver_events engine_driver_events(struct engine *engine);

@@ -212,9 +212,20 @@ int engine_session_new(struct engine *engine, const struct engine_session_args *
                   sizeof(struct submit_entry), SUBMIT_ENTRIES);
     ring_init(&session->complete, &args->segment->complete, args->segment->complete_entries,
               sizeof(struct complete_entry), COMPLETE_ENTRIES);
+    engine->session_count++;
     engine_call(engine, &session->attach_call, attach_work, NULL, session);
     *ret_session = session;
     return 0;
+}
+
+struct engine *engine_of_session(const struct engine_session *session)
+{
+    return session->engine;
+}
+
+uint32_t engine_session_count(const struct engine *engine)
+{
+    return engine->session_count;
 }
 
 static void detached_on_loop(void *context)
@@ -222,6 +233,7 @@ static void detached_on_loop(void *context)
     struct engine_session *session = context;
     void (*done)(void *context) = session->detached;
     void *done_context = session->detached_context;
+    session->engine->session_count--;
     free(session->plans);
     free(session->lines);
     free(session);
@@ -234,6 +246,7 @@ bool engine_session_detach_step(struct engine_session *session)
     if (has_starts(session))
         return false;
     epoll_ctl(session->engine->epoll_fd, EPOLL_CTL_DEL, session->wake_fd, NULL);
+    engine_wake_others(session->engine); /* it may have been rung for them just before */
     LIST_REMOVE(session, next, link);
     loop_post_own(session->engine->loop, &session->detached_post, detached_on_loop, session);
     return true;

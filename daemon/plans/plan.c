@@ -189,6 +189,11 @@ void plan_do_break(struct plan *plan)
     engine_plan_break(plan->session->engine, &plan->run, plan->error, plan_done, plan);
 }
 
+struct engine *plan_engine(const struct plan *plan)
+{
+    return engine_of_session(plan->session->engine);
+}
+
 void plan_break(struct plan *plan, int error, const char *text)
 {
     if (plan->state == PLAN_BREAKING)

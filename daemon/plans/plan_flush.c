@@ -63,5 +63,5 @@ void plan_do_flush(struct plan *plan)
     if (!puts || !pick_transfers(plan))
         return;
     plan->pending++;
-    engine_call(plan->tcad->engine, &plan->call, flush_work, NULL, plan);
+    engine_call(plan_engine(plan), &plan->call, flush_work, NULL, plan);
 }

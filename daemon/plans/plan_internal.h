@@ -44,6 +44,8 @@ static inline bool plan_attached(const struct plan *plan)
 {
     return plan->run.session != NULL;
 }
+/* The engine that runs it. */
+struct engine *plan_engine(const struct plan *plan);
 /* The driver's flow of the puts of a session on a channel. */
 static inline uint64_t plan_flow(uint64_t session, uint32_t channel)
 {

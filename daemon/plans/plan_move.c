@@ -331,7 +331,7 @@ static void settle(struct plan *plan)
     }
     plan->seats = move->seats;
     if (move->held && plan_attached(plan))
-        engine_call(plan->tcad->engine, &plan->resume_call, resume_work, NULL, plan);
+        engine_call(plan_engine(plan), &plan->resume_call, resume_work, NULL, plan);
     move->held = false;
     plan_watch(plan);
     plan_tell_settled(plan);

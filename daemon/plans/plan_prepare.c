@@ -492,7 +492,7 @@ static void prepared(void *context)
 static void prepare(void *context)
 {
     struct plan_preparing *preparing = context;
-    engine_job_quiet(preparing->plan->tcad->engine, &preparing->plan->call, prepare_some, prepared,
+    engine_job_quiet(plan_engine(preparing->plan), &preparing->plan->call, prepare_some, prepared,
                      preparing);
 }
 

@@ -58,7 +58,7 @@ void plan_strip(struct plan *plan, void (*done)(void *plan))
 {
     plan->stripped_transfers = 0;
     plan->pending++;
-    engine_job(plan->tcad->engine, &plan->call, strip_some, done, plan);
+    engine_job(plan_engine(plan), &plan->call, strip_some, done, plan);
 }
 
 /* ---- on the loop: bindings ---- */

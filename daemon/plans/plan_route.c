@@ -474,7 +474,8 @@ int plan_route(struct plan *plan, struct plan_chain *chain)
 
 int plan_take_link(struct plan *plan, struct plan_transfer *transfer, unsigned rail)
 {
-    transfer->link = link_get(plan->tcad->links, transfer->node, rail);
+    struct engine *engine = plan_engine(plan);
+    transfer->link = link_get(plan->tcad->links, transfer->node, rail, engine);
     if (!transfer->link)
         return plan_fail(plan, -ENETDOWN, "node %" PRIu32 " is no longer on rail %s",
                          transfer->node, rail_name(plan->tcad, rail));
@@ -482,7 +483,7 @@ int plan_take_link(struct plan *plan, struct plan_transfer *transfer, unsigned r
     if (transfer->source && !transfer->held)
         return plan_fail(plan, -ENOMEM, "no memory for the puts of chain %" PRIu32,
                          transfer->chain);
-    transfer->driver = engine_driver(plan->tcad->engine, rail);
+    transfer->driver = engine_driver(engine, rail);
     return 0;
 }
 

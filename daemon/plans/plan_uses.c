@@ -203,7 +203,8 @@ static bool lose_link(const struct use_event *event, void *user)
     bool used = false;
     for (uint32_t i = 0; i < plan->transfer_count; i++) {
         struct plan_transfer *transfer = &plan->transfers[i];
-        if (transfer->node != event->key.node || !transfer->link || transfer->link->rail != rail)
+        if (transfer->node != event->key.node || !transfer->link || transfer->link->rail != rail ||
+            transfer->link->state != LINK_FAILED) /* another engine's was lost */
             continue;
         plan_lose_rail(transfer, rail);
         used = true;

@@ -35,7 +35,7 @@ struct held *link_held_new(void)
 
 enum encryption link_encryption(const struct link *link)
 {
-    const struct driver *driver = engine_driver(link->links->tcad->engine, link->rail);
+    const struct driver *driver = engine_driver(link->engine, link->rail);
     if (link->node == link->links->tcad->node)
         return ENCRYPTION_LOCAL;
     return driver && driver->ops->encrypts &&
@@ -73,7 +73,7 @@ static void disconnected(void *context)
     while (*at != link)
         at = &(*at)->next;
     *at = link->next;
-    engine_loss_return(link->links->tcad->engine);
+    engine_loss_return(link->engine);
     if (link->links->over && !link->links->ending)
         free(link->links);
     while (link->held) {
@@ -102,8 +102,7 @@ void link_unref(struct link *link)
     }
     link->next = link->links->ending;
     link->links->ending = link;
-    engine_call(link->links->tcad->engine, &link->disconnect_call, disconnect_work, disconnected,
-                link);
+    engine_call(link->engine, &link->disconnect_call, disconnect_work, disconnected, link);
 }
 
 void link_admit(struct link *link, bool come)
@@ -133,7 +132,7 @@ static void end_link(struct link *link, int error, const char *text)
 {
     link_move(link, LINK_FAILED);
     if (link->was_connected) /* before a disconnect */
-        engine_call(link->links->tcad->engine, &link->fail_call, fail_work, NULL, link);
+        engine_call(link->engine, &link->fail_call, fail_work, NULL, link);
     link_reply(link, error, text);
     link_wake(link, error, text);
     link_unref(link);
@@ -154,6 +153,15 @@ static void remove_link(struct link *link, int error, const char *text)
     end_link(link, error, text);
 }
 
+/* When a node is lost, so are the links of all engines: that of the others count only if the rail
+ * leads there, or none was lost. */
+static void note_loss(const struct link *link)
+{
+    struct link *first = links_find(link->links, link->node, link->rail);
+    if (first && (first == link || first->comeback.losses == 0 || first->comeback.since_ns > 0))
+        comeback_lost(&first->comeback, clock_now_ns());
+}
+
 /* The node may still be up: a new link to the same address replaces the dead one. */
 void link_fail(struct link *link, int error, const char *text)
 {
@@ -164,6 +172,7 @@ void link_fail(struct link *link, int error, const char *text)
     }
     *fresh = (struct link){.next = link->next,
                            .links = link->links,
+                           .engine = link->engine,
                            .node = link->node,
                            .rail = link->rail,
                            .refs = 1,
@@ -172,8 +181,8 @@ void link_fail(struct link *link, int error, const char *text)
                            .comeback = link->comeback,
                            .other.generation = link->other.generation};
     memcpy(fresh->address, link->address, link->address_bytes);
-    comeback_lost(&fresh->comeback, clock_now_ns());
     *place_of(link->links, link) = fresh;
+    note_loss(fresh);
     end_link(link, error, text);
 }
 
@@ -234,6 +243,7 @@ void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAd
             continue;
         }
         link->links = links;
+        link->engine = links->tcad->engine;
         link->node = node;
         link->rail = rail;
         link->refs = 1;
@@ -262,21 +272,27 @@ void links_down(struct links *links, uint32_t node)
         remove_link(link, -EHOSTDOWN, "the node is down");
 }
 
-const struct link *links_of_peer(const struct links *links, const struct driver_peer *peer)
+static const struct link *of_peer(const struct link *link, const struct engine *engine,
+                                  const struct driver_peer *peer)
 {
-    const struct link *link = links->ending; /* first: see disconnected() */
-    while (link && link->peer != peer)
-        link = link->next;
-    if (link)
-        return link;
-    for (link = links->first; link && link->peer != peer;)
+    while (link && (link->peer != peer || link->engine != engine))
         link = link->next;
     return link;
 }
 
-int links_lost(struct links *links, const struct driver_peer *peer, unsigned *ret_rail)
+/* Another engine may have used the address of a peer again before the loop knows that this one has
+ * disconnected it. */
+const struct link *links_of_peer(const struct links *links, const struct engine *engine,
+                                 const struct driver_peer *peer)
 {
-    struct link *link = (struct link *)links_of_peer(links, peer);
+    const struct link *link = of_peer(links->ending, engine, peer); /* see disconnected() */
+    return link ? link : of_peer(links->first, engine, peer);
+}
+
+int links_lost(struct links *links, const struct engine *engine, const struct driver_peer *peer,
+               unsigned *ret_rail)
+{
+    struct link *link = (struct link *)links_of_peer(links, engine, peer);
     if (!link || link->state == LINK_FAILED)
         return -1;
     const int node = (int)link->node;
@@ -285,17 +301,44 @@ int links_lost(struct links *links, const struct driver_peer *peer, unsigned *re
     return node;
 }
 
-struct link *links_find(const struct links *links, uint32_t node, unsigned rail)
+static struct link *find(const struct links *links, uint32_t node, unsigned rail,
+                         const struct engine *engine)
 {
     struct link *link = links->first;
-    while (link && (link->node != node || link->rail != rail))
+    while (link && (link->node != node || link->rail != rail || link->engine != engine))
         link = link->next;
     return link;
 }
 
-struct link *link_get(struct links *links, uint32_t node, unsigned rail)
+struct link *links_find(const struct links *links, uint32_t node, unsigned rail)
 {
-    struct link *link = links_find(links, node, rail);
+    return find(links, node, rail, links->tcad->engine);
+}
+
+/* To the same address as the first engine's. */
+static struct link *link_beside(struct link *first, struct engine *engine)
+{
+    struct link *link = calloc(1, sizeof(*link));
+    if (!link)
+        return NULL;
+    *link = (struct link){.next = first->next,
+                          .links = first->links,
+                          .engine = engine,
+                          .node = first->node,
+                          .rail = first->rail,
+                          .refs = 1,
+                          .address_bytes = first->address_bytes};
+    memcpy(link->address, first->address, first->address_bytes);
+    first->next = link;
+    return link;
+}
+
+struct link *link_get(struct links *links, uint32_t node, unsigned rail, struct engine *engine)
+{
+    struct link *link = find(links, node, rail, engine),
+                *first = link ? NULL : links_find(links, node, rail);
+    if (first)
+        link = link_beside(first, engine);
     if (link)
         link->refs++;
     return link;

@@ -1,10 +1,11 @@
 /*
- * Links: this node's route to another node, or to itself, over one rail. A link is created from the
- * rail addresses in a peer daemon's greeting, and dies when that daemon ends or the driver loses
- * the peer. Plans hold references, so that the driver's peer exists until their puts are released.
+ * Links: the route of an engine to another node, or to its own, over one rail. A link of the first
+ * engine is created from the rail addresses in a peer daemon's greeting, and those of the others
+ * when a plan needs one; it dies when that daemon ends or the driver loses the peer. Plans hold
+ * references, so that the driver's peer exists until their puts are released.
  *
- * A link makes one peer of the driver. If it is lost, a new link to the same address takes its
- * place in the table. The states, and which may follow which, are a table in link_state.c.
+ * A link makes one peer of the engine's driver. If it is lost, a new link to the same address takes
+ * its place in the table. The states, and which may follow which, are a table in link_state.c.
  *
  * All calls are for the loop's thread. What can be slow in a driver, making a peer and completing
  * it, runs on the worker.
@@ -53,6 +54,7 @@ struct link_wait {
 struct link {
     struct link *next; /* in links->first or links->ending */
     struct links *links;
+    struct engine *engine;
     uint32_t node;
     unsigned rail;
     enum link_state state;
@@ -65,7 +67,7 @@ struct link {
     struct driver_peer *peer; /* NULL: none was made */
     struct held *held;        /* see link_hold() */
     struct engine_call fail_call, disconnect_call;
-    struct comeback comeback;
+    struct comeback comeback; /* of the first engine's link: the rail's */
 
     /* ---- connecting ---- */
     struct link_wait *waits;
@@ -94,15 +96,17 @@ const char *links_why_not(const struct tcad *tcad, unsigned rail, uint32_t node)
 void links_up(struct links *links, uint32_t node, size_t rail_count,
               Tca__RailAddress *const *rails);
 void links_down(struct links *links, uint32_t node);
-/* The link of a driver's peer, or NULL. It may be dead and about to be freed. */
-const struct link *links_of_peer(const struct links *links, const struct driver_peer *peer);
-/* Makes the link of a driver's peer dead. Returns its node, or -1 if it was dead already. */
-int links_lost(struct links *links, const struct driver_peer *peer, unsigned *ret_rail);
+/* The link of a peer of the engine's driver, or NULL. It may be dead and about to be freed. */
+const struct link *links_of_peer(const struct links *links, const struct engine *engine,
+                                 const struct driver_peer *peer);
+/* Makes the link of such a peer dead. Returns its node, or -1 if it was dead already. */
+int links_lost(struct links *links, const struct engine *engine, const struct driver_peer *peer,
+               unsigned *ret_rail);
 
-/* The link, without a reference, or NULL. */
+/* The first engine's link, without a reference, or NULL. */
 struct link *links_find(const struct links *links, uint32_t node, unsigned rail);
-/* The link with a reference, or NULL. */
-struct link *link_get(struct links *links, uint32_t node, unsigned rail);
+/* The engine's link with a reference. NULL: the first engine has none, or out of memory. */
+struct link *link_get(struct links *links, uint32_t node, unsigned rail, struct engine *engine);
 void link_unref(struct link *link);
 /* Call for the source of each put over a link that was lost. The provider may still read from it:
  * holds the region's memory until the driver has disconnected the peer, so that the provider does

@@ -53,7 +53,7 @@ static void connected(void *context, int status, const char *text)
         proved(proof);
         return;
     }
-    engine_call(proof->tcad->engine, &proof->call, ask_work, NULL, proof);
+    engine_call(proof->link->engine, &proof->call, ask_work, NULL, proof);
 }
 
 static void prove(struct tcad *tcad, struct link *link)

@@ -17,7 +17,7 @@ void link_wake(struct link *link, int status, const char *text)
 
 static struct driver *driver_of(const struct link *link)
 {
-    return engine_driver(link->links->tcad->engine, link->rail);
+    return engine_driver(link->engine, link->rail);
 }
 
 /* A job is over: the worker has done it, or has dropped it because tcad ends. */
@@ -82,7 +82,7 @@ void link_answer(struct link *link)
 static void connect_work(void *context)
 {
     struct link *link = context;
-    struct engine *engine = link->links->tcad->engine;
+    struct engine *engine = link->engine;
     struct driver *driver = driver_of(link);
     link->status = engine_loss_reserve(engine);
     if (link->status < 0)

@@ -66,6 +66,16 @@ static int segment_new(const char *name, size_t bytes, void **ret_base)
     return fd;
 }
 
+/* The one with the fewest sessions. */
+static struct engine *choose_engine(const struct tcad *tcad)
+{
+    struct engine *best = tcad->engine;
+    for (unsigned i = 1; i < tcad->engine_count; i++)
+        if (engine_session_count(tcad->engines[i]) < engine_session_count(best))
+            best = tcad->engines[i];
+    return best;
+}
+
 static int make_segments(struct session *session)
 {
     void *base;
@@ -88,7 +98,7 @@ static int make_segments(struct session *session)
     if (r < 0)
         return -errno;
     session->engine_fd = r;
-    return engine_session_new(session->tcad->engine,
+    return engine_session_new(choose_engine(session->tcad),
                               &(struct engine_session_args){.id = session->id,
                                                             .segment = session->segment,
                                                             .notify = session->notify,

@@ -117,17 +117,25 @@ static void rail_lines(const json_t *doc, const struct screen *screen)
     }
 }
 
-static void engine_counts(const json_t *doc, const struct screen *screen)
+static void engine_line(const json_t *engine, const struct screen *screen)
 {
-    static const char *const names[] = {"starts", "completions", "errors", "sleeps"};
+    static const char *const names[] = {"sessions", "starts", "completions", "errors", "sleeps"};
+    screen_state(screen, doc_text(engine, "state"));
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        char path[32];
-        snprintf(path, sizeof(path), "engine.%s", names[i]);
-        const double count = doc_number(doc, path);
+        const double count = doc_number(engine, names[i]);
         fprintf(screen->to, ", %s %.*s", units_count(count).text,
                 (int)strlen(names[i]) - (count == 1), names[i]);
     }
     fputc('\n', screen->to);
+}
+
+static void engine_lines(const json_t *doc, const struct screen *screen)
+{
+    const size_t count = doc_count(doc, "engines");
+    for (size_t i = 0; i < count; i++) {
+        label(screen, i > 0 ? "" : count > 1 ? "engines" : "engine");
+        engine_line(doc_at(doc, "engines", i), screen);
+    }
 }
 
 /* The daemon's warnings, below everything else. */
@@ -159,9 +167,7 @@ static void lines(const json_t *doc, const struct screen *screen)
         fprintf(screen->to, "%s of freed regions, until no peer can write there\n",
                 units_bytes(doc_number(doc, "regions.bytes_quarantined")).text);
     }
-    label(screen, "engine");
-    screen_state(screen, doc_text(doc, "engine.state"));
-    engine_counts(doc, screen);
+    engine_lines(doc, screen);
     rail_lines(doc, screen);
     label(screen, "calibration");
     screen_state(screen, doc_text(doc, "calibration.state"));

@@ -346,7 +346,7 @@ static inline void waiter_done(void *context, int status, const char *text)
 static inline void begin(unsigned at, uint32_t node, struct waiter *waiter)
 {
     *waiter = (struct waiter){.wait = {.done = waiter_done, .context = waiter},
-                              .link = link_get(nodes[at].links, node, RAIL)};
+                              .link = link_get(nodes[at].links, node, RAIL, nodes[at].tcad.engine)};
     cr_assert_not_null(waiter->link);
     cr_assert_eq(link_connect(waiter->link, &waiter->wait), -EINPROGRESS);
 }
@@ -375,5 +375,7 @@ static inline void expect_pair(void)
 static inline void lose(unsigned at)
 {
     unsigned rail;
-    cr_assert_eq(links_lost(nodes[at].links, link_at(at, 1 - at)->peer, &rail), 1 - at);
+    cr_assert_eq(
+        links_lost(nodes[at].links, nodes[at].tcad.engine, link_at(at, 1 - at)->peer, &rail),
+        1 - at);
 }

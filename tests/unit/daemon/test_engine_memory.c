@@ -34,12 +34,13 @@ static unsigned heard_count;
 static struct loop *loop;
 static struct engine *engine;
 
-static void puts_lost(void *context, struct driver_peer *of, uint64_t flow, uint32_t count)
+static void puts_lost(void *context, struct engine *of_engine, struct driver_peer *of,
+                      uint64_t flow, uint32_t count)
 {
     heard[heard_count++] = (struct heard){'l', of, .flow = flow, .count = count};
 }
 
-static void peer_down(void *context, struct driver_peer *of, int error)
+static void peer_down(void *context, struct engine *of_engine, struct driver_peer *of, int error)
 {
     heard[heard_count++] = (struct heard){'d', of, .error = error};
 }

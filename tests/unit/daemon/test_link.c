@@ -151,20 +151,25 @@ static void connect_link(struct link *link)
     cr_assert_eq(link_connect(link, NULL), 0);
 }
 
-static int lost(void)
+static int lost_by(const struct engine *engine)
 {
     unsigned rail;
-    return links_lost(links, (struct driver_peer *)&place, &rail);
+    return links_lost(links, engine, (struct driver_peer *)&place, &rail);
+}
+
+static int lost(void)
+{
+    return lost_by(tcad.engine);
 }
 
 Test(link, a_lost_one_is_replaced)
 {
-    struct link *link = link_get(links, 1, RAIL);
+    struct link *link = link_get(links, 1, RAIL, tcad.engine);
     connect_link(link);
     cr_assert_eq(lost(), 1);
     cr_assert(link->state == LINK_FAILED);
     cr_assert_eq(lost(), -1, "it was so already");
-    struct link *fresh = link_get(links, 1, RAIL);
+    struct link *fresh = link_get(links, 1, RAIL, tcad.engine);
     cr_assert(fresh && fresh != link && fresh->state == LINK_IDLE);
     link_unref(link);
     link_unref(fresh);
@@ -177,13 +182,13 @@ Test(link, a_lost_one_is_replaced)
 /* The driver's event for a peer arrives after the peer's memory has been reused for another. */
 Test(link, news_of_the_old_peer_do_not_hit_the_new_one)
 {
-    struct link *old = link_get(links, 1, RAIL);
+    struct link *old = link_get(links, 1, RAIL, tcad.engine);
     connect_link(old);
     links_down(links, 1);
     link_unref(old); /* the last one: the engine disconnects it, the loop does not know yet */
     cr_assert_eq(disconnects, 1);
     up(1);
-    struct link *link = link_get(links, 1, RAIL);
+    struct link *link = link_get(links, 1, RAIL, tcad.engine);
     connect_link(link);
 
     cr_assert_eq(lost(), -1, "of the old one");
@@ -197,9 +202,52 @@ Test(link, news_of_the_old_peer_do_not_hit_the_new_one)
     cr_assert_eq(reserved, 0);
 }
 
+/* The drivers of both engines have given their peers the same address. */
+Test(link, each_engine_has_its_own)
+{
+    static char engines[2];
+    struct engine *first = (struct engine *)&engines[0], *second = (struct engine *)&engines[1];
+    links_down(links, 1);
+    tcad.engine = first;
+    up(1);
+    struct link *link = link_get(links, 1, RAIL, first), *other = link_get(links, 1, RAIL, second),
+                *again = link_get(links, 1, RAIL, second);
+    cr_assert(link && other && link != other && other == again);
+    cr_assert(link->engine == first && other->engine == second);
+    cr_assert_eq(links_find(links, 1, RAIL), link);
+    connect_link(other);
+    cr_assert_eq(link->state, LINK_IDLE);
+    connect_link(link);
+
+    cr_assert_eq(lost_by(second), 1);
+    cr_assert(other->state == LINK_FAILED && link->state == LINK_CONNECTED);
+    cr_assert_eq(link->comeback.losses, 1,
+                 "the rail is as lost as if the first engine had lost it");
+    struct link *fresh = link_get(links, 1, RAIL, second);
+    cr_assert(fresh != other && fresh->state == LINK_IDLE && fresh->engine == second);
+    connect_link(fresh);
+    cr_assert_eq(lost_by(second), 1);
+    cr_assert_eq(link->comeback.losses, 1, "it did not lead there again");
+    link_unref(other);
+    link_unref(again);
+    cr_assert_eq(disconnects, 1);
+    cr_assert_eq(lost_by(first), 1, "which disconnects nothing");
+    cr_assert(link->state == LINK_FAILED);
+    cr_assert_eq(links_find(links, 1, RAIL)->comeback.losses, 2);
+
+    links_down(links, 1);
+    cr_assert_null(link_get(links, 1, RAIL, second), "nor had the first engine one");
+    link_unref(link);
+    link_unref(fresh);
+    take_posts();
+    cr_assert_eq(disconnects, 3);
+    links_free(links);
+    cr_assert_eq(reserved, 0);
+}
+
 Test(link, what_still_ends_outlives_the_table)
 {
-    struct link *link = link_get(links, 1, RAIL);
+    struct link *link = link_get(links, 1, RAIL, tcad.engine);
     connect_link(link);
     link_unref(link);
     links = links_free(links);

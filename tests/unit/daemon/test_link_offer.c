@@ -238,7 +238,7 @@ Test(link_offer, use_of_a_link_that_has_failed)
     for (unsigned jobs_done = 0; jobs_done < 4; jobs_done++) {
         struct waiter waiter;
         begin(0, 1, &waiter);
-        struct link *link = link_get(nodes[0].links, 1, RAIL);
+        struct link *link = link_get(nodes[0].links, 1, RAIL, nodes[0].tcad.engine);
         for (unsigned i = 0; i < jobs_done; i++)
             while (!work())
                 cr_assert(deliver(0) || deliver(1));

@@ -51,7 +51,7 @@ int plan_reroute(struct plan *of, struct plan_chain *chain)
     if (!other_rail)
         return of->attempt.error = -ENETDOWN;
     link_unref(transfer->link);
-    transfer->link = link_get(nodes[0].links, transfer->node, RAIL);
+    transfer->link = link_get(nodes[0].links, transfer->node, RAIL, nodes[0].tcad.engine);
     return 0;
 }
 
@@ -60,7 +60,7 @@ static void make_plan(void)
     setup();
     for (unsigned i = 0; i < 2; i++) {
         transfers[i] = (struct plan_transfer){.node = 1 - i, .driver = &nodes[0].driver};
-        transfers[i].link = link_get(nodes[0].links, 1 - i, RAIL);
+        transfers[i].link = link_get(nodes[0].links, 1 - i, RAIL, nodes[0].tcad.engine);
     }
 }
 
