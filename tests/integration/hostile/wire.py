@@ -18,6 +18,7 @@ INLINE_MAX, PAYLOAD_MAX = 64 * 1024, 64 << 20
 FAILURE, DONE, HELLO, WELCOME, GROUP_JOIN, GROUP_MEMBERS, GATHER, GATHERED = 1, 2, 10, 11, 12, 13, 14, 15
 PUBLISH, LOOKUP, FOUND, REGION_ALLOC, REGION_GRANTED, REGION_FREE = 16, 17, 18, 20, 21, 22
 REGION_REACH, REGION_REACHED = 23, 24
+GROUP_SPLIT, GROUP_PART, GROUP_RELEASE, GROUP_SHRINK = 38, 39, 42, 43
 PLAN_COMMIT, PLAN_COMMITTED, PLAN_RELEASE, PAIR_LOST, PAIR_OFFER, PLAN_TRY, PAIR_RAILS, ADMIN, DOCUMENT, EVENT = 30, 31, 32, 34, 35, 36, 37, 40, 41, 50
 PEER_HELLO, PEER_PING, PEER_PONG, PEER_BIND, PEER_BOUND, PEER_UNBIND, PEER_SESSION_GONE, PEER_REGION_GONE = range(60, 68)
 PEER_WELCOME, PEER_LEAVE, PEER_GROUP_ENDS = 69, 74, 83
@@ -26,7 +27,7 @@ PEER_OFFER, PEER_OFFERED, PEER_PAIR_GONE, PEER_PAIR_OFFER = 76, 77, 78, 80
 
 # proto/status.c
 STATUS = {0: "ok", 6: "-ENOMEM", 7: "-EACCES", 8: "-EBUSY", 9: "-EEXIST", 11: "-EINVAL", 12: "-EMFILE", 15: "-EDQUOT", 16: "-EPROTO",
-          19: "-EPROTONOSUPPORT", 21: "-ENETDOWN", 22: "-EHOSTDOWN", 23: "-ESTALE", 24: "-EOWNERDEAD", 26: "-ETIMEDOUT",
+          19: "-EPROTONOSUPPORT", 21: "-ENETDOWN", 22: "-EHOSTDOWN", 23: "-ESTALE", 24: "-EOWNERDEAD", 25: "-ECANCELED", 26: "-ETIMEDOUT",
           29: "-E2BIG", 3: "-ENOENT", 35: "-EFAULT"}
 
 SEALS = 0x0001 | 0x0002 | 0x0004 | 0x0008  # F_SEAL_SEAL, _SHRINK, _GROW, _WRITE
@@ -107,6 +108,27 @@ def fields(data):
 def hello(version=VERSION, admin=False, name="hostile", group_size=1, pid=0, pid_namespace=0):
     return blob(HELLO, number(1, version) + (number(2, 1) if admin else b"") + blob(3, name) + number(4, group_size) + number(5, pid) +
                 number(6, pid_namespace))
+
+
+def group_join(name, rank, size, timeout_ns=10**10):
+    return blob(GROUP_JOIN, blob(1, name) + number(2, rank) + number(3, size) + number(4, timeout_ns))
+
+
+def gather(sequence, data=b"", group=0, timeout_ns=10**10):
+    return blob(GATHER, number(1, sequence) + blob(2, data) + number(3, timeout_ns) + fixed(4, group))
+
+
+def group_split(sequence, colour=0, key=0, group=0, timeout_ns=10**10):
+    return blob(GROUP_SPLIT, number(1, sequence) + number(2, colour) + number(3, key << 1 ^ key >> 31) + number(4, timeout_ns) +
+                fixed(5, group))
+
+
+def group_shrink(group=0, timeout_ns=10**10):
+    return blob(GROUP_SHRINK, fixed(1, group) + number(2, timeout_ns))
+
+
+def group_release(group):
+    return blob(GROUP_RELEASE, fixed(1, group))
 
 
 def admin(verb, argument=""):
