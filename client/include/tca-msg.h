@@ -82,11 +82,11 @@ struct tca_msg_request;
 /* Makes a messenger. Collective: all ranks of the group call it in the same order. args: the group
  * whose ranks exchange messages (tca-group.h; NULL: all ranks of the session), which can be freed
  * before the messenger; and rail, seat, channel, flags and name of its plans; may be NULL. Takes
- * 48 KiB for each rank of the group, and 32 KiB for each rank to which this one sends. Its
- * notification counters, a few for each rank with which it exchanges messages, are kept until the
- * session is closed (see tca_plan_notify()), because others may still notify them after its
- * release: use one messenger for long rather than many. Also the errors of tca_group_allgather()
- * and tca_region_alloc(). */
+ * 48 KiB for each rank of the group, and 32 KiB for each rank of another node to which this one
+ * sends, or of any if a rail or the daemon's seat is requested. Its notification counters, a few
+ * for each rank with which it exchanges messages, are kept until the session is closed (see
+ * tca_plan_notify()), because others may still notify them after its release: use one messenger for
+ * long rather than many. Also the errors of tca_group_allgather() and tca_region_alloc(). */
 TCA_API int tca_msg_new(struct tca *session, const struct tca_plan_args *args,
                         struct tca_msg **ret_msg);
 

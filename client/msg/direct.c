@@ -51,6 +51,13 @@ static bool reach(struct msg_peer *peer, struct tca_msg *msg)
     return true;
 }
 
+uint8_t *msg_direct_ring(struct msg_peer *peer, struct tca_msg *msg)
+{
+    if (begin(peer) < 0 || !reach(peer, msg))
+        return NULL;
+    return ((struct msg_area *)((uint8_t *)peer->direct->there + peer->area_bytes))->packets[0];
+}
+
 void msg_direct_free(struct msg_peer *peer, struct tca_msg *msg)
 {
     struct msg_direct *direct = peer->direct;

@@ -135,7 +135,9 @@ struct msg_peer {
     uint64_t area_bytes;       /* its offset */
     struct msg_area *here;
     /* ---- sending packets */
-    uint8_t *staging; /* MSG_RING packets; NULL: nothing was sent yet */
+    uint8_t *ring;         /* where they are written: */
+    uint8_t *staging;      /* MSG_RING packets, from which they are put; NULL: not yet, or not */
+    struct tca_plan *bell; /* they are written where they arrive, and it tells; NULL: likewise */
     struct tca_plan *puts[MSG_RING][MSG_CLASSES];
     uint32_t sent, confirmed;
     struct msg_out *out, **out_last;
@@ -337,6 +339,8 @@ void msg_forget_early(struct tca_msg *msg);
 /* ---- direct.c: messages between ranks of one node that copy themselves */
 
 void msg_direct_free(struct msg_peer *peer, struct tca_msg *msg);
+/* The packets that the other rank receives from this one. NULL: out of reach. */
+uint8_t *msg_direct_ring(struct msg_peer *peer, struct tca_msg *msg);
 /* A receive from a known rank was posted. */
 void msg_announce(struct tca_msg_request *request);
 /* It has got a message that was sent as if it were not announced, or has failed. */

@@ -120,6 +120,7 @@ static void peer_deinit(struct tca_msg *msg, struct msg_peer *peer)
     for (uint32_t place = 0; place < MSG_RING; place++)
         for (uint32_t size = 0; size < MSG_CLASSES; size++)
             msg_plan_end(peer->puts[place][size]);
+    msg_plan_end(peer->bell);
     for (uint32_t i = 0; i < MSG_RING / MSG_CREDIT; i++)
         msg_plan_end(peer->credits[i]);
     if (peer->staging)

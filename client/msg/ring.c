@@ -57,32 +57,59 @@ static __attribute__((noinline, cold)) int make_put(struct msg_peer *peer, struc
     return r;
 }
 
+/* Where packets are written: in the other rank's ring, or in a copy of it from which they are
+ * put. */
+static int begin(struct msg_peer *peer, struct tca_msg *msg)
+{
+    void *staging = NULL;
+
+    if (peer->copies && (peer->ring = msg_direct_ring(peer, msg)))
+        return msg_plan_notify(peer, msg, peer->slot + MSG_SLOT_RING, &peer->bell);
+    int r = tca_alloc(msg->session, MSG_RING * MSG_PACKET_BYTES, &staging);
+    if (r >= 0)
+        peer->ring = peer->staging = staging;
+    return r;
+}
+
 /* Where the payload of the next packet goes. */
 static int reserve(struct msg_peer *peer, struct tca_msg *msg, uint8_t **ret_payload)
 {
-    void *staging = peer->staging;
-    int r = staging ? 0 : tca_alloc(msg->session, MSG_RING * MSG_PACKET_BYTES, &staging);
+    int r = peer->staging || peer->bell ? 0 : begin(peer, msg);
 
     if (r < 0)
         return r;
-    peer->staging = staging;
     *ret_payload =
-        peer->staging + (peer->sent + 1) % MSG_RING * MSG_PACKET_BYTES + sizeof(struct msg_head);
+        peer->ring + (peer->sent + 1) % MSG_RING * MSG_PACKET_BYTES + sizeof(struct msg_head);
     return 0;
+}
+
+/* The plan that brings a packet to the other rank, or says that it is there. */
+static int plan_of(struct msg_peer *peer, struct tca_msg *msg, uint32_t place, uint64_t bytes,
+                   struct tca_plan **ret_plan)
+{
+    uint32_t size = 0;
+
+    *ret_plan = peer->bell;
+    if (peer->bell)
+        return 0;
+    while (bytes > class_bytes[size])
+        size++;
+    int r = peer->puts[place][size] ? 0 : make_put(peer, msg, place, size);
+    *ret_plan = peer->puts[place][size];
+    return r;
 }
 
 /* Sends the packet whose payload is in place. */
 static int post(struct msg_peer *peer, struct tca_msg *msg, struct msg_head head)
 {
-    uint32_t place = (peer->sent + 1) % MSG_RING, size = 0;
+    const uint32_t place = (peer->sent + 1) % MSG_RING;
+    struct tca_plan *plan;
+    int r = plan_of(peer, msg, place, sizeof(head) + head.bytes, &plan);
 
-    while (sizeof(head) + head.bytes > class_bytes[size])
-        size++;
-    int r = peer->puts[place][size] ? 0 : make_put(peer, msg, place, size);
     if (r >= 0) {
         head.seq = ++peer->sent;
-        memcpy(peer->staging + (size_t)place * MSG_PACKET_BYTES, &head, sizeof(head));
-        r = msg_plan_start(msg, peer->puts[place][size]);
+        memcpy(peer->ring + (size_t)place * MSG_PACKET_BYTES, &head, sizeof(head));
+        r = msg_plan_start(msg, plan);
     }
     return r < 0 ? r : 0;
 }
@@ -381,6 +408,7 @@ static void check_plan(struct msg_peer *peer, struct tca_msg *msg, struct tca_pl
 /* What the rail has lost is noticed by its plan only. */
 void msg_peer_check(struct msg_peer *peer, struct tca_msg *msg)
 {
+    check_plan(peer, msg, peer->bell);
     for (uint32_t place = 0; peer->staging && !peer->failed && place < MSG_RING; place++)
         for (uint32_t size = 0; size < MSG_CLASSES; size++)
             check_plan(peer, msg, peer->puts[place][size]);
