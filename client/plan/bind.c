@@ -23,7 +23,7 @@
 struct joined {
     const struct step *put;
     const struct step *notify;
-    uint64_t flow; /* of its chain */
+    uint64_t flow; /* within this node: its chain */
 };
 
 /* Where the put writes: in a region of a peer, or of this process. */
@@ -99,7 +99,7 @@ static int make_pair_transfer(struct tca_plan *plan, struct transfer *transfer,
                               const Tca__Mapping *mapping)
 {
     uint8_t blob[LANDING_MAX_BYTES];
-    struct driver_put_args args = {.landing = blob, .flow = joined->flow};
+    struct driver_put_args args = {.landing = blob, .flow = plan->channel};
     struct driver_put_info info;
     uint64_t bytes = 0;
     int r = pair_find(plan->session, mapping->pair, rail, &transfer->pair);

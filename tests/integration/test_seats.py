@@ -131,6 +131,27 @@ class Seats(harness.Case):
                     self.assertEqual(receiver.ask("count 0 0"), ["0"])
                 self.assertEqual(seats, {"client", "daemon"})
 
+    def test_a_long_put_is_not_overtaken(self):
+        """By a short one of another plan of its channel, over the connection of the two processes, which cannot take all at once."""
+        cluster, pair = self.two()
+        sender, receiver = pair
+        self.slow_down(cluster, pair, "client")
+        size = 4 << 20
+        sources, target = [sender.alloc(size) for _ in range(2)], receiver.alloc(size)
+        handle = receiver.handle(target)
+        long, short = (sender.plan(f"put {source} {at} {size - at} {handle} {at} {size - at}", "notify 1 0", seat="client")
+                       for source, at in zip(sources, (0, size - 64)))
+        for turn in range(3):
+            sender.ask(f"fill {sources[0]} 0 {size} {2 * turn}")
+            sender.ask(f"fill {sources[1]} {size - 64} 64 {2 * turn + 1}")
+            for plan in (long, short):
+                sender.ask(f"start {plan}")
+            for plan in (long, short):
+                sender.ask(f"wait {plan} -1")
+            for _ in range(2):
+                receiver.ask("notified_wait 0 0 -1")
+            receiver.ask(f"check {target} {size - 64} 64 {2 * turn + 1}")
+
     def test_several_plans(self):
         """Two plans of different shapes, one with two chains, in each direction, in each iteration."""
         cluster, pair = self.two()
