@@ -9,11 +9,10 @@
  * complete, its data has arrived and its notifications have been raised. */
 bool plan_copies_here(const struct tca_plan *plan);
 
-/* For a committed plan that was not started yet, which then stays in its seat: whether this process
- * puts all of it itself, and in order: within the node, or over one connection to another process.
- * What such plans put to one process arrives, with its notifications, in the order in which their
- * starts completed. */
-bool plan_puts_in_order(struct tca_plan *plan);
+/* Whether this process puts all of a committed plan itself: within the node, or over one connection
+ * to another process. What such plans of one channel put to one process arrives, with its
+ * notifications, in the order of their starts, also when they move to another seat. */
+bool plan_puts_in_order(const struct tca_plan *plan);
 
 /* For a plan that is being built: nothing else is put where its puts go while they are in flight.
  * Within the node, they then wait for no earlier put whose copying its receiver shares, and are not

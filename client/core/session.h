@@ -51,6 +51,7 @@ struct tca {
     bool ending;             /* plan->ending is set in some plan */
     uint32_t plans_in_doubt; /* with plan->doubt_end_ns */
     uint32_t plans_held;     /* with plan->hold_end_ns */
+    uint32_t movers;         /* plans that may move between seats: client/plan/order.h */
     uint32_t engine_takes; /* plans whose waits may run in the daemon's seat, where the engine takes
                               notifications too */
     struct lane_in **lanes_in; /* by rank: lanes to this session; NULL: none */
@@ -98,6 +99,7 @@ struct tca {
     struct wisdom *wisdom;             /* NULL: not read yet */
     bool parts_taken[START_PARTS_MAX]; /* of segment->parts */
     struct tca_plan *plans;
+    struct tca_plan *unlanded[SEAT_COUNT];     /* client/plan/order.h */
     const struct trial_effects *trial_effects; /* set by client/session.c */
     struct tca_plan
         *tries;        /* routes: whose turn it is (client/plan/trial_route.h); NULL: nobody's */

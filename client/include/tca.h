@@ -544,7 +544,7 @@ enum tca_seat {
      * follows a wait, a flush or an ordered put in a chain starts in the program's next call.
      *
      * To another node, each chain puts to and notifies one process; reductions need tcad
-     * (-EOPNOTSUPP). Starts of plans in different seats are not ordered. */
+     * (-EOPNOTSUPP). */
     TCA_SEAT_CLIENT = 1,
     TCA_SEAT_DAEMON = 2, /* the daemon transfers the data while this process computes */
 };
@@ -581,17 +581,17 @@ struct tca_plan_args {
     const char *name;   /* for tcactl and receipts; may be NULL */
     enum tca_rail rail; /* a commit fails if it is not available, unless TCA_PLAN_PREFER */
     enum tca_seat seat;
-    /* 0 to 3. In the daemon's seat, starts on one channel are posted in order: a start hands its
-     * puts and notifications to the rails before the next start does. A chain with wait steps is
-     * posted in this order up to the first of them: a start that waits delays no other, and its
-     * steps after the wait are not ordered with later starts. Starts in the client's seat begin in
-     * their own order; the two seats do not wait for one another, and a plan that may use any seat
-     * may move to another rail or seat, so plans that rely on the order of their channel request
-     * the daemon's seat. Posting order is data order only among puts to one node over one rail:
-     * where several rails lead to a node, such plans also request a rail. A start that needs the
-     * data of another start must wait for its completion or its notification. A large put that tcad
-     * divides among several rails (rails.stripe in tcad.conf(5)) may overtake puts of earlier
-     * starts that are still in flight; no put overtakes it. */
+    /* 0 to 3. Starts on one channel are posted in order: a start hands its puts and notifications
+     * to the rails before the next start does. A chain with wait steps is posted in this order up
+     * to the first of them: a start that waits delays no other, and its steps after the wait are
+     * not ordered with later starts. Posting order is data order among puts to one node over one
+     * rail, and holds for the plans of each seat by themselves. A plan that may use any seat counts
+     * as one of the seat that enum tca_seat names, and keeps its place when it moves to the other:
+     * tca_start() then first lets the data of earlier starts arrive. Where several rails lead to a
+     * node, plans that rely on this order require a rail. A start that needs the data of another
+     * start must wait for its completion or its notification. A large put that tcad divides among
+     * several rails (rails.stripe in tcad.conf(5)) may overtake puts of earlier starts that are
+     * still in flight; no put overtakes it. */
     uint32_t channel;
     uint32_t flags;
     const char *rail_name; /* instead of `rail`: a rail or a driver of this node; NULL: not used */
@@ -752,8 +752,9 @@ TCA_API int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns);
  * starts need not wait for it; tca_wait() right after the start copies it without interruption. To
  * overlap computation within a node, request TCA_SEAT_DAEMON. Allocates nothing; takes no lock and
  * makes no system call, except to wake a sleeping daemon or peer, and to write to a connection to
- * another node. -EBUSY while the last start is running, -EAGAIN when the ring is full; the other
- * errors are permanent for this plan: -ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN.
+ * another node. -EBUSY while the last start is running, -EAGAIN when the ring is full, or data of
+ * earlier starts of its channel does not arrive; the other errors are permanent for this plan:
+ * -ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN.
  *
  * When a rail fails and another leads to the node, the plan moves to that rail, unless it requires
  * the failed one: then, as where no other rail is left, it fails for good, also after the rail is

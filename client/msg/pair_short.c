@@ -5,10 +5,9 @@
  * be started. The receiver copies the message to its memory, and after every MSG_CONFIRM messages
  * puts the number that it has received into the sender's memory.
  *
- * Places are filled, and counts replaced, in the order of starts only if both ranks run these plans
+ * Places are filled, and counts replaced, in the order of starts if both ranks run these plans
  * themselves: within a node a put is complete at its target when its plan is, and a connection
- * between two processes delivers puts, and packets, in the order in which their plans completed.
- * Otherwise the pair is not short.
+ * between two processes keeps the order of a channel. Otherwise the pair is not short.
  */
 #include "client/msg/msg.h"
 

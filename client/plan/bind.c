@@ -7,6 +7,7 @@
 #include "client/core/session.h"
 #include "client/layout/layout.h"
 #include "client/memory/lane.h"
+#include "client/plan/order.h"
 #include "client/plan/pair.h"
 #include "client/plan/parts.h"
 #include "client/plan/plan.h"
@@ -428,6 +429,7 @@ void plan_drop_chains(struct tca_plan *plan)
 
 void plan_unbind(struct tca_plan *plan)
 {
+    order_end(plan);
     trial_route_end(plan);
     plan_drop_chains(plan);
 }

@@ -9,6 +9,7 @@
 #include "client/core/error.h"
 #include "client/core/session.h"
 #include "client/layout/layout.h"
+#include "client/plan/order.h"
 #include "client/plan/parts.h"
 #include "client/plan/plan.h"
 #include "client/plan/trial.h"
@@ -240,7 +241,8 @@ static void check_ranks(struct tca_plan *plan)
 
 enum plan_pace plan_pace(const struct tca_plan *plan)
 {
-    return plan->daemon_count > 0                            ? PACE_SUBMITS
+    return plan->ordered && plan->session->movers > 0        ? PACE_MEASURED
+           : plan->daemon_count > 0                          ? PACE_SUBMITS
            : plan->flags & TCA_PLAN_TIMED                    ? PACE_MEASURED
            : plan->paired || plan_waits(plan) || plan->parts ? PACE_HERE
                                                              : PACE_FAST;
@@ -269,6 +271,8 @@ static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *commi
         plan_stop_engine(plan);
     trial_begin(plan);
     trial_route_begin(plan, committed);
+    if (plan->paired || trial_route_below(plan))
+        order_begin(plan);
     parts_whole(plan);
     plan->state = PLAN_IDLE;
     check_ranks(plan);

@@ -428,6 +428,8 @@ void pairs_flush(struct tca_plan *plan)
     standby_enter(session->standby);
     for (uint32_t i = 0; i < plan->transfer_count; i++) {
         struct pair *pair = plan->transfers[i].pair;
+        if (!pair) /* of this node */
+            continue;
         if (pair != last) {
             pair->flush_wanted++;
             if (pair->flushed == pair->flushing)
@@ -447,6 +449,8 @@ bool pairs_flushed(struct tca_plan *plan)
     standby_enter(session->standby);
     for (uint32_t i = 0; i < plan->transfer_count; i++) {
         struct pair *pair = plan->transfers[i].pair;
+        if (!pair)
+            continue;
         if (pair->flushed == pair->flushing && pair->flushed < plan->transfers[i].flush)
             begin_flush(pair);
         all &= pair->flushed >= plan->transfers[i].flush;

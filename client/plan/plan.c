@@ -114,6 +114,16 @@ const char *plan_text(const struct tca_plan *plan, char text[PLAN_TEXT_BYTES])
     return text;
 }
 
+uint32_t plan_step_node(const struct tca *session, const struct step *step)
+{
+    struct handle handle = {0};
+    if (step->kind == STEP_PUT)
+        handle_decode(step->put.handle, &handle);
+    else if (session->members && step->notification.rank < session->sources)
+        handle.node = session->members[step->notification.rank].node;
+    return handle.node;
+}
+
 int plan_not_committed(const struct tca_plan *plan)
 {
     char name[PLAN_TEXT_BYTES];
@@ -318,9 +328,8 @@ bool plan_copies_here(const struct tca_plan *plan)
     return plan->daemon_count == 0 && !plan->paired;
 }
 
-bool plan_puts_in_order(struct tca_plan *plan)
+bool plan_puts_in_order(const struct tca_plan *plan)
 {
-    trial_route_stay(plan);
     for (uint32_t i = 1; i < plan->transfer_count; i++)
         if (plan->transfers[i].pair != plan->transfers[0].pair)
             return false;

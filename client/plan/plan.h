@@ -29,8 +29,8 @@ enum plan_pace {
     PACE_FAST,     /* copies that complete in tca_start() */
     PACE_HERE,     /* more, all of it in the client's seat */
     PACE_SUBMITS,  /* it has chains in the daemon's seat */
-    PACE_MEASURED, /* any of these, and times are recorded, or candidates tried (trial.h,
-                      trial_route.h) */
+    PACE_MEASURED, /* any of these, and times are recorded, candidates tried (trial.h,
+                      trial_route.h), or starts kept in order (order.h) */
 };
 
 /* Starts of more bytes in the client's seat are copied in the calls after tca_start(). */
@@ -139,7 +139,11 @@ struct tca_plan {
     uint64_t hold_end_ns;
     uint64_t start_ns;
     uint64_t client_done_ns;
-    bool engine_takes;             /* counted in session->engine_takes */
+    bool engine_takes; /* counted in session->engine_takes */
+    bool ordered;      /* order.h */
+    bool moves;        /* ordered, and counted in session->movers */
+    struct tca_plan *next_unlanded,
+        **link_unlanded;           /* in session->unlanded; link NULL: it is not */
     struct tca_plan *next_running; /* while client_left != 0: in session->running */
 
     uint64_t rounds; /* TCA_PLAN_REPEAT, client seat */
@@ -193,6 +197,9 @@ static inline uint32_t plan_chain_end(const struct tca_plan *plan, uint32_t chai
 {
     return chain + 1 < plan->chain_count ? plan->chain_first[chain + 1] : plan->step_count;
 }
+
+/* The node to which a step leads, or from which it waits; 0: nothing of it is known here. */
+uint32_t plan_step_node(const struct tca *session, const struct step *step);
 
 /* A step of a plan that is being built is not added: notes this for the commit, if it is the first,
  * and returns `error`, whose text then names plan and step. */

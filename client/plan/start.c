@@ -4,6 +4,7 @@
 #include "client/core/error.h"
 #include "client/core/seats.h"
 #include "client/core/session.h"
+#include "client/plan/order.h"
 #include "client/plan/pair.h"
 #include "client/plan/parts.h"
 #include "client/plan/plan.h"
@@ -87,6 +88,9 @@ static __attribute__((noinline)) int submit_measured(struct tca_plan *plan)
         trial_route_start(plan);
     else if (plan->flags & PLAN_TRIES)
         trial_start(plan);
+    int r = plan->ordered ? order_start(plan) : 0;
+    if (r < 0)
+        return r;
     if (plan->daemon_count > 0)
         return submit(plan);
     plan->start_ns = clock_now_ns();

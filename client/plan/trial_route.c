@@ -6,18 +6,17 @@
 
 #include "client/core/session.h"
 #include "client/core/wisdom.h"
-#include "client/layout/layout.h"
+#include "client/plan/order.h"
 #include "client/plan/plan.h"
 #include "client/plan/route_choose.h"
+#include "client/plan/route_wisdom.h"
 #include "client/plan/trial.h"
 #include "proto/handle.h"
-#include "proto/siphash.h"
 
 enum {
     RAIL_STARTS = 8, /* before a trial of rails, to touch all pages and buffers; of seats: a plan */
-    SEAT_STARTS = 32,        /* that is started less often is not worth a second binding */
-    TRIALS_MAX = 8,          /* of a plan: rails that keep coming and going are not worth more */
-    WHOLE = PLAN_CHAINS_MAX, /* instead of a chain: all of them */
+    SEAT_STARTS = 32, /* that is started less often is not worth a second binding */
+    TRIALS_MAX = 8,   /* of a plan: rails that keep coming and going are not worth more */
 };
 #define TURN_NS UINT64_C(1000000000)
 
@@ -35,7 +34,7 @@ struct tried_route {
 /* Chains that try together. */
 struct route_kind {
     uint64_t chains; /* one bit each */
-    uint32_t first;  /* the first one; WHOLE: the plan, whose routes are HERE and TCAD */
+    uint32_t first;  /* the first one; WHOLE_PLAN: the plan, whose routes are HERE and TCAD */
     unsigned count;  /* of `routes`; */
     unsigned choice; /* index in them: found, known or, before the trial, used anyway */
     bool known;      /* nothing to try */
@@ -45,31 +44,34 @@ struct route_kind {
 };
 
 struct route_trial {
-    bool rises;       /* takes a pair, if it has none and there is one */
-    int no_pair;      /* 0: this process can run all chains over pairs; else why not */
-    bool in_tcad;     /* tcad takes starts */
-    bool offered;     /* once it does not, seats may be tried */
-    bool ends;        /* the next start tells tcad which seat stays */
-    bool held;        /* the last start is, */
-    uint64_t held_ns; /* since then */
-    enum seat next;   /* of the next start, over pairs */
-    uint32_t turn;    /* of the last request to tcad */
-    uint32_t trials;  /* of rails, begun so far */
+    bool rises;        /* takes a pair, if it has none and there is one */
+    int no_pair;       /* 0: this process can run all chains over pairs; else why not */
+    bool in_tcad;      /* tcad takes starts */
+    bool offered;      /* once it does not, seats may be tried */
+    bool ends;         /* the next start tells tcad which seat stays */
+    bool held;         /* the last start is, */
+    uint64_t held_ns;  /* since then */
+    enum seat next;    /* of the next start, over pairs */
+    bool known;        /* it was committed in tcad's seat because an earlier trial has found that */
+    uint32_t turn;     /* of the last request to tcad, */
+    uint32_t due;      /* of the last one of the trial, */
+    uint32_t flush;    /* of the last trial_route_flush(), */
+    uint32_t answered; /* and of the last one that tcad has answered */
+    uint32_t trials;   /* of rails, begun so far */
     uint32_t starts;
     uint32_t at, kind_count; /* the kind that tries now */
     struct route_choose choose;
     struct route_kind kinds[TRIAL_KINDS_MAX]; /* chains of further kinds stay where they are */
     /* by chain */
-    uint64_t keys[PLAN_CHAINS_MAX + 1][2]; /* in wisdom, */
-    bool keyed[PLAN_CHAINS_MAX + 1];       /* if made */
-    uint32_t bound[PLAN_CHAINS_MAX];       /* rail, as tcad said last */
-    uint32_t usual[PLAN_CHAINS_MAX];       /* of the commit */
-    uint32_t rails[PLAN_CHAINS_MAX];       /* to try, one bit each */
+    struct route_keys keys;
+    uint32_t bound[PLAN_CHAINS_MAX]; /* rail, as tcad said last */
+    uint32_t usual[PLAN_CHAINS_MAX]; /* of the commit */
+    uint32_t rails[PLAN_CHAINS_MAX]; /* to try, one bit each */
 };
 
 static bool tries_seats(const struct route_trial *trial)
 {
-    return trial->kind_count > 0 && trial->kinds[0].first == WHOLE;
+    return trial->kind_count > 0 && trial->kinds[0].first == WHOLE_PLAN;
 }
 
 static struct route_kind *kind_of(struct route_trial *trial)
@@ -79,98 +81,24 @@ static struct route_kind *kind_of(struct route_trial *trial)
 
 /* ---- wisdom ---- */
 
-static void mix(uint64_t key[2], const void *data, size_t bytes)
+/* With other rails to choose from, a new trial is due. */
+static uint32_t choice_of(const struct tca_plan *plan, const struct route_kind *kind)
 {
-    const uint64_t before[2] = {key[0], key[1]};
-    siphash_128(before, data, bytes, key);
-}
-
-static void mix_step(const struct tca *session, const struct step *step, uint64_t key[2])
-{
-    struct handle handle = {0};
-    if (step->kind == STEP_PUT)
-        handle_decode(step->put.handle, &handle);
-    else if (session->members && step->notification.rank < session->sources)
-        handle.node = session->members[step->notification.rank].node;
-    mix(key, (uint32_t[]){(uint32_t)step->kind, handle.node, step->flush}, 3 * sizeof(uint32_t));
-    if (step->kind != STEP_PUT)
-        return;
-    const struct layout *source = step->put.source_layout->program,
-                        *target = step->put.target_layout->program;
-    mix(key, source, layout_bytes(source));
-    mix(key, target, layout_bytes(target));
-}
-
-/* Node numbers are part of it: the same rail may lead to one node better than to another. Made when
- * it is needed: layouts can be long, and most plans have nothing to try. */
-static const uint64_t *key_of(const struct tca_plan *plan, uint32_t chain)
-{
-    struct route_trial *trial = plan->route_trial;
-    uint64_t *key = trial->keys[chain];
-    if (trial->keyed[chain])
-        return key;
-    trial->keyed[chain] = true;
-    wisdom_seed(key);
-    if (chain == WHOLE) {
-        mix(key, "seat", 4);
-        for (uint32_t i = 0; i < plan->chain_count; i++)
-            mix(key, key_of(plan, i), sizeof(trial->keys[i]));
-        return key;
-    }
-    mix(key, &plan->session->node, sizeof(plan->session->node));
-    for (uint32_t i = plan->chain_first[chain]; i < plan_chain_end(plan, chain); i++)
-        mix_step(plan->session, &plan->steps[i], key);
-    return key;
-}
-
-/* What is shown of the puts of a chain. */
-static struct wisdom_entry describe(const struct tca_plan *plan, uint32_t chain)
-{
-    struct wisdom_entry entry = {
-        .rail = "?", .seat = chain == WHOLE ? SEAT_CLIENT : SEAT_NONE, .method = COPY_NONE};
-    const uint32_t end = chain == WHOLE ? plan->step_count : plan_chain_end(plan, chain);
-    uint64_t blocks = 0;
-    for (uint32_t i = chain == WHOLE ? 0 : plan->chain_first[chain]; i < end; i++) {
-        const struct step *step = &plan->steps[i];
-        if (step->kind != STEP_PUT)
-            continue;
-        const struct layout *a = step->put.source_layout->program,
-                            *b = step->put.target_layout->program;
-        entry.bytes += a->size_bytes;
-        blocks += a->block_count > b->block_count ? a->block_count : b->block_count;
-    }
-    entry.blocks = blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
-    return entry;
-}
-
-static const struct wisdom_entry *look_up(const struct tca_plan *plan, uint32_t chain)
-{
-    const struct wisdom *wisdom = plan->session->wisdom;
-    const struct wisdom_entry puts = describe(plan, chain);
-    return wisdom_may_know(wisdom, &puts) ? wisdom_find(wisdom, key_of(plan, chain), 0) : NULL;
-}
-
-/* Identifies a choice of rails: with others, a new trial is due. */
-static uint32_t hash_rails(const struct tca_plan *plan, uint32_t chain)
-{
-    const struct rail_list *list = &plan->session->rails;
-    uint64_t hash[2] = {0};
-    for (uint32_t rail = 1; chain != WHOLE && rail <= list->count; rail++)
-        if (plan->route_trial->rails[chain] & 1u << rail)
-            mix(hash, list->at[rail].name, strlen(list->at[rail].name));
-    return (uint32_t)hash[0];
+    return kind->first == WHOLE_PLAN
+               ? 0
+               : route_hash_rails(plan->session, plan->route_trial->rails[kind->first]);
 }
 
 /* Whether an earlier trial has chosen among the same routes; then that is the choice. */
 static bool is_known(const struct tca_plan *plan, struct route_kind *kind)
 {
-    const struct wisdom_entry *entry = look_up(plan, kind->first);
-    if (!entry || entry->rails != hash_rails(plan, kind->first))
+    const struct wisdom_entry *entry = route_look_up(plan, &plan->route_trial->keys, kind->first);
+    if (!entry || entry->rails != choice_of(plan, kind))
         return false;
     for (unsigned i = 0; i < kind->count; i++) {
         const char *name = plan->session->rails.at[kind->routes[i].rail].name;
-        if (kind->first == WHOLE ? kind->routes[i].seat != entry->seat
-                                 : strcmp(name, entry->rail) != 0)
+        if (kind->first == WHOLE_PLAN ? kind->routes[i].seat != entry->seat
+                                      : strcmp(name, entry->rail) != 0)
             continue;
         kind->choice = i;
         return true;
@@ -180,11 +108,11 @@ static bool is_known(const struct tca_plan *plan, struct route_kind *kind)
 
 static void note(const struct tca_plan *plan, const struct route_kind *kind)
 {
-    struct wisdom_entry entry = describe(plan, kind->first);
-    memcpy(entry.key, key_of(plan, kind->first), sizeof(entry.key));
+    struct wisdom_entry entry = route_describe(plan, kind->first);
+    memcpy(entry.key, route_key(plan, &plan->route_trial->keys, kind->first), sizeof(entry.key));
     entry.ns = tune_quartile_ns(&plan->route_trial->choose.tune, kind->choice);
-    entry.rails = hash_rails(plan, kind->first);
-    entry.seat = kind->first == WHOLE ? kind->routes[kind->choice].seat : SEAT_NONE;
+    entry.rails = choice_of(plan, kind);
+    entry.seat = kind->first == WHOLE_PLAN ? kind->routes[kind->choice].seat : SEAT_NONE;
     memcpy(entry.rail, plan->session->rails.at[kind->routes[kind->choice].rail].name,
            sizeof(entry.rail));
     wisdom_add(plan->session->wisdom, &entry);
@@ -200,7 +128,7 @@ static void show(const struct tca_plan *plan, const struct route_kind *kind)
                    kind->routes[i].rail * 65536u;
     trial_lines_show(plan, (uint32_t)(kind - trial->kinds),
                      &(struct trial_shown){.tune = &trial->choose.tune,
-                                           .first = kind->first == WHOLE ? 0 : kind->first,
+                                           .first = kind->first == WHOLE_PLAN ? 0 : kind->first,
                                            .count = kind->count,
                                            .choice = kind->choice,
                                            .modes = modes});
@@ -237,11 +165,12 @@ bool trial_route_known(struct tca_plan *plan, enum tca_seat seat, struct routes_
         return false;
     plan->route_trial->rises = pairs;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
-        entry = rails ? look_up(plan, i) : NULL;
+        entry = rails ? route_look_up(plan, &plan->route_trial->keys, i) : NULL;
         ret_known->rails[i] = (char *)(entry ? entry->rail : "");
     }
-    if (pairs && tunes && (entry = look_up(plan, WHOLE)))
+    if (pairs && tunes && (entry = route_look_up(plan, &plan->route_trial->keys, WHOLE_PLAN)))
         ret_known->seat = (enum seat)entry->seat;
+    plan->route_trial->known = ret_known->seat == SEAT_DAEMON;
     return true;
 }
 
@@ -261,8 +190,8 @@ static void ask(struct tca_plan *plan, struct route_kind *kind, unsigned candida
     tca__plan_try__init(request);
     request->plan = plan->id;
     request->found = found;
-    request->turn = ++trial->turn;
-    if (kind->first == WHOLE) {
+    request->turn = trial->due = ++trial->turn;
+    if (kind->first == WHOLE_PLAN) {
         request->seat = kind->routes[candidate].seat;
         request->joins = !trial->in_tcad;
         request->below = trial->no_pair && plan->made_count == 0;
@@ -312,7 +241,7 @@ static void end_kind(struct tca_plan *plan)
         note(plan, kind);
         show(plan, kind);
     }
-    if (kind->first == WHOLE) {
+    if (kind->first == WHOLE_PLAN) {
         trial->at = trial->kind_count;
         trial->next = (enum seat)kind->routes[kind->choice].seat;
         trial->ends = true;
@@ -365,6 +294,7 @@ static void take_seat(struct tca_plan *plan, enum seat seat)
     plan->client_count = plan->paired ? plan->chain_count : 0;
     plan->daemon_count = plan->chain_count - plan->client_count;
     plan->first_rail = plan->route_trial->kinds[0].routes[plan->paired ? HERE : TCAD].rail;
+    order_moved(plan);
 }
 
 /* In tcad's seat, without having found that to be the fastest: the last start was the last one that
@@ -445,7 +375,7 @@ static bool is_of_kind(const struct route_trial *trial, uint32_t chain,
                        const struct route_kind *kind)
 {
     return trial->rails[chain] == trial->rails[kind->first] &&
-           memcmp(trial->keys[chain], trial->keys[kind->first], sizeof(trial->keys[0])) == 0;
+           route_keys_same(&trial->keys, chain, kind->first);
 }
 
 /* The rail of the commit is tried in any case, and others as far as there is room. */
@@ -472,7 +402,7 @@ static void find_kinds(struct tca_plan *plan)
         uint32_t at = 0;
         if (trial->rails[i] == 0)
             continue;
-        key_of(plan, i);
+        route_key(plan, &trial->keys, i);
         while (at < trial->kind_count && !is_of_kind(trial, i, &trial->kinds[at]))
             at++;
         if (at == trial->kind_count && at < TRIAL_KINDS_MAX)
@@ -512,7 +442,7 @@ static void begin_seats(struct tca_plan *plan, uint32_t rail)
 {
     struct route_trial *trial = plan->route_trial;
     trial->kinds[0] = (struct route_kind){
-        .first = WHOLE,
+        .first = WHOLE_PLAN,
         .count = SEATS,
         .known = true,
         .routes = {[HERE] = {(uint8_t)rail, SEAT_CLIENT},
@@ -612,7 +542,7 @@ void trial_route_begin(struct tca_plan *plan, const Tca__PlanCommitted *committe
     if (trial->in_tcad) {
         trial->no_pair = -ENETDOWN;
         trial->rises &= committed->rises && plan->daemon_count == plan->chain_count;
-        if (trial->rises || may_try_rails(plan)) {
+        if (trial->rises || trial->known || may_try_rails(plan)) {
             begin_rails(plan);
             return;
         }
@@ -657,6 +587,7 @@ void trial_route_changed(struct tca_plan *plan, const Tca__RouteChanged *changed
     bool others = false;
     if (!trial || !is_sound(plan, changed))
         return;
+    trial->answered = changed->turn;
     trial->in_tcad = false;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         const uint32_t before = trial->rails[i];
@@ -672,17 +603,36 @@ void trial_route_changed(struct tca_plan *plan, const Tca__RouteChanged *changed
                              : "tcad lost the rail to its receiver, and so did the process");
     else if (others && !tries_seats(trial))
         begin_rails(plan);
-    else if (changed->turn == trial->turn)
+    else if (changed->turn >= trial->due)
         take_answer(plan, changed->flush_ns);
+    order_changed(plan);
 }
 
-void trial_route_stay(struct tca_plan *plan)
+/* ---- for others ---- */
+
+bool trial_route_in_tcad(const struct tca_plan *plan)
 {
-    struct route_trial *trial = plan->route_trial;
-    if (trial && tries_seats(trial))
-        trial_route_end(plan);
-    else if (trial)
-        trial->rises = false;
+    return plan->route_trial && plan->route_trial->in_tcad;
+}
+
+bool trial_route_below(const struct tca_plan *plan)
+{
+    const struct route_trial *trial = plan->route_trial;
+    return trial && trial->in_tcad && (trial->rises || trial->known);
+}
+
+bool trial_route_flush(struct tca_plan *plan)
+{
+    Tca__PlanTry request = TCA__PLAN_TRY__INIT;
+    request.plan = plan->id;
+    request.turn = plan->route_trial->flush = ++plan->route_trial->turn;
+    return plan->session->trial_effects->tell(plan, &request);
+}
+
+bool trial_route_flushed(const struct tca_plan *plan)
+{
+    const struct route_trial *trial = plan->route_trial;
+    return !trial->in_tcad || trial->answered >= trial->flush;
 }
 
 void trial_route_end(struct tca_plan *plan)

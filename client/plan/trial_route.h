@@ -23,8 +23,8 @@
  * the plan moves up as in a trial. tcad then releases them, and the trial of seats may begin. Plans
  * that a trial has settled in tcad's seat stay there.
  *
- * Only plans for which any seat will do, so that no order with other plans can break. The next run
- * uses what one has found without trials (client/core/wisdom.h).
+ * Only plans for which any seat will do. order.h keeps their starts in order with those of others.
+ * The next run uses what one has found without trials (client/core/wisdom.h).
  */
 #pragma once
 
@@ -66,7 +66,15 @@ void trial_route_paired(struct tca_plan *plan, const Tca__PlanCommitted *committ
 /* A connection that the plan can put over has ended with this error: whether it goes on in tcad's
  * seat, where all its starts run from now on. */
 bool trial_route_goes_on(struct tca_plan *plan, int error);
-/* The plan is to stay in its seat. */
-void trial_route_stay(struct tca_plan *plan);
+/* Whether tcad takes its starts, perhaps beside this process. */
+bool trial_route_in_tcad(const struct tca_plan *plan);
+/* Whether tcad runs all of it, which this process would do if it had a pair, or if an earlier trial
+ * had not found tcad to be faster. */
+bool trial_route_below(const struct tca_plan *plan);
+/* tcad takes its starts: asks when the data of those that are complete has arrived. False: tcad
+ * cannot be told now. */
+bool trial_route_flush(struct tca_plan *plan);
+/* Whether it has. */
+bool trial_route_flushed(const struct tca_plan *plan);
 /* Frees plan->route_trial; NULL is a no-op. */
 void trial_route_end(struct tca_plan *plan);

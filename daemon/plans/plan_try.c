@@ -48,7 +48,8 @@ void plan_take_request(struct plan *plan)
 
 static void try_rail(struct plan *plan, const Tca__PlanTry *body)
 {
-    if (plan->seats == BOTH_SEATS || !plan_attached(plan) || body->rail > plan->tcad->rails->last)
+    if (!plan_attached(plan) || body->rail > plan->tcad->rails->last ||
+        (plan->seats == BOTH_SEATS && body->chains))
         return;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         if (!(body->chains & 1ull << i) || plan->chains[i].bound.seat != SEAT_DAEMON)

@@ -131,6 +131,36 @@ class Seats(harness.Case):
                     self.assertEqual(receiver.ask("count 0 0"), ["0"])
                 self.assertEqual(seats, {"client", "daemon"})
 
+    def test_plans_stay_in_order(self):
+        """Two plans of a channel write to the same memory, one after the other or together: one tries both seats, the other stays in
+        its process's. Nobody answers, and a slow connection holds data of starts that are complete: the last one is there last."""
+        for slow in ("client", "daemon"):
+            with self.subTest(slow=slow):
+                cluster, pair = self.two()
+                sender, receiver = pair
+                self.slow_down(cluster, pair, slow)
+                sources, target = [sender.alloc(SIZE) for _ in range(2)], receiver.alloc(SIZE)
+                handle = receiver.handle(target)
+                plans = [sender.plan(*(f"put {source} {at} {COPIED} {handle} {at} {COPIED}" for at in range(0, SIZE, COPIED)), "notify 1 0",
+                                     name=name, seat=seat) for source, name, seat in zip(sources, ("stream", "other"), ("any", "client"))]
+                count, seats = 0, set()
+                while count == 0 or sender.receipt(plans[0])["trying"]:
+                    self.assertLess(count, ENOUGH)
+                    first, together = count, count % 4 < 2
+                    for plan, source in list(zip(plans, sources))[::1 if count % 8 < 4 else -1]:
+                        count += 1
+                        sender.ask(f"fill {source} 0 {SIZE} {count % 250}")
+                        sender.ask(f"start {plan}")
+                        if not together:
+                            sender.ask(f"wait {plan} -1")
+                    for plan in plans if together else ():
+                        sender.ask(f"wait {plan} -1")
+                    seats.add(sender.receipt(plans[0])["seat"])
+                    for _ in range(first, count):
+                        receiver.ask("notified_wait 0 0 -1")
+                    receiver.ask(f"check {target} 0 {SIZE} {count % 250}")
+                self.assertEqual(seats, {"client", "daemon"})
+
     def test_a_long_put_is_not_overtaken(self):
         """By a short one of another plan of its channel, over the connection of the two processes, which cannot take all at once."""
         cluster, pair = self.two()

@@ -763,11 +763,3 @@ Test(trial_seat, nonsense_of_tcad_below)
     moved(SEAT_CLIENT);
     cr_assert_neq(plan.broken, 0, "nobody can run it");
 }
-
-Test(trial_seat, it_is_to_stay_below)
-{
-    commit_below();
-    trial_route_stay(&plan);
-    paired(true);
-    cr_assert_eq(binds, 0);
-}
