@@ -13,6 +13,8 @@
 #include "daemon/base/lookup.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/worker.h"
+#include "daemon/bindings/binding.h"
+#include "daemon/bindings/pairs.h"
 #include "daemon/control/calibration.h"
 #include "daemon/control/metrics.h"
 #include "daemon/control/peer_requests.h"
@@ -21,9 +23,7 @@
 #include "daemon/groups/group.h"
 #include "daemon/offload/offload.h"
 #include "daemon/peers/peer.h"
-#include "daemon/plans/binding.h"
 #include "daemon/plans/lane.h"
-#include "daemon/plans/pairs.h"
 #include "daemon/plans/plan.h"
 #include "daemon/plans/releases.h"
 #include "daemon/rails/exposure.h"
@@ -142,6 +142,11 @@ static const struct session_hooks session_hooks = {
     .region_gone = plans_region_gone,
     .rails = rails_describe,
     .rail_name = rail_name,
+};
+
+static const struct pair_hooks pair_hooks = {
+    .put_over = plans_put_over,
+    .changed = plans_pairs_changed,
 };
 
 /* ---- creation ---- */
@@ -299,6 +304,7 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
     int r = descriptors_check(text, text_bytes);
 
     tcad->session_hooks = &session_hooks;
+    tcad->pair_hooks = &pair_hooks;
     tcad->since_ns = clock_now_ns();
     tcad->node = conf->node.id;
     tcad->cluster = conf->cluster;

@@ -28,6 +28,7 @@ struct metrics;
 struct regions;
 struct bindings;
 struct releases;
+struct pair_hooks;
 struct pairs;
 struct links;
 struct rails;
@@ -95,6 +96,7 @@ struct tcad {
     struct offload *offload;
 
     const struct session_hooks *session_hooks;
+    const struct pair_hooks *pair_hooks;
     struct session *sessions;
     struct table session_ids;
     struct users users;

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/bindings/pairs.h"
 #include "daemon/engine/engine.h"
 #include "daemon/groups/group.h"
 #include "daemon/peers/peer.h"
-#include "daemon/plans/pairs.h"
 #include "daemon/rails/costs.h"
 #include "daemon/rails/exposure.h"
 #include "daemon/rails/fabric.h"

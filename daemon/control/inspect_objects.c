@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include "daemon/base/loop.h"
+#include "daemon/bindings/pairs.h"
 #include "daemon/control/inspect.h"
 #include "daemon/engine/engine.h"
 #include "daemon/groups/group.h"
 #include "daemon/offload/offload.h"
 #include "daemon/peers/peer.h"
-#include "daemon/plans/pairs.h"
 #include "daemon/plans/parts.h"
 #include "daemon/plans/plan_stripe.h"
 #include "daemon/rails/exposure.h"

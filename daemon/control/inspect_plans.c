@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 #include "daemon/base/sort.h"
+#include "daemon/bindings/pairs.h"
 #include "daemon/control/inspect.h"
 #include "daemon/engine/engine.h"
 #include "daemon/peers/peer.h"
 #include "daemon/plans/order.h"
-#include "daemon/plans/pairs.h"
 #include "daemon/plans/parts.h"
 #include "daemon/plans/plan_stripe.h"
 #include "daemon/rails/fabric.h"

@@ -3,10 +3,10 @@
 
 #include <errno.h>
 
+#include "daemon/bindings/binding.h"
+#include "daemon/bindings/pairs.h"
 #include "daemon/groups/group.h"
 #include "daemon/peers/peer.h"
-#include "daemon/plans/binding.h"
-#include "daemon/plans/pairs.h"
 #include "daemon/plans/plan.h"
 #include "daemon/rails/link.h"
 #include "daemon/tcad.h"

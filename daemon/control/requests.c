@@ -1,11 +1,11 @@
 /* Dispatches requests of clients. */
 #include <errno.h>
 
+#include "daemon/bindings/pairs.h"
 #include "daemon/control/admin.h"
 #include "daemon/control/server.h"
 #include "daemon/groups/group.h"
 #include "daemon/offload/offload.h"
-#include "daemon/plans/pairs.h"
 #include "daemon/plans/plan.h"
 #include "daemon/plans/releases.h"
 #include "daemon/sessions/client.h"

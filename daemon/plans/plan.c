@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/log.h"
-#include "daemon/plans/binding.h"
+#include "daemon/bindings/binding.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/client_request.h"
 #include "daemon/sessions/region.h"

@@ -41,8 +41,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/bindings/binding.h"
 #include "daemon/engine/engine.h"
-#include "daemon/plans/binding.h"
 #include "daemon/plans/plan_move.h"
 #include "daemon/rails/link.h"
 #include "daemon/sessions/client.h"
@@ -57,6 +57,7 @@
 
 struct binding;
 struct client_request;
+struct pair;
 struct plan_reply;
 struct region;
 struct session;
@@ -321,5 +322,7 @@ void plans_puts_lost(struct tcad *tcad, const struct link *link, uint64_t flow, 
 void plans_members_known(struct session *session);
 /* A pair of the session was made or has ended: plans that wait for one may get it. */
 void plans_pairs_changed(struct tcad *tcad, uint64_t session);
+/* Whether a plan of the session puts over the pair, or is being bound and may do so. */
+bool plans_put_over(const struct session *session, const struct pair *pair);
 /* tcad ends: no plan waits for a lost rail, or a pair, any more. */
 void plans_watch_end(struct tcad *tcad);

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/bindings/binding.h"
 #include "daemon/peers/peer.h"
-#include "daemon/plans/binding.h"
 #include "daemon/plans/parts.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"

@@ -7,8 +7,9 @@
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
 
-#include "daemon/plans/pairs.h"
+#include "daemon/bindings/pairs.h"
 #include "daemon/plans/plan_internal.h"
+#include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 
 static unsigned number_of(const struct plan *plan, const struct plan_chain *chain)
@@ -159,4 +160,30 @@ int plan_take_direct(struct plan *plan, struct plan_transfer *transfer, const Tc
     transfer->landing = bound->landing;
     transfer->generation = bound->generation;
     return 0;
+}
+
+/* ---- which pairs are used ---- */
+
+static bool may_put_over(const struct plan *plan, const struct pair *pair)
+{
+    const bool binding = plan->state < PLAN_READY || plan->move.state != ROUTE_SETTLED;
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        if (plan->chains[i].pair == pair->id)
+            return true;
+    for (uint32_t i = 0; binding && i < plan->transfer_count; i++) {
+        const struct plan_transfer *transfer = &plan->transfers[i];
+        const uint64_t other = transfer->owner ? transfer->owner : transfer->notify_session;
+        if (plan->chains[transfer->chain].direct && transfer->node == pair->node &&
+            (other == 0 || other == pair->other))
+            return true;
+    }
+    return false;
+}
+
+bool plans_put_over(const struct session *session, const struct pair *pair)
+{
+    for (const struct plan *plan = session->plan_list; plan; plan = plan->next_of_session)
+        if (may_put_over(plan, pair))
+            return true;
+    return false;
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/log.h"
-#include "daemon/plans/pairs.h"
+#include "daemon/bindings/pairs.h"
 #include "daemon/plans/plan_stripe.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "daemon/base/worker.h"
-#include "daemon/plans/compile.h"
+#include "daemon/bindings/compile.h"
 #include "daemon/plans/order.h"
 #include "daemon/plans/parts.h"
 #include "daemon/plans/plan_stripe.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "daemon/base/loop.h"
+#include "daemon/bindings/binding.h"
 #include "daemon/peers/peer.h"
-#include "daemon/plans/binding.h"
 #include "daemon/plans/lane.h"
 #include "daemon/plans/parts.h"
 #include "daemon/plans/plan_stripe.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/log.h"
-#include "daemon/plans/binding.h"
+#include "daemon/bindings/binding.h"
 #include "daemon/plans/plan_internal.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"

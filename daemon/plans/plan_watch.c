@@ -19,7 +19,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
-#include "daemon/plans/pairs.h"
+#include "daemon/bindings/pairs.h"
 #include "daemon/plans/plan_internal.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"

@@ -86,7 +86,7 @@ struct session {
     struct engine_session *engine; /* belongs to the engine's thread */
     struct charge charge;          /* of its segments, its group membership, its lanes */
     struct region_views views;
-    struct pair *pairs; /* of its process with others (daemon/plans/pairs.h) */
+    struct pair *pairs; /* of its process with others (daemon/bindings/pairs.h) */
     uint32_t pair_count;
     uint32_t pair_rails;          /* bit per rail whose device its process can use */
     bool located;                 /* `place` is known: */

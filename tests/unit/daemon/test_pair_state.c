@@ -2,7 +2,7 @@
  * sides. */
 #include <criterion/criterion.h>
 
-#include "daemon/plans/pairs.h"
+#include "daemon/bindings/pairs.h"
 
 /* The ways from new to up, and from up to up again. */
 Test(pair_state, table)

@@ -1,4 +1,4 @@
-#include "daemon/plans/pairs.h"
+#include "daemon/bindings/pairs.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,10 +8,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "daemon/bindings/binding.h"
 #include "daemon/engine/engine.h"
 #include "daemon/peers/peer.h"
-#include "daemon/plans/binding.h"
-#include "daemon/plans/plan_internal.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
@@ -188,31 +187,11 @@ void pair_use(struct pair *pair)
     pair->used = ++pair->tcad->pairs->uses;
 }
 
-static bool may_put_over(const struct plan *plan, const struct pair *pair)
-{
-    const bool binding = plan->state < PLAN_READY || plan->move.state != ROUTE_SETTLED;
-    for (uint32_t i = 0; i < plan->chain_count; i++)
-        if (plan->chains[i].pair == pair->id)
-            return true;
-    for (uint32_t i = 0; binding && i < plan->transfer_count; i++) {
-        const struct plan_transfer *transfer = &plan->transfers[i];
-        const uint64_t other = transfer->owner ? transfer->owner : transfer->notify_session;
-        if (plan->chains[transfer->chain].direct && transfer->node == pair->node &&
-            (other == 0 || other == pair->other))
-            return true;
-    }
-    return false;
-}
-
 /* The bindings of the other node are those of plans here. */
 static bool is_used(const struct session *session, const struct pair *pair)
 {
-    if (pair->state != PAIR_UP || pair->bindings > 0)
-        return true;
-    for (const struct plan *plan = session->plan_list; plan; plan = plan->next_of_session)
-        if (may_put_over(plan, pair))
-            return true;
-    return false;
+    return pair->state != PAIR_UP || pair->bindings > 0 ||
+           session->tcad->pair_hooks->put_over(session, pair);
 }
 
 /* Of the unused ones, that which was asked for longest ago; NULL: all are used. */
@@ -262,7 +241,7 @@ int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pai
     pair->tcad = tcad;
     pair_use(pair);
     enlist(pair, session);
-    plans_pairs_changed(tcad, pair->session);
+    tcad->pair_hooks->changed(tcad, pair->session);
     *ret_pair = pair;
     return 0;
 }
@@ -288,7 +267,7 @@ static void pair_drop(struct pair *pair)
     struct tcad *tcad = pair->tcad;
     const uint64_t session = pair->session;
     drop_one(NULL, pair);
-    plans_pairs_changed(tcad, session);
+    tcad->pair_hooks->changed(tcad, session);
 }
 
 struct pairs *pairs_free(struct pairs *pairs)

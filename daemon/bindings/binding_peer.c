@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/bindings/binding.h"
+#include "daemon/bindings/pairs.h"
 #include "daemon/peers/peer.h"
-#include "daemon/plans/binding.h"
-#include "daemon/plans/pairs.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"

@@ -76,6 +76,14 @@ struct pair {
     uint8_t secret[PAIR_SECRET_BYTES];
 };
 
+/* What plans know and want to know of pairs: set by daemon/setup.c. */
+struct pair_hooks {
+    /* Whether a plan of the session puts over the pair, or is being bound and may do so. */
+    bool (*put_over)(const struct session *session, const struct pair *pair);
+    /* The session has got one, or one less. */
+    void (*changed)(struct tcad *tcad, uint64_t session);
+};
+
 struct pair *pair_find(struct tcad *tcad, uint64_t id);
 /* The other node is about to be told of it. */
 void pair_name(struct pair *pair);

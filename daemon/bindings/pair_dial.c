@@ -19,8 +19,8 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/worker.h"
+#include "daemon/bindings/pairs.h"
 #include "daemon/peers/peer.h"
-#include "daemon/plans/pairs.h"
 #include "daemon/rails/link.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"

@@ -1,4 +1,4 @@
-#include "daemon/plans/binding.h"
+#include "daemon/bindings/binding.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -10,9 +10,9 @@
 #include "daemon/base/log.h"
 #include "daemon/base/sort.h"
 #include "daemon/base/worker.h"
+#include "daemon/bindings/compile.h"
+#include "daemon/bindings/pairs.h"
 #include "daemon/peers/peer.h"
-#include "daemon/plans/compile.h"
-#include "daemon/plans/pairs.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
