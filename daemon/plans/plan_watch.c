@@ -217,13 +217,16 @@ void plan_watch(struct plan *plan)
 {
     struct tcad *tcad = plan->tcad;
     struct plans_watched *watched = &tcad->plans_watched;
-    plan_watch_end(plan);
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         struct plan_chain *chain = &plan->chains[i];
         chain->wanted.rail = plan_wanted_rail(plan, chain);
         chain->wanted.seat = chain->wanted.seat ? chain->wanted.seat : chain->bound.seat;
     }
-    if (!plan_is_below(plan) && (!returns(plan) || (!is_away(plan) && !has_lost(plan))))
+    if (!plan_is_below(plan) && (!returns(plan) || (!is_away(plan) && !has_lost(plan)))) {
+        plan_watch_end(plan);
+        return;
+    }
+    if (plan->link_of_watched) /* it keeps its turn, however often it moves */
         return;
     if (!watched->timer && loop_timer_new(tcad->loop, look_at_all, tcad, &watched->timer) < 0) {
         log_warning(

@@ -122,6 +122,41 @@ class Rising(harness.Case):
         receiver.ask(f"check {target} 0 {LONG} {(len(seats) - 1) % 250}")
         self.assertEqual(receiver.ask("count 0 0"), ["0"])
 
+    def test_plans_stay_in_order(self):
+        """A plan waits in tcad's seat, whose connections are slow, and moves up, while another of its channel is over the connection of
+        the two processes: the last start is there last."""
+        cluster, (sender, receiver, third) = self.three()
+        sources, target = [sender.alloc(LONG) for _ in range(2)], receiver.alloc(LONG)
+        puts = [[f"put {source} {at} {COPIED} {receiver.handle(target)} {at} {COPIED}" for at in range(0, LONG, COPIED)] for source in sources]
+        plans = [sender.plan(*puts[0], "notify 1 0", name="stream")]
+        sender.run(plans[0], -1)
+        receiver.ask("notified_wait 0 0 -1")
+        self.waits(cluster[0], LIMIT)
+        ports = {rail_port(node, "tcp") for node in cluster.nodes}
+        for each in itertools.chain.from_iterable(connections_of(node, ports) for node in cluster.nodes):
+            each.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, SLOW_BYTES_PER_S)
+        third.kill()
+
+        def makes_it():
+            with contextlib.suppress(Failed):
+                return sender.plan(*puts[1], "notify 1 0", seat="client")
+
+        plans.append(until(makes_it, "the connection of the third one has ended"))
+        seats = []
+        while seats.count("client") < 4:
+            number = len(seats)
+            self.assertLess(number, ENOUGH)
+            for plan, source in list(zip(plans, sources))[::1 if number % 3 else -1]:
+                sender.ask(f"fill {source} 0 {LONG} {2 * number % 250 + plans.index(plan)}")
+                sender.ask(f"start {plan}")
+            for plan in plans:
+                sender.ask(f"wait {plan} -1")
+            for _ in plans:
+                receiver.ask("notified_wait 0 0 -1")
+            receiver.ask(f"check {target} 0 {LONG} {2 * number % 250 + (number % 3 > 0)}")
+            seats.append(sender.receipt(plans[0])["seat"])
+        self.assertEqual(seats[0], "daemon")
+
     def test_a_later_plan_makes_it(self):
         """Another plan of the two processes, or the plan itself, makes the connection for all."""
         cluster, (sender, receiver, third) = self.three()

@@ -266,8 +266,25 @@ class Seats(harness.Case):
                     self.assertEqual(seen, expected)
                     self.assertEqual(stream.run(100), 100)
                     self.assertEqual(pair[0].receipt(stream.plan)["seat"], expected[0])
+                    self.check_order(pair, stream)
                     close(pair)
             self.assertEqual(self.wisdom(path), entries)
+
+    def check_order(self, pair, stream):
+        """With a plan in its process's seat, to the same memory: the last start is there last. Nobody answers."""
+        sender, receiver = pair
+        source = sender.alloc(SIZE)
+        other = sender.plan(f"put {source} 0 {SIZE} {receiver.handle(stream.target)} 0 {SIZE}", "notify 1 7", seat="client")
+        for count in range(1, 17):
+            plans = ((stream.plan, stream.source), (other, source))
+            for plan, each in plans[::1 if count % 3 else -1]:
+                sender.ask(f"fill {each} 0 {SIZE} {2 * count + (plan == other)}")
+                sender.ask(f"start {plan}")
+            for plan, _ in plans:
+                sender.ask(f"wait {plan} -1")
+            for slot in (0, 7):
+                receiver.ask(f"notified_wait 0 {slot} -1")
+            receiver.ask(f"check {stream.target} 0 {SIZE} {2 * count + (count % 3 > 0)}")
 
     @staticmethod
     def wisdom(path):
