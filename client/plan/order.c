@@ -175,6 +175,20 @@ static bool let_land(struct tca_plan *plan, uint64_t end_ns)
     return true;
 }
 
+static bool has_others(const struct tca_plan *plan)
+{
+    const struct tca_plan *other = plan->session->plans;
+    while (other && (!other->ordered || other == plan || !share_process(plan, other)))
+        other = other->next;
+    return other;
+}
+
+void order_leave(struct tca_plan *plan)
+{
+    if (plan->link_unlanded && !plan->paired && has_others(plan))
+        let_land(plan, session_end(plan->session));
+}
+
 static struct tca_plan *find_earlier(const struct tca_plan *plan)
 {
     const enum seat other = seat_of(plan) == SEAT_CLIENT ? SEAT_DAEMON : SEAT_CLIENT;

@@ -26,5 +26,8 @@ void order_moved(struct tca_plan *plan);
  * begun. -EAGAIN: the data of earlier starts has not arrived within the session's time-out; other
  * errors: the plan has been broken meanwhile. */
 int order_start(struct tca_plan *plan);
+/* It is about to be freed: its data in tcad's seat arrives before starts of the other plans that
+ * there are. */
+void order_leave(struct tca_plan *plan);
 /* It is ordered no more. */
 void order_end(struct tca_plan *plan);

@@ -17,6 +17,7 @@
 #include "client/core/wait.h"
 #include "client/memory/lane.h"
 #include "client/memory/mapping.h"
+#include "client/plan/order.h"
 #include "client/plan/pair.h"
 #include "client/plan/parts.h"
 #include "client/plan/trial_route.h"
@@ -393,6 +394,7 @@ struct tca_plan *tca_plan_free(struct tca_plan *plan)
         const bool running = plan->state == PLAN_RUNNING;
         plan_abandon(plan, -ECANCELED); /* its puts must not go on in the waits below */
         drain_puts(plan);
+        order_leave(plan);
         release(plan, running);
     }
     plan_destroy(plan);

@@ -170,7 +170,7 @@ bool trial_route_known(struct tca_plan *plan, enum tca_seat seat, struct routes_
     }
     if (pairs && tunes && (entry = route_look_up(plan, &plan->route_trial->keys, WHOLE_PLAN)))
         ret_known->seat = (enum seat)entry->seat;
-    plan->route_trial->known = ret_known->seat == SEAT_DAEMON;
+    plan->route_trial->known = ret_known->seat == SEAT_DAEMON && !plan->rail[0]; /* tcad takes it */
     return true;
 }
 

@@ -205,3 +205,19 @@ Test(order, a_broken_plan_has_nothing_in_flight)
     start(there);
     cr_assert_eq(flushes, 0);
 }
+
+Test(order, one_that_is_freed)
+{
+    struct tca_plan *there = commit(1, 0, 0, SEAT_DAEMON);
+    start(there);
+    order_leave(there);
+    cr_assert_eq(requests, 0, "there is no other plan");
+    commit(0, 0, 1, SEAT_CLIENT);
+    order_leave(there);
+    cr_assert_eq(requests, 0, "of this channel");
+    plans[0].channel = 0;
+    order_leave(there);
+    cr_assert_eq(requests, 1);
+    order_leave(there);
+    cr_assert_eq(requests, 1);
+}
