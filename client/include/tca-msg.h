@@ -34,9 +34,10 @@ extern "C" {
  * of a message that no receive matches yet; it accepts no more messages of a rank that has 65536
  * such messages. A longer message goes straight from the sender's memory to the receiver's once
  * both have made their requests. The library keeps the plans for it, so that the next message
- * between the same places costs no commit. Messages of up to 64 KiB between ranks of a node need no
- * plan, unless a rail or the daemon's seat is requested: where the receive was made first, the
- * sender copies into its memory, and is complete at once; otherwise the receiver copies.
+ * between the same places costs no commit. Within a node, unless a rail or the daemon's seat is
+ * requested, messages of up to 64 KiB, and longer ones that are sent from a place for the first
+ * time, need no plan: where the receive was made first, the sender copies into its memory, and is
+ * complete at once; otherwise the receiver copies.
  *
  * *Persistent* messages. tca_msg_send_init() and tca_msg_recv_init() of two ranks form a *pair*:
  * the first send of a tag with the first receive of that tag, and so on; they never match one-shot

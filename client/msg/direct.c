@@ -10,12 +10,27 @@
 
 enum { ANY_RANK_KINDS = 1u << 2 | 1u << 3 }; /* of struct matching */
 
-/* Of longer ones, plans share the copying between both ranks, and choose how to copy by trial. */
+/* For longer ones, plans share the copying between both ranks, and choose how to copy by trial. But
+ * a plan takes about a millisecond to make: only for what is sent again. */
 enum { COPY_BYTES_MAX = 65536 };
 
-static bool is_direct(uint64_t bytes)
+bool msg_direct_is_planned(const struct tca_msg_request *request)
 {
-    return bytes > TCA_MSG_EAGER_BYTES && bytes <= COPY_BYTES_MAX;
+    const uint64_t what =
+        ((uint64_t)(uintptr_t)request->address + request->room) * UINT64_C(0x9e3779b97f4a7c15) ^
+        request->peer->rank;
+    uint64_t *place = &request->msg->long_sends[(what >> 32) % MSG_CACHE];
+    const bool repeated = *place == what;
+
+    if (request->room <= COPY_BYTES_MAX)
+        return false;
+    *place = what;
+    return repeated;
+}
+
+static bool is_direct(const struct tca_msg_request *request)
+{
+    return request->room > TCA_MSG_EAGER_BYTES && !request->planned;
 }
 
 /* Before the first message to the other rank: what it announces counts from then on. */
@@ -188,7 +203,7 @@ int msg_direct_pull(struct tca_msg_request *request, struct near_place place)
 
 struct near_place msg_direct_place(const struct tca_msg_request *request)
 {
-    if (!request->peer->copies || request->layout || !is_direct(request->room))
+    if (!request->peer->copies || request->layout || !is_direct(request))
         return (struct near_place){.region = 0};
     return near_place_of(request->msg->session, &request->msg->owner, request->address,
                          request->room);
@@ -200,7 +215,7 @@ static bool put(struct tca_msg_request *request, const struct announcement *anno
     struct msg_peer *peer = request->peer;
     uint64_t position = 0;
 
-    if (announcement->place.region == 0 || !is_direct(request->room) ||
+    if (announcement->place.region == 0 || !is_direct(request) ||
         request->room > announcement->bytes || !reach(peer, request->msg))
         return false;
     void *target =

@@ -190,6 +190,7 @@ int tca_msg_send(struct tca_msg *msg, uint32_t rank, uint32_t tag,
 
     if (r < 0)
         return r;
+    request->planned = request->peer->copies && msg_direct_is_planned(request);
     r = request->peer->failed ? msg_peer_failed(request->peer) : msg_request_send(request);
     if (r < 0) {
         msg_request_free(request);

@@ -78,6 +78,7 @@ struct tca_msg_request {
     struct tca_msg_request *announce_next, **announce_link; /* of those that are not yet */
     int word;                                               /* -1: it is not */
     /* ---- long messages */
+    bool planned;   /* a send: a plan is to copy it, also within the node */
     uint32_t offer; /* a receive's: the number of the send */
     struct msg_kept *kept;
     /* ---- pairs */
@@ -209,9 +210,10 @@ struct tca_msg {
     struct tca_msg_request *unused;
     struct matching matching;
     struct msg_kept kept[MSG_CACHE];
-    uint64_t calls;    /* of tests */
-    uint64_t failures; /* of the session, when plans were last checked */
-    uint64_t uses;     /* of kept plans */
+    uint64_t calls;                 /* of tests */
+    uint64_t failures;              /* of the session, when plans were last checked */
+    uint64_t uses;                  /* of kept plans */
+    uint64_t long_sends[MSG_CACHE]; /* what was sent, for which a plan may be worth it */
 };
 
 /* ---- request.c */
@@ -339,6 +341,9 @@ void msg_forget_early(struct tca_msg *msg);
 /* ---- direct.c: messages between ranks of one node that copy themselves */
 
 void msg_direct_free(struct msg_peer *peer, struct tca_msg *msg);
+/* Whether a plan is to copy a message that is about to be sent: it is long, and was sent before; at
+ * times that is not remembered. */
+bool msg_direct_is_planned(const struct tca_msg_request *request);
 /* The packets that the other rank receives from this one. NULL: out of reach. */
 uint8_t *msg_direct_ring(struct msg_peer *peer, struct tca_msg *msg);
 /* A receive from a known rank was posted. */

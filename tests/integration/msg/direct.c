@@ -12,7 +12,7 @@
 #include "tests/integration/expect.h"
 #include "tests/unit/proto/random.h"
 
-enum { ROUNDS = 300, BYTES_MAX = 65536, BLOCK = 24, STRIDE = 40 };
+enum { ROUNDS = 300, BYTES_MAX = 65520, BLOCK = 24, STRIDE = 40 };
 
 enum memory { REGION, ALLOCATED, PRIVATE, BLOCKS, MEMORIES };
 
@@ -125,7 +125,9 @@ int main(void)
     check(tca_plan_notify(made, 0, 0), "notify");
     check(tca_plan_commit(made, TCA_DEFAULT), "commit");
     for (uint64_t round = 0; round < ROUNDS; round++) {
-        const uint64_t bytes = BLOCK * (100 + random_below(&random, BYTES_MAX / BLOCK - 100));
+        uint64_t bytes = BLOCK * (100 + random_below(&random, BYTES_MAX / BLOCK - 100));
+        if (round % 5 == 0) /* others than before: those that come again would get a plan */
+            bytes = BYTES_MAX + BLOCK * (1 + round);
         const bool first = random_below(&random, 2); /* sent, before it is received */
         enum memory from = (enum memory)random_below(&random, MEMORIES);
         enum memory to = (enum memory)random_below(&random, MEMORIES);
