@@ -52,7 +52,7 @@ int frame_memfd(const char *name, const void *data, size_t bytes)
     return fd;
 }
 
-int memfd_read(int fd, uint8_t *ret_data, size_t bytes)
+static int check(int fd, size_t bytes)
 {
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & SEALS) != SEALS)
@@ -60,8 +60,26 @@ int memfd_read(int fd, uint8_t *ret_data, size_t bytes)
     struct stat st;
     if (fstat(fd, &st) < 0)
         return -errno;
-    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != bytes)
-        return -EPROTO;
+    return S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes ? 0 : -EPROTO;
+}
+
+int memfd_map(int fd, size_t bytes, const uint8_t **ret_data)
+{
+    int r = check(fd, bytes);
+    if (r < 0)
+        return r;
+    void *data = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (data == MAP_FAILED)
+        return -errno;
+    *ret_data = data;
+    return 0;
+}
+
+int memfd_read(int fd, uint8_t *ret_data, size_t bytes)
+{
+    int r = check(fd, bytes);
+    if (r < 0)
+        return r;
     for (size_t done = 0; done < bytes;) {
         ssize_t n = pread(fd, ret_data + done, bytes - done, (off_t)done);
         if (n < 0 && errno == EINTR)

@@ -25,9 +25,9 @@ static uint64_t end_of(const struct tca_coll_span *spans, uint32_t count)
     return end;
 }
 
-/* Takes from a part of what all ranks receive, [size][count] from sender `first` on, what they
+/* Takes from a part of what all ranks receive, of `count` senders from `first` on, what they
  * receive of this one. */
-static int take_column(struct tca_coll *coll, const struct tca_coll_span *rows, uint32_t first,
+static int take_column(struct tca_coll *coll, const struct gathered *rows, uint32_t first,
                        uint32_t count)
 {
     uint32_t me = coll_rank(coll);
@@ -35,7 +35,8 @@ static int take_column(struct tca_coll *coll, const struct tca_coll_span *rows, 
     if (me < first || me >= first + count)
         return 0;
     for (uint32_t rank = 0; rank < coll->shape.places.size; rank++) {
-        struct tca_coll_span span = rows[(size_t)rank * count + me - first];
+        const struct tca_coll_span span =
+            ((const struct tca_coll_span *)gathered_of(rows, rank))[me - first];
         coll->targets[rank] = span.offset_bytes;
         if (span.bytes != coll->spans[rank].bytes)
             return error_set(-EPROTO, "this rank sends %llu bytes to rank %u, which expects %llu",
@@ -48,20 +49,20 @@ static int take_column(struct tca_coll *coll, const struct tca_coll_span *rows, 
 static int gather(struct tca_coll *coll, const struct tca_coll_span *received)
 {
     uint32_t size = coll->shape.places.size;
-    struct tca_coll_span *rows = calloc((size_t)size * PIECE, sizeof(*rows));
+    struct gathered rows;
     int r = 0, mismatch = 0;
 
-    for (uint32_t first = 0; rows && r >= 0 && first < size; first += PIECE) {
+    for (uint32_t first = 0; r >= 0 && first < size; first += PIECE) {
         uint32_t count = size - first < PIECE ? size - first : PIECE;
-        r = group_gather(coll->session, coll->group, received + first, count * sizeof(*rows), rows,
-                         TCA_DEFAULT);
-        if (r >= 0 && mismatch == 0)
-            mismatch = take_column(coll, rows, first, count);
+        r = group_share(coll->session, coll->group, received + first, count * sizeof(*received), 0,
+                        &rows);
+        if (r < 0)
+            return r;
+        if (mismatch == 0)
+            mismatch = take_column(coll, &rows, first, count);
+        gathered_deinit(&rows);
     }
-    if (!rows)
-        r = error_static(-ENOMEM, "out of memory");
-    free(rows);
-    return r < 0 ? r : mismatch;
+    return mismatch;
 }
 
 static int prepare(struct tca_coll *coll, const struct tca_coll_span *sent,

@@ -10,7 +10,7 @@
 
 struct builder {
     struct tca_coll *coll;
-    const struct coll_met *met;
+    const struct gathered *met;
     const struct tca_plan_args *args;
     uint32_t set, sequence;
     struct tca_plan *plan; /* to which steps are added; NULL: none yet */
@@ -90,7 +90,7 @@ static int add_part(struct builder *b, const struct coll_step *step)
     struct tca_put put = {
         .source_address = edge->source,
         .source_layout = edge->source_layout,
-        .target = b->met[step->peer].out,
+        .target = coll_met_of(b->met, step->peer)->out,
         .target_offset_bytes = edge->target_offset_bytes,
         .target_layout = edge->target_layout,
         .bytes = edge->bytes,
@@ -101,7 +101,7 @@ static int add_part(struct builder *b, const struct coll_step *step)
 
 static int add_put(struct builder *b, const struct coll_step *step)
 {
-    const struct coll_met *peer = &b->met[step->peer];
+    const struct coll_met *peer = coll_met_of(b->met, step->peer);
     struct tca_put put = {
         .source_address = source(b, step->from),
         .target = step->to.buffer == COLL_SCRATCH ? peer->scratch : peer->out,
@@ -135,7 +135,8 @@ static int add_step(struct builder *b, const struct coll_step *step)
     case COLL_COMBINE: /* operators of tca.h commute: which operand is left does not matter */
         return step->part ? add_part(b, step) : add_put(b, step);
     case COLL_NOTIFY:
-        return tca_plan_notify(b->plan, step->peer, b->met[step->peer].slot + step->slot);
+        return tca_plan_notify(b->plan, step->peer,
+                               coll_met_of(b->met, step->peer)->slot + step->slot);
     default:
         return tca_plan_wait(b->plan, step->peer, b->coll->slot + step->slot, 1);
     }
@@ -193,7 +194,7 @@ static bool is_quick(const struct tca_coll *coll)
     return true;
 }
 
-static int build_ways(struct tca_coll *coll, const struct coll_met *met,
+static int build_ways(struct tca_coll *coll, const struct gathered *met,
                       const struct tca_plan_args *args)
 {
     int r = 0;
@@ -229,7 +230,7 @@ static struct tca_plan_args ordered(const struct tca_coll *coll, const struct tc
     return result;
 }
 
-int coll_build(struct tca_coll *coll, const struct coll_met *met, const struct tca_plan_args *args)
+int coll_build(struct tca_coll *coll, const struct gathered *met, const struct tca_plan_args *args)
 {
     const struct tca_plan_args in_order = ordered(coll, args);
     int r = coll_leaf_make(coll, met, &in_order);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <assert.h>
+#include <stddef.h>
 
 #include "client/coll/cost.h"
 #include "client/coll/leaf.h"
@@ -47,7 +48,8 @@ struct tca_coll {
     /* The algorithm is chosen from `shape` and from these, which are the same at all ranks: */
     enum tca_coll_algorithm wanted;
     uint64_t wanted_segment_bytes; /* 0: by predicted cost */
-    bool any_in_place;             /* a rank does it in place, not necessarily this one */
+    bool any_in_place;             /* a rank does it in place, not necessarily this one, */
+    bool any_by_daemon;            /* or in the daemon's seat */
     struct tca_coll_costs costs;
     enum tca_coll_algorithm algorithm;
     struct collective shown; /* by tcactl plan explain: of its plans */
@@ -78,31 +80,36 @@ struct tca_coll {
 /* An operation is prepared in rounds. At the end of each, all ranks learn whether all have
  * succeeded. */
 enum coll_round {
-    COLL_ASK = 1, /* what the program has asked for: what all of them choose from */
-    COLL_MEET,    /* slots and memory, according to the choice */
-    COLL_AGREE,   /* the plans are made: from here on, starts may notify and put */
+    COLL_MEET = 1,   /* all have chosen, and have slots and memory according to the choice */
+    COLL_MEET_AGAIN, /* if they have not chosen from the same: now they have */
+    COLL_AGREE,      /* the plans are made: from here on, starts may notify and put */
 };
 
-/* What ranks tell one another in these; in the last one, the head alone. */
-struct coll_asked {
-    struct agree_head head;
-    /* what must be the same at all ranks, */
-    uint32_t operation, wanted, root, regular, ordered, combine, type;
-    /* what need not, */
-    uint32_t in_place, seat, node, cluster;
-    uint32_t zero; /* no gap: ranks compare bytes */
-    /* and the rest of what must */
-    uint64_t bytes, element_bytes, wanted_segment_bytes;
-    uint64_t digest; /* of the blocks */
-};
-static_assert(sizeof(struct coll_asked) == 88, "no gaps");
-
+/* What ranks tell one another when they meet; in the last round, the head alone. */
 struct coll_met {
     struct agree_head head;
-    uint32_t algorithm, slot;
-    uint64_t segment_bytes, scratch_bytes;
+    /* what the program has asked for, which must be the same at all ranks, */
+    uint32_t operation, wanted, root, regular, ordered, combine, type;
+    uint32_t zero; /* no gap: ranks compare bytes */
+    uint64_t bytes, element_bytes, wanted_segment_bytes;
+    uint64_t digest; /* of the blocks */
+    /* what they have chosen from besides, which need not, */
+    uint32_t in_place, by_daemon;
+    uint64_t places; /* a digest */
+    /* and their choice. */
+    uint64_t algorithm, segment_bytes;
+    /* What is this rank's own: others need only that of the ranks with which they communicate. */
+    uint32_t slot, cluster;
+    uint64_t scratch_bytes;
     struct tca_handle out, scratch; /* zero if without bytes */
 };
+enum { COLL_SAME_BYTES = offsetof(struct coll_met, slot) };
+static_assert(sizeof(struct coll_met) == 248, "no gaps");
+
+static inline const struct coll_met *coll_met_of(const struct gathered *heads, uint32_t rank)
+{
+    return gathered_of(heads, rank);
+}
 
 static inline uint32_t coll_rank(const struct tca_coll *coll)
 {
@@ -128,7 +135,7 @@ int coll_make(struct tca_coll *coll, int error, const struct tca_coll_args *args
 /* An empty plan, named after the operation unless `args` name it. */
 int coll_plan_new(const struct tca_coll *coll, const struct tca_plan_args *args,
                   struct tca_plan **ret_plan);
-int coll_build(struct tca_coll *coll, const struct coll_met *met, const struct tca_plan_args *args);
+int coll_build(struct tca_coll *coll, const struct gathered *met, const struct tca_plan_args *args);
 /* The credits in advance: each rank has them of its peers as if they had sent them. Sends
  * nothing. */
 int coll_grant_credits(struct tca_coll *coll);

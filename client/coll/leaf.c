@@ -23,14 +23,14 @@ static const struct coll_step *find_wait(const struct tca_coll *coll)
 
 /* Keeps the plan for credits, if this process runs it. */
 static int make_credit(struct tca_coll *coll, const struct coll_step *credit,
-                       const struct coll_met *met, const struct tca_plan_args *args)
+                       const struct gathered *met, const struct tca_plan_args *args)
 {
     struct tca_plan *plan;
     int r = coll_plan_new(coll, args, &plan);
 
     if (r < 0)
         return r;
-    r = tca_plan_notify(plan, credit->peer, met[credit->peer].slot + credit->slot);
+    r = tca_plan_notify(plan, credit->peer, coll_met_of(met, credit->peer)->slot + credit->slot);
     if (r >= 0)
         r = tca_plan_commit(plan, TCA_DEFAULT);
     if (r >= 0 && plan_copies_here(plan))
@@ -40,7 +40,7 @@ static int make_credit(struct tca_coll *coll, const struct coll_step *credit,
     return r;
 }
 
-int coll_leaf_make(struct tca_coll *coll, const struct coll_met *met,
+int coll_leaf_make(struct tca_coll *coll, const struct gathered *met,
                    const struct tca_plan_args *args)
 {
     const struct coll_step *wait = find_wait(coll);

@@ -9,7 +9,7 @@
 
 #include "client/core/wait.h"
 
-struct coll_met;
+struct gathered;
 struct tca_coll;
 
 struct coll_leaf {
@@ -25,7 +25,7 @@ struct coll_leaf {
 };
 
 /* Makes it a leaf if it is one, and if `args` let this process run its plans. */
-int coll_leaf_make(struct tca_coll *coll, const struct coll_met *met,
+int coll_leaf_make(struct tca_coll *coll, const struct gathered *met,
                    const struct tca_plan_args *args);
 
 /* A start begins, in this set. A negative errno: the credit cannot be given. */

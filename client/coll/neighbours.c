@@ -81,23 +81,25 @@ static int count_arriving(struct tca_coll *coll)
 {
     uint32_t size = coll->shape.places.size, me = coll_rank(coll);
     uint32_t *leaving = calloc(size, sizeof(*leaving));
-    uint32_t *rows = calloc((size_t)size * PIECE, sizeof(*rows));
+    struct gathered rows;
     int r = 0;
 
     coll->arriving = calloc(size, sizeof(*coll->arriving));
-    if (!leaving || !rows || !coll->arriving)
+    if (!leaving || !coll->arriving)
         r = error_static(-ENOMEM, "out of memory");
     for (uint32_t i = 0; r >= 0 && i < coll->edge_count; i++)
         leaving[coll->edges[i].rank]++;
     for (uint32_t first = 0; r >= 0 && first < size; first += PIECE) {
         uint32_t count = size - first < PIECE ? size - first : PIECE;
-        r = group_gather(coll->session, coll->group, leaving + first, count * sizeof(*rows), rows,
-                         TCA_DEFAULT);
-        for (uint32_t rank = 0; r >= 0 && me >= first && me < first + count && rank < size; rank++)
-            coll->arriving[rank] = rows[(size_t)rank * count + me - first];
+        r = group_share(coll->session, coll->group, leaving + first, count * sizeof(*leaving), 0,
+                        &rows);
+        if (r < 0)
+            break;
+        for (uint32_t rank = 0; me >= first && me < first + count && rank < size; rank++)
+            coll->arriving[rank] = ((const uint32_t *)gathered_of(&rows, rank))[me - first];
+        gathered_deinit(&rows);
     }
     free(leaving);
-    free(rows);
     return r;
 }
 

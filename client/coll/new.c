@@ -12,24 +12,21 @@
 
 /* ---- what this rank needs and contributes */
 
-/* Each rank says where it is itself: nodes whose cluster files differ would place others
- * differently. */
-static int take_places(struct tca_coll *coll, const struct coll_asked *asked)
+/* Where the ranks are, as far as this rank knows. */
+static int take_places(struct tca_coll *coll)
 {
     struct coll_places *places = &coll->shape.places;
-    bool several = false;
 
     coll->nodes = calloc(places->size, sizeof(*coll->nodes));
     coll->clusters = calloc(places->size, sizeof(*coll->clusters));
     if (!coll->nodes || !coll->clusters)
         return error_static(-ENOMEM, "out of memory");
     for (uint32_t rank = 0; rank < places->size; rank++) {
-        coll->nodes[rank] = asked[rank].node;
-        coll->clusters[rank] = asked[rank].cluster;
-        several |= coll->clusters[rank] != coll->clusters[0];
+        const uint32_t of_session = group_to_session(coll->group, rank);
+        coll->nodes[rank] = (uint32_t)tca_node_of(coll->session, of_session);
+        coll->clusters[rank] = (uint32_t)tca_subcluster_of(coll->session, of_session);
     }
     places->nodes = coll->nodes;
-    places->clusters = several ? coll->clusters : coll->nodes;
     return 0;
 }
 
@@ -99,68 +96,75 @@ static int own_memory(struct tca_coll *coll, struct coll_met *met)
     return tca_handle_of(coll->session, scratch, scratch_bytes, &met->scratch);
 }
 
-static uint64_t digest(const struct tca_coll *coll)
-{
-    uint64_t hash = 0xcbf29ce484222325;
+#define DIGEST_BEGIN UINT64_C(0xcbf29ce484222325)
 
-    if (coll->shape.operation == COLL_ALLTOALL || !coll->spans)
+static uint64_t digest(uint64_t hash, uint64_t value)
+{
+    return (hash ^ value) * 0x100000001b3;
+}
+
+static uint64_t digest_spans(const struct tca_coll *coll)
+{
+    uint64_t hash = DIGEST_BEGIN;
+
+    if (coll->shape.operation == COLL_ALLTOALL || !coll->spans || coll->shape.regular)
         return 0;
-    for (uint32_t i = 0; i < coll->shape.places.size; i++) {
-        hash = (hash ^ coll->spans[i].offset) * 0x100000001b3;
-        hash = (hash ^ coll->spans[i].bytes) * 0x100000001b3;
+    for (uint32_t i = 0; i < coll->shape.places.size; i++)
+        hash = digest(digest(hash, coll->spans[i].offset), coll->spans[i].bytes);
+    return hash;
+}
+
+/* Sets whether there are several sub-clusters, too. */
+static uint64_t digest_places(struct tca_coll *coll)
+{
+    struct coll_places *places = &coll->shape.places;
+    uint64_t hash = DIGEST_BEGIN;
+    bool several = false;
+
+    for (uint32_t rank = 0; rank < places->size; rank++) {
+        hash = digest(hash, coll->clusters[rank]);
+        several |= coll->clusters[rank] != coll->clusters[0];
     }
+    places->clusters = several ? coll->clusters : coll->nodes;
     return hash;
 }
 
 /* ---- rounds */
 
-static int ask(struct tca_coll *coll, const struct tca_coll_args *args, struct coll_asked *asked)
+static int ask(struct tca_coll *coll, const struct tca_coll_args *args, struct coll_met *met)
 {
-    asked->operation = coll->shape.operation;
-    asked->wanted = args->algorithm;
-    asked->root = coll->shape.root;
-    asked->regular = coll->shape.regular;
-    asked->ordered = coll->shape.ordered;
-    asked->combine = coll->reduction.combine;
-    asked->type = coll->reduction.combine ? coll->reduction.type : 0;
-    asked->bytes = coll->shape.bytes;
-    asked->element_bytes = coll->shape.element_bytes;
-    asked->wanted_segment_bytes = args->segment_bytes;
-    asked->digest = digest(coll);
-    asked->in_place = coll->shape.in_place;
-    asked->node = tca_node(coll->session);
-    asked->cluster = (uint32_t)tca_subcluster_of(coll->session, tca_rank(coll->session));
-    asked->seat = session_seat(coll->session, &args->plan);
+    met->operation = coll->shape.operation;
+    met->wanted = coll->wanted = args->algorithm;
+    met->root = coll->shape.root;
+    met->regular = coll->shape.regular;
+    met->ordered = coll->shape.ordered;
+    met->combine = coll->reduction.combine;
+    met->type = coll->reduction.combine ? coll->reduction.type : 0;
+    met->bytes = coll->shape.bytes;
+    met->element_bytes = coll->shape.element_bytes;
+    met->wanted_segment_bytes = coll->wanted_segment_bytes = args->segment_bytes;
+    met->digest = digest_spans(coll);
+    met->cluster = (uint32_t)tca_subcluster_of(coll->session, tca_rank(coll->session));
+    coll->any_in_place = coll->shape.in_place;
+    coll->any_by_daemon = session_seat(coll->session, &args->plan) == TCA_SEAT_DAEMON;
     int r = coll_siblings_join(coll->session, &coll->siblings);
 
     coll->by_thread = args->thread;
     if (r >= 0 && args->thread)
         r = coll_thread_begin(coll->siblings);
-    return r;
+    return r < 0 ? r : take_places(coll);
 }
 
-/* What the algorithm is chosen from, besides what all ranks have given alike. What nodes have
- * measured is what the group's coordinator told all of them when they joined. */
-static int take_common(struct tca_coll *coll, const struct coll_asked *asked)
+/* What nodes have measured is what the group's coordinator told all of them when they joined. */
+static int meet(struct tca_coll *coll, struct coll_met *met)
 {
-    bool daemon = false;
-
-    for (uint32_t rank = 0; rank < coll->shape.places.size; rank++) {
-        coll->any_in_place |= asked[rank].in_place != 0;
-        daemon |= asked[rank].seat == TCA_SEAT_DAEMON;
-    }
-    coll->wanted = (enum tca_coll_algorithm)asked[0].wanted;
-    coll->shape.segment_bytes = coll->wanted_segment_bytes = asked[0].wanted_segment_bytes;
-    tca_coll_costs(coll->session, daemon ? TCA_SEAT_DAEMON : TCA_SEAT_ANY, &coll->costs);
-    return take_places(coll, asked);
-}
-
-static int meet(struct tca_coll *coll, const struct coll_asked *asked, struct coll_met *met)
-{
-    int r = take_common(coll, asked);
-
-    if (r >= 0)
-        r = schedule(coll);
+    met->in_place = coll->any_in_place;
+    met->by_daemon = coll->any_by_daemon;
+    met->places = digest_places(coll);
+    coll->shape.segment_bytes = coll->wanted_segment_bytes;
+    tca_coll_costs(coll->session, coll->any_by_daemon ? TCA_SEAT_DAEMON : TCA_SEAT_ANY,
+                   &coll->costs);
+    int r = schedule(coll);
     if (r >= 0) {
         take_slots(coll);
         r = own_memory(coll, met);
@@ -172,20 +176,36 @@ static int meet(struct tca_coll *coll, const struct coll_asked *asked, struct co
     return r;
 }
 
-/* ---- together: the same result at all ranks */
-
-static bool alike(const struct coll_asked *a, const struct coll_asked *b)
+/* The ranks have chosen from different things: from now on, from what all of them have told. Each
+ * says where it is itself: nodes whose cluster files differ place others differently. */
+static void take_common(struct tca_coll *coll, const struct gathered *heads)
 {
-    return a->wanted == b->wanted && a->root == b->root && a->regular == b->regular &&
-           a->ordered == b->ordered && a->bytes == b->bytes && a->combine == b->combine &&
-           a->type == b->type && a->element_bytes == b->element_bytes &&
-           a->wanted_segment_bytes == b->wanted_segment_bytes && a->digest == b->digest;
+    for (uint32_t rank = 0; rank < coll->shape.places.size; rank++) {
+        const struct coll_met *met = coll_met_of(heads, rank);
+        coll->any_in_place |= met->in_place != 0;
+        coll->any_by_daemon |= met->by_daemon != 0;
+        coll->clusters[rank] = met->cluster;
+    }
+    slots_return(coll->session, coll->slot, coll->slot_count);
+    coll->slot_count = 0;
+    tca_free(coll->session, coll->scratch);
+    coll->scratch = NULL;
+    coll_program_deinit(&coll->program);
 }
 
-static int check_asked(const struct coll_asked *asked, uint32_t size)
+/* ---- together: the same result at all ranks */
+
+static bool alike(const struct coll_met *a, const struct coll_met *b)
 {
-    for (uint32_t rank = 1; rank < size; rank++) {
-        const struct coll_asked *a = &asked[0], *b = &asked[rank];
+    return memcmp(&a->operation, &b->operation,
+                  offsetof(struct coll_met, in_place) - offsetof(struct coll_met, operation)) == 0;
+}
+
+/* What the program has asked for. */
+static int check_asked(const struct gathered *heads, uint32_t size)
+{
+    for (uint32_t rank = heads->other; rank > 0 && rank < size; rank++) {
+        const struct coll_met *a = coll_met_of(heads, 0), *b = coll_met_of(heads, rank);
         if (a->operation != b->operation)
             return error_set(-EPROTO,
                              "the ranks 0 and %u prepare different operations: all ranks make "
@@ -200,64 +220,55 @@ static int check_asked(const struct coll_asked *asked, uint32_t size)
     return 0;
 }
 
-static int check_met(const struct coll_met *met, uint32_t size)
-{
-    for (uint32_t rank = 1; rank < size; rank++) {
-        const struct coll_met *a = &met[0], *b = &met[rank];
-        if (a->algorithm != b->algorithm || a->segment_bytes != b->segment_bytes)
-            return error_set(-EPROTO,
-                             "the ranks 0 and %u choose different algorithms: do they use the same "
-                             "version of the library?",
-                             rank);
-    }
-    return 0;
-}
-
-/* What all ranks tell: only while the operation is prepared. */
-struct told {
-    struct coll_asked *asked; /* [size] */
-    struct coll_met *met;     /* [size] */
-    struct agree_head *heads; /* [size] */
-};
-
 /* Ends a round. If all ranks learn that one has failed, none will start the operation. */
 static int end_round(struct tca_coll *coll, enum coll_round round, int error,
-                     struct agree_head *head, size_t head_bytes, void *heads)
+                     struct agree_head *head, size_t head_bytes, size_t same_bytes,
+                     struct gathered *heads)
 {
     bool known;
 
+    gathered_deinit(heads);
     head->round = round;
     coll->shared = round == COLL_AGREE && error >= 0; /* from here on, others may start it */
     const int r = agree(coll->session, coll->group, "collective operation", error, head, head_bytes,
-                        heads, &known);
+                        same_bytes, heads, &known);
     coll->shared &= !known;
     return r;
 }
 
-static int prepare(struct tca_coll *coll, const struct tca_coll_args *args, int error,
-                   const struct told *told)
+static int meet_all(struct tca_coll *coll, int error, enum coll_round round, struct coll_met *met,
+                    struct gathered *heads)
 {
-    const uint32_t size = coll->shape.places.size;
-    struct coll_asked asked = {0};
-    struct coll_met met = {0};
-    struct agree_head last = {0};
+    int r = error < 0 ? error : meet(coll, met);
+
+    r = end_round(coll, round, r, &met->head, sizeof(*met), COLL_SAME_BYTES, heads);
+    return r < 0 ? r : check_asked(heads, coll->shape.places.size);
+}
+
+static int prepare(struct tca_coll *coll, const struct tca_coll_args *args, int error,
+                   struct coll_met *met, struct gathered *heads)
+{
+    struct gathered last = {0};
+    struct agree_head agreed = {0};
     int r = error;
 
     if (r >= 0)
-        r = ask(coll, args, &asked);
-    r = end_round(coll, COLL_ASK, r, &asked.head, sizeof(asked), told->asked);
-    if (r >= 0)
-        r = check_asked(told->asked, size);
+        r = ask(coll, args, met);
+    r = meet_all(coll, r, COLL_MEET, met, heads);
+    if (r >= 0 && heads->other) {
+        take_common(coll, heads);
+        r = meet_all(coll, 0, COLL_MEET_AGAIN, met, heads);
+        if (r >= 0 && heads->other)
+            r = error_set(-EPROTO,
+                          "the ranks 0 and %u choose different algorithms: do they use the same "
+                          "version of the library?",
+                          heads->other);
+    }
     if (r < 0)
         return r;
-    r = meet(coll, told->asked, &met);
-    r = end_round(coll, COLL_MEET, r, &met.head, sizeof(met), told->met);
-    if (r >= 0)
-        r = check_met(told->met, size);
-    if (r < 0)
-        return r;
-    r = coll_build(coll, told->met, &args->plan);
-    r = end_round(coll, COLL_AGREE, r, &last, sizeof(last), told->heads);
+    r = coll_build(coll, heads, &args->plan);
+    r = end_round(coll, COLL_AGREE, r, &agreed, sizeof(agreed), sizeof(agreed), &last);
+    gathered_deinit(&last);
     return r < 0 ? r : coll_grant_credits(coll);
 }
 
@@ -276,21 +287,11 @@ int coll_make(struct tca_coll *coll, int error, const struct tca_coll_args *args
               struct tca_coll **ret_coll)
 {
     static const struct tca_coll_args none = {0};
-    const uint32_t size = coll->shape.places.size;
-    const struct told told = {
-        .asked = calloc(size, sizeof(*told.asked)),
-        .met = calloc(size, sizeof(*told.met)),
-        .heads = calloc(size, sizeof(*told.heads)),
-    };
-    int r;
+    struct coll_met met = {0};
+    struct gathered heads = {0};
+    const int r = prepare(coll, args ? args : &none, error, &met, &heads);
 
-    if (told.asked && told.met && told.heads)
-        r = prepare(coll, args ? args : &none, error, &told);
-    else
-        r = error_static(-ENOMEM, "out of memory");
-    free(told.asked);
-    free(told.met);
-    free(told.heads);
+    gathered_deinit(&heads);
     if (r < 0)
         return give_up(coll, r);
     *ret_coll = coll;
@@ -339,14 +340,12 @@ static bool take_credits(struct tca_coll *coll)
  * arrived, and nobody starts it any more. */
 static bool end_together(struct tca_coll *coll)
 {
-    uint32_t size = coll->shape.places.size;
-    uint64_t *starts = calloc(size, sizeof(*starts));
-    bool complete = starts && group_gather(coll->session, coll->group, &coll->starts,
-                                           sizeof(coll->starts), starts, TCA_DEFAULT) >= 0;
+    struct gathered starts = {0};
+    bool complete = group_share(coll->session, coll->group, &coll->starts, sizeof(coll->starts),
+                                sizeof(coll->starts), &starts) >= 0 &&
+                    !starts.other;
 
-    for (uint32_t rank = 0; complete && rank < size; rank++)
-        complete = starts[rank] == coll->starts;
-    free(starts);
+    gathered_deinit(&starts);
     return complete && take_credits(coll);
 }
 

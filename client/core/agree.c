@@ -8,11 +8,6 @@
 #include "client/core/error.h"
 #include "client/core/subgroup.h"
 
-static const struct agree_head *head_of(const void *heads, size_t head_bytes, uint32_t rank)
-{
-    return (const struct agree_head *)((const char *)heads + rank * head_bytes);
-}
-
 /* Sets the error of this rank, with the text that it has given: as another process wrote it. */
 static int set_error(const char *what, uint32_t rank, int error, const char *text)
 {
@@ -38,39 +33,52 @@ static int gather_texts(struct tca *session, struct tca_group *group, const char
 
 /* That all ranks are in the same round, and what was told in it is what this rank has told. */
 static int check(const struct tca *session, const struct tca_group *group, const char *what,
-                 const struct agree_head *head, size_t head_bytes, const void *heads)
+                 const struct agree_head *head, size_t head_bytes, const struct gathered *heads)
 {
-    for (uint32_t rank = 1; rank < group_size(session, group); rank++)
-        if (head_of(heads, head_bytes, rank)->round != head_of(heads, head_bytes, 0)->round)
+    const uint32_t size = heads->other ? group_size(session, group) : 1;
+
+    for (uint32_t rank = 1; rank < size; rank++)
+        if (agree_head_of(heads, rank)->round != agree_head_of(heads, 0)->round)
             return error_set(-EPROTO,
                              "the ranks 0 and %u prepare different operations: all ranks make "
                              "these calls in the same order",
                              rank);
-    if (memcmp(head_of(heads, head_bytes, group_rank(session, group)), head, head_bytes) == 0)
+    if (memcmp(agree_head_of(heads, group_rank(session, group)), head, head_bytes) == 0)
         return 0;
     return error_set(-EPROTO, "the other ranks complete a %s whose preparation has failed here",
                      what);
 }
 
+/* The first rank that has failed, or the number of ranks. */
+static uint32_t find_failed(uint32_t size, const struct gathered *heads)
+{
+    uint32_t rank = 0;
+
+    if (agree_head_of(heads, 0)->error >= 0 && !heads->other)
+        return size; /* all have told the same */
+    while (rank < size && agree_head_of(heads, rank)->error >= 0)
+        rank++;
+    return rank;
+}
+
 int agree(struct tca *session, struct tca_group *group, const char *what, int error,
-          struct agree_head *head, size_t head_bytes, void *ret_heads, bool *ret_known)
+          struct agree_head *head, size_t head_bytes, size_t same_bytes, struct gathered *ret_heads,
+          bool *ret_known)
 {
     const uint32_t size = group_size(session, group);
-    uint32_t first = 0;
     char text[1024] = "";
 
     if (error < 0)
         snprintf(text, sizeof(text), "%s", tca_error_text());
     head->error = error;
     *ret_known = false;
-    int r = group_gather(session, group, head, head_bytes, ret_heads, TCA_DEFAULT);
+    int r = group_share(session, group, head, head_bytes, same_bytes, ret_heads);
     if (r >= 0) {
-        while (first < size && head_of(ret_heads, head_bytes, first)->error >= 0)
-            first++;
+        const uint32_t first = find_failed(size, ret_heads);
         *ret_known = first < size;
         if (*ret_known)
-            r = gather_texts(session, group, what, first,
-                             head_of(ret_heads, head_bytes, first)->error, text);
+            r = gather_texts(session, group, what, first, agree_head_of(ret_heads, first)->error,
+                             text);
         else
             r = check(session, group, what, head, head_bytes, ret_heads);
     }

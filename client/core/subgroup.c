@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "client/core/error.h"
 #include "client/core/session.h"
@@ -237,59 +238,123 @@ int tca_group_rank_of(const struct tca_group *group, uint32_t session_rank)
 
 /* ---- calls ---- */
 
-static int read_blobs(const struct reply *reply, uint32_t size, size_t blob_bytes, uint8_t *ret_all)
+/* A call of all ranks. 1: and this rank is alone, so that there is no reply. */
+static int gather(struct tca *session, struct tca_group *group, const void *blob, size_t blob_bytes,
+                  size_t same_bytes, int64_t timeout_ns, struct reply *ret_reply)
 {
-    const Tca__Gathered *gathered = reply->message->gathered;
-    const bool in_memfd = gathered->memfd_bytes > 0;
-    const uint64_t bytes = in_memfd ? gathered->memfd_bytes : gathered->blobs.len;
-
-    if (bytes != size * (uint64_t)blob_bytes)
-        return error_set(-EPROTO, "tcad gathered %llu bytes of a group of %u, not %zu each",
-                         (unsigned long long)bytes, size, blob_bytes);
-    if (in_memfd) {
-        const int fd = reply->frame->fd_count > 0 ? reply->frame->fds[0] : -1;
-        const int r = memfd_read(fd, ret_all, bytes);
-        return r < 0 ? error_set(r, "reading what tcad has gathered: %s", strerror(-r)) : 0;
-    }
-    if (bytes > 0)
-        memcpy(ret_all, gathered->blobs.data, bytes);
-    return 0;
-}
-
-int group_gather(struct tca *session, struct tca_group *group, const void *blob, size_t blob_bytes,
-                 void *ret_all, int64_t timeout_ns)
-{
-    struct reply reply;
     const uint32_t size = group_size(session, group);
     int r = check_session(session, group);
     if (r >= 0)
         r = session_timeout(session, timeout_ns, &timeout_ns);
     if (r < 0)
         return r;
-    if (blob_bytes > BLOB_MAX_BYTES || (blob_bytes > 0 && (!blob || !ret_all)))
-        return error_set(-EINVAL,
-                         "allgather of %zu bytes per rank: at most %d, with memory for both "
-                         "arguments",
-                         blob_bytes, BLOB_MAX_BYTES);
-    if (!session->grouped || (group && size == 1)) {
-        if (blob_bytes > 0)
-            memmove(ret_all, blob, blob_bytes);
-        return 0;
-    }
+    if (!session->grouped || (group && size == 1))
+        return 1;
     Tca__Gather body = TCA__GATHER__INIT;
     const Tca__Message request = REQUEST(GATHER, gather, &body);
     uint64_t *collectives = group ? &group->collectives : &session->collectives;
     body.group = group ? group->id : 0;
     body.sequence = *collectives;
     body.blob = (ProtobufCBinaryData){.len = blob_bytes, .data = (uint8_t *)blob};
+    body.same_bytes = (uint32_t)same_bytes;
     body.timeout_ns = session_wire_timeout(timeout_ns);
-    r = session_request_timed(session, &request, TCA__MESSAGE__BODY_GATHERED, timeout_ns, &reply);
+    r = session_request_timed(session, &request, TCA__MESSAGE__BODY_GATHERED, timeout_ns,
+                              ret_reply);
     if (r < 0)
         return r;
     (*collectives)++; /* not after a failure: the repeated call has the same number */
-    r = read_blobs(&reply, size, blob_bytes, ret_all);
+    const Tca__Gathered *gathered = ret_reply->message->gathered;
+    const uint64_t bytes = gathered->memfd_bytes > 0 ? gathered->memfd_bytes : gathered->blobs.len;
+    if (bytes == size * (uint64_t)blob_bytes && gathered->other < size)
+        return 0;
+    reply_free(ret_reply);
+    return error_set(-EPROTO, "tcad gathered %llu bytes of a group of %u, not %zu each",
+                     (unsigned long long)bytes, size, blob_bytes);
+}
+
+/* Its memfd, if it has one: then `all` is elsewhere. */
+static int memfd_of(const struct reply *reply)
+{
+    return reply->frame->fd_count > 0 ? reply->frame->fds[0] : -1;
+}
+
+static int unreadable(int error)
+{
+    return error_set(error, "reading what tcad has gathered: %s", strerror(-error));
+}
+
+int group_gather(struct tca *session, struct tca_group *group, const void *blob, size_t blob_bytes,
+                 void *ret_all, int64_t timeout_ns)
+{
+    struct reply reply;
+
+    if (blob_bytes > BLOB_MAX_BYTES || (blob_bytes > 0 && (!blob || !ret_all)))
+        return error_set(-EINVAL,
+                         "allgather of %zu bytes per rank: at most %d, with memory for both "
+                         "arguments",
+                         blob_bytes, BLOB_MAX_BYTES);
+    int r = gather(session, group, blob, blob_bytes, 0, timeout_ns, &reply);
+    if (r == 1 && blob_bytes > 0)
+        memmove(ret_all, blob, blob_bytes);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    const Tca__Gathered *gathered = reply.message->gathered;
+    if (gathered->memfd_bytes > 0)
+        r = memfd_read(memfd_of(&reply), ret_all, gathered->memfd_bytes);
+    else if (gathered->blobs.len > 0)
+        memcpy(ret_all, gathered->blobs.data, gathered->blobs.len);
     reply_free(&reply);
-    return r;
+    return r < 0 ? unreadable(r) : 0;
+}
+
+struct gathered_memory {
+    struct reply reply;  /* the data is in it, */
+    size_t mapped_bytes; /* unless it is mapped */
+};
+
+int group_share(struct tca *session, struct tca_group *group, const void *blob, size_t blob_bytes,
+                size_t same_bytes, struct gathered *ret_gathered)
+{
+    struct gathered_memory *memory = calloc(1, sizeof(*memory));
+    struct gathered gathered = {.all = blob, .each_bytes = blob_bytes, .memory = memory};
+
+    /* also without memory: the others wait for this rank */
+    struct reply reply;
+    int r = gather(session, group, blob, blob_bytes, same_bytes, TCA_DEFAULT, &reply);
+    if (!memory && r >= 0) {
+        if (r == 0)
+            reply_free(&reply);
+        r = error_static(-ENOMEM, "out of memory");
+    }
+    if (r == 0) {
+        const Tca__Gathered *message = reply.message->gathered;
+        memory->reply = reply;
+        gathered.other = message->other;
+        gathered.all = message->blobs.data;
+        if (message->memfd_bytes > 0)
+            r = memfd_map(memfd_of(&reply), message->memfd_bytes, &gathered.all);
+        if (r == 0)
+            memory->mapped_bytes = message->memfd_bytes;
+        else
+            unreadable(r);
+    }
+    if (r < 0)
+        gathered_deinit(&gathered);
+    else
+        *ret_gathered = gathered;
+    return r < 0 ? r : 0;
+}
+
+void gathered_deinit(struct gathered *gathered)
+{
+    struct gathered_memory *memory = gathered->memory;
+
+    if (memory && memory->mapped_bytes > 0)
+        munmap((void *)gathered->all, memory->mapped_bytes);
+    if (memory && memory->reply.message)
+        reply_free(&memory->reply);
+    free(memory);
+    *gathered = (struct gathered){0};
 }
 
 int tca_group_allgather(struct tca_group *group, const void *blob, size_t blob_bytes, void *ret_all,

@@ -41,5 +41,27 @@ static inline uint32_t group_to_session(const struct tca_group *group, uint32_t 
 /* As tca_allgather(). */
 int group_gather(struct tca *session, struct tca_group *group, const void *blob, size_t blob_bytes,
                  void *ret_all, int64_t timeout_ns);
+
+/* What all ranks have given, where it is: reading what one rank has given costs nothing for the
+ * others. Zero: nothing. */
+struct gathered {
+    const uint8_t *all;
+    size_t each_bytes;
+    /* The lowest rank whose first same_bytes bytes are not those of rank 0; 0: there is none. */
+    uint32_t other;
+    struct gathered_memory *memory;
+};
+
+/* The same with up to 8 bytes' alignment of each blob, if blob_bytes is a multiple of 8, and
+ * compares the first same_bytes bytes, once a node. blob_bytes: not 0. The blob must remain as it
+ * is until gathered_deinit(). After a failure there is nothing to release. */
+int group_share(struct tca *session, struct tca_group *group, const void *blob, size_t blob_bytes,
+                size_t same_bytes, struct gathered *ret_gathered);
+void gathered_deinit(struct gathered *gathered);
+
+static inline const void *gathered_of(const struct gathered *gathered, uint32_t rank)
+{
+    return gathered->all + rank * gathered->each_bytes;
+}
 /* When the session is closed. */
 void groups_end(struct tca *session);

@@ -152,7 +152,7 @@ static int add_steps(const struct builder *b, struct tca_plan *plan, uint32_t bu
 {
     const struct tca_halo *halo = b->halo;
     uint32_t rank = halo->neighbours[neighbour].rank;
-    uint32_t slot = b->world->heads[rank].slot;
+    uint32_t slot = halo_head_of(b->world, rank)->slot;
     int r = 0;
 
     if (halo->buffers == 1 && rank != b->me) {
@@ -229,7 +229,7 @@ static int build_plans(const struct builder *b)
 int halo_build(struct tca_halo *halo, const struct halo_world *world,
                const struct tca_halo_args *args)
 {
-    const struct builder b = {halo, world, args, group_rank(halo->session, halo->group)};
+    const struct builder b = {halo, world, args, world->me};
     int r = build_faces(&b);
 
     return r < 0 ? r : build_plans(&b);

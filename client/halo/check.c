@@ -100,32 +100,44 @@ int halo_check_args(const struct tca *session, const struct tca_halo_args *args)
     return r;
 }
 
-int halo_check_heads(const struct halo_world *world)
+static int check_head(const struct halo_head *first, uint32_t rank, const struct halo_head *head)
 {
-    const struct halo_head *first = &world->heads[0], *filled = NULL;
+    if (memcmp(&head->grid, &first->grid, sizeof(head->grid)) != 0)
+        return error_set(-EPROTO,
+                         "halo exchange: the ranks 0 and %u disagree: dimensions, grid, "
+                         "periodic and diagonals must be the same at all ranks",
+                         rank);
+    if (head->array_count != first->array_count)
+        return error_set(-EPROTO, "halo exchange: rank 0 has %u arrays, rank %u has %u",
+                         first->array_count, rank, head->array_count);
+    return 0;
+}
 
-    for (uint32_t rank = 1; rank < world->ranks; rank++) {
-        const struct halo_head *head = &world->heads[rank];
-        if (memcmp(&head->grid, &first->grid, sizeof(head->grid)) != 0)
-            return error_set(-EPROTO,
-                             "halo exchange: the ranks 0 and %u disagree: dimensions, grid, "
-                             "periodic and diagonals must be the same at all ranks",
-                             rank);
-        if (head->array_count != first->array_count)
-            return error_set(-EPROTO, "halo exchange: rank 0 has %u arrays, rank %u has %u",
-                             first->array_count, rank, head->array_count);
+int halo_check_heads(const struct halo_world *world, uint32_t *ret_buffers)
+{
+    const struct halo_head *first = halo_head_of(world, 0);
+    uint32_t filled = 0;
+
+    for (uint32_t rank = world->heads.other; rank > 0 && rank < world->ranks; rank++) {
+        const struct halo_head *head = halo_head_of(world, rank);
+        int r = check_head(first, rank, head);
+        if (r < 0)
+            return r;
     }
-    for (uint32_t rank = 0; rank < world->ranks; rank++) {
-        const struct halo_head *head = &world->heads[rank];
+    *ret_buffers = first->buffers;
+    for (uint32_t rank = world->heads.other; rank > 0 && rank < world->ranks; rank++) {
+        const struct halo_head *head = halo_head_of(world, rank);
         if (head->buffers == 0)
             continue;
-        if (filled && head->buffers != filled->buffers)
+        if (*ret_buffers && head->buffers != *ret_buffers)
             return error_set(-EPROTO,
                              "halo exchange: the arrays of rank %u have %u buffers each, those of "
                              "rank %u have %u",
-                             (unsigned)(filled - world->heads), filled->buffers, rank,
-                             head->buffers);
-        filled = filled ? filled : head;
+                             filled, *ret_buffers, rank, head->buffers);
+        if (*ret_buffers == 0) {
+            *ret_buffers = head->buffers;
+            filled = rank;
+        }
     }
     return 0;
 }
@@ -152,7 +164,7 @@ static int check_width(const struct halo_world *world, uint32_t array, uint32_t 
     uint32_t neighbour;
 
     direction[dimension] = side;
-    if (!halo_grid_neighbour(&world->heads[0].grid, rank, direction, &neighbour))
+    if (!halo_grid_neighbour(&halo_head_of(world, 0)->grid, rank, direction, &neighbour))
         return 0;
     uint64_t extent = halo_part_of(world, array, neighbour)->shape.extents[dimension];
     if (width <= extent)
@@ -167,7 +179,7 @@ static int check_width(const struct halo_world *world, uint32_t array, uint32_t 
 static int check_dimension(const struct halo_world *world, uint32_t array, uint32_t rank,
                            uint32_t dimension)
 {
-    uint32_t other = on_axis(&world->heads[0].grid, rank, dimension);
+    uint32_t other = on_axis(&halo_head_of(world, 0)->grid, rank, dimension);
     uint64_t extent = halo_part_of(world, array, rank)->shape.extents[dimension];
     uint64_t others = halo_part_of(world, array, other)->shape.extents[dimension];
 
@@ -183,20 +195,19 @@ static int check_dimension(const struct halo_world *world, uint32_t array, uint3
 
 int halo_check_parts(const struct halo_world *world, const struct tca_halo_args *args)
 {
-    for (uint32_t array = 0; array < args->array_count; array++)
-        for (uint32_t rank = 0; rank < world->ranks; rank++) {
-            uint64_t bytes = halo_part_of(world, array, rank)->element_bytes;
-            uint64_t first = halo_part_of(world, array, 0)->element_bytes;
-            if (bytes != first)
-                return error_set(-EPROTO,
-                                 "array %u has elements of %llu bytes at rank 0, of %llu bytes at "
-                                 "rank %u",
-                                 array, (unsigned long long)first, (unsigned long long)bytes, rank);
-            for (uint32_t d = 0; d < args->dimensions; d++) {
-                int r = check_dimension(world, array, rank, d);
-                if (r < 0)
-                    return r;
-            }
-        }
-    return 0;
+    int r = 0;
+
+    for (uint32_t array = 0; array < args->array_count; array++) {
+        const uint32_t other = world->parts[array].other;
+        if (other)
+            return error_set(
+                -EPROTO,
+                "array %u has elements of %llu bytes at rank 0, of %llu bytes at "
+                "rank %u",
+                array, (unsigned long long)halo_part_of(world, array, 0)->element_bytes,
+                (unsigned long long)halo_part_of(world, array, other)->element_bytes, other);
+        for (uint32_t d = 0; r >= 0 && d < args->dimensions; d++)
+            r = check_dimension(world, array, world->me, d);
+    }
+    return r;
 }

@@ -48,7 +48,6 @@ struct tca_halo {
  * succeeded. */
 enum halo_round {
     HALO_MEET = 1, /* arguments and slots */
-    HALO_PARTS,    /* there is room for what they tell of their arrays */
     HALO_AGREE,    /* the plans are made: from here on, starts may notify and put */
 };
 
@@ -56,31 +55,38 @@ enum halo_round {
  * data, for tca_allgather(). */
 struct halo_head {
     struct agree_head head;
-    uint32_t slot;
-    uint32_t buffers; /* 0: this rank's arrays are empty */
-    uint32_t array_count;
+    /* the same at all ranks, but for the buffers: */
     struct halo_grid grid;
+    uint32_t array_count;
+    uint32_t buffers; /* 0: this rank's arrays are empty */
+    uint32_t slot;
 };
+enum { HALO_SAME_BYTES = offsetof(struct halo_head, slot) };
 
 struct halo_part {
+    uint64_t element_bytes; /* the same at all ranks */
     struct halo_shape shape;
-    uint64_t element_bytes;
     struct tca_handle handles[HALO_BUFFERS];
 };
 
-/* All that is known of all ranks; only for tca_halo_new(). */
+/* What all ranks have told; only for tca_halo_new(). A rank reads what its neighbours have told,
+ * unless something is wrong. */
 struct halo_world {
     struct tca *session;
-    uint32_t ranks;
-    struct halo_head *heads;   /* [ranks] */
-    struct agree_head *rounds; /* [ranks]: of the rounds after the first */
-    struct halo_part *parts;   /* [array_count][ranks] */
+    uint32_t ranks, me;
+    struct gathered heads;                  /* struct halo_head */
+    struct gathered parts[TCA_HALO_ARRAYS]; /* struct halo_part */
 };
+
+static inline const struct halo_head *halo_head_of(const struct halo_world *world, uint32_t rank)
+{
+    return gathered_of(&world->heads, rank);
+}
 
 static inline const struct halo_part *halo_part_of(const struct halo_world *world, uint32_t array,
                                                    uint32_t rank)
 {
-    return &world->parts[(size_t)array * world->ranks + rank];
+    return gathered_of(&world->parts[array], rank);
 }
 
 /* ---- check.c: errors of arguments, with their texts */
@@ -88,8 +94,10 @@ static inline const struct halo_part *halo_part_of(const struct halo_world *worl
 int halo_check_args(const struct tca *session, const struct tca_halo_args *args);
 /* The buffers of a rank's arrays; 0: all arrays are empty, and may have no memory. */
 uint32_t halo_buffers(const struct tca_halo_args *args);
-/* Whether the ranks' arguments fit together: the same result at all ranks. */
-int halo_check_heads(const struct halo_world *world);
+/* Whether the ranks' arguments fit together: the same result at all ranks. *ret_buffers: the number
+ * of those that have arrays with elements, or 0. */
+int halo_check_heads(const struct halo_world *world, uint32_t *ret_buffers);
+/* Whether this rank's arrays fit those of its neighbours: of this the caller tells the others. */
 int halo_check_parts(const struct halo_world *world, const struct tca_halo_args *args);
 
 /* ---- build.c: faces, neighbours and plans, from what is known of all ranks. The caller tells the

@@ -10,9 +10,9 @@
 
 static void world_deinit(struct halo_world *world)
 {
-    free(world->heads);
-    free(world->rounds);
-    free(world->parts);
+    gathered_deinit(&world->heads);
+    for (uint32_t a = 0; a < TCA_HALO_ARRAYS; a++)
+        gathered_deinit(&world->parts[a]);
 }
 
 /* ---- this rank's part of the gathered data ---- */
@@ -74,70 +74,68 @@ static int prepare(struct tca_halo *halo, const struct tca_halo_args *args,
 
 /* Ends a round. If all ranks learn that one has failed, none will start the exchange. */
 static int end_round(struct tca_halo *halo, enum halo_round round, int error,
-                     struct agree_head *head, size_t head_bytes, void *heads)
+                     struct agree_head *head, size_t head_bytes, size_t same_bytes,
+                     struct gathered *heads)
 {
     bool known;
 
     head->round = round;
-    const int r =
-        agree(halo->session, halo->group, "halo exchange", error, head, head_bytes, heads, &known);
+    const int r = agree(halo->session, halo->group, "halo exchange", error, head, head_bytes,
+                        same_bytes, heads, &known);
     halo->shared &= !known;
     return r;
 }
 
-/* A round in which a rank tells only whether it has failed. */
-static int end_short_round(struct tca_halo *halo, enum halo_round round, int error,
-                           const struct halo_world *world)
-{
-    struct agree_head head = {0};
-
-    return end_round(halo, round, error, &head, sizeof(head), world->rounds);
-}
-
+/* All succeed, or all fail. */
 static int gather_heads(struct tca_halo *halo, const struct tca_halo_args *args, int error,
-                        const struct halo_world *world)
+                        struct halo_head *head, struct halo_world *world)
 {
-    struct halo_head head;
-
-    memset(&head, 0, sizeof(head)); /* ranks compare bytes, of gaps too */
-    head.slot = halo->slot;
-    head.buffers = halo->buffers;
-    head.array_count = args->array_count;
-    head.grid = halo->grid;
-    int r = end_round(halo, HALO_MEET, error, &head.head, sizeof(head), world->heads);
-    return r < 0 ? r : halo_check_heads(world);
+    memset(head, 0, sizeof(*head)); /* ranks compare bytes, of gaps too */
+    head->slot = halo->slot;
+    head->buffers = halo->buffers;
+    head->array_count = args->array_count;
+    head->grid = halo->grid;
+    int r = end_round(halo, HALO_MEET, error, &head->head, sizeof(*head), HALO_SAME_BYTES,
+                      &world->heads);
+    if (r >= 0)
+        r = halo_check_heads(world, &halo->buffers);
+    if (halo->buffers == 0) /* all arrays of all ranks are empty */
+        halo->buffers = 1;
+    return r;
 }
 
 static int gather_parts(struct tca_halo *halo, const struct tca_halo_args *args,
                         const struct halo_part *mine, struct halo_world *world)
 {
-    world->parts = calloc((size_t)args->array_count * world->ranks, sizeof(*world->parts));
-    int error = world->parts ? 0 : error_static(-ENOMEM, "out of memory");
-    int r = end_short_round(halo, HALO_PARTS, error, world);
+    int r = 0;
 
     for (uint32_t a = 0; r >= 0 && a < args->array_count; a++)
-        r = group_gather(halo->session, halo->group, &mine[a], sizeof(mine[a]),
-                         &world->parts[(size_t)a * world->ranks], TCA_DEFAULT);
-    return r < 0 ? r : halo_check_parts(world, args);
+        r = group_share(halo->session, halo->group, &mine[a], sizeof(mine[a]),
+                        sizeof(mine[a].element_bytes), &world->parts[a]);
+    return r;
 }
 
 static int make(struct tca_halo *halo, const struct tca_halo_args *args, struct halo_world *world)
 {
     struct halo_part mine[TCA_HALO_ARRAYS] = {0};
+    struct halo_head head;
+    struct agree_head agreed = {0};
+    struct gathered last = {0};
     int r = prepare(halo, args, mine);
 
-    r = gather_heads(halo, args, r, world);
-    for (uint32_t rank = 0; r >= 0 && halo->buffers == 0 && rank < world->ranks; rank++)
-        halo->buffers = world->heads[rank].buffers;
-    if (halo->buffers == 0) /* all arrays of all ranks are empty */
-        halo->buffers = 1;
+    r = gather_heads(halo, args, r, &head, world);
     if (r >= 0)
         r = gather_parts(halo, args, mine, world);
-    if (r < 0)
-        return r;
-    r = halo_build(halo, world, args);
-    halo->shared = r >= 0; /* from here on, others may start it */
-    return end_short_round(halo, HALO_AGREE, r, world);
+    if (r >= 0) {
+        r = halo_check_parts(world, args);
+        if (r >= 0)
+            r = halo_build(halo, world, args);
+        halo->shared = r >= 0; /* from here on, others may start it */
+        r = end_round(halo, HALO_AGREE, r, &agreed, sizeof(agreed), sizeof(agreed), &last);
+        gathered_deinit(&last);
+    }
+    world_deinit(world); /* what it refers to ends here */
+    return r;
 }
 
 /* A plan of a failed exchange may wait for a neighbour that will not notify it, for as long as the
@@ -170,22 +168,18 @@ static void release(struct tca_halo *halo, bool quiet)
 
 int tca_halo_new(struct tca *session, const struct tca_halo_args *args, struct tca_halo **ret_halo)
 {
-    struct halo_world world = {.session = session, .ranks = group_size(session, args->plan.group)};
+    struct halo_world world = {.session = session,
+                               .ranks = group_size(session, args->plan.group),
+                               .me = group_rank(session, args->plan.group)};
     struct tca_halo *halo = calloc(1, sizeof(*halo));
-    int r;
 
-    world.heads = calloc(world.ranks, sizeof(*world.heads));
-    world.rounds = calloc(world.ranks, sizeof(*world.rounds));
-    if (halo)
-        *halo = (struct tca_halo){.session = session, .group = group_use(args->plan.group)};
-    if (!halo || !world.heads || !world.rounds)
-        r = error_static(-ENOMEM, "out of memory");
-    else
-        r = make(halo, args, &world);
-    world_deinit(&world);
+    if (!halo)
+        return error_static(-ENOMEM, "out of memory");
+    *halo = (struct tca_halo){.session = session, .group = group_use(args->plan.group)};
+    int r = make(halo, args, &world);
     if (r >= 0)
         *ret_halo = halo;
-    else if (halo)
+    else
         release(halo, !halo->shared);
     return r;
 }

@@ -35,29 +35,29 @@ static int meet(struct tca_msg *msg, int error, struct greeting *mine)
 {
     struct tca *session = msg->session;
     struct tca_group *group = msg->args.group;
-    struct greeting *all = calloc(msg->size, sizeof(*all));
+    struct gathered all = {0};
     const bool copies = session_may_copy(session, &msg->args);
     bool known;
 
-    if (!all)
-        return error_static(-ENOMEM, "message: out of memory");
     msg->shared = error >= 0; /* unless all ranks learn that one has failed */
-    int r = agree(session, group, "messenger", error, &mine->head, sizeof(*mine), all, &known);
+    int r = agree(session, group, "messenger", error, &mine->head, sizeof(*mine),
+                  sizeof(mine->head), &all, &known);
     if (known)
         msg->shared = false;
     for (uint32_t rank = 0; r >= 0 && rank < msg->size; rank++) {
         struct msg_peer *peer = &msg->peers[rank];
+        const struct greeting *theirs = gathered_of(&all, rank);
         peer->rank = rank;
         peer->session_rank = group_to_session(group, rank);
-        peer->slot = all[rank].slot;
+        peer->slot = theirs->slot;
         peer->near = tca_node_of(session, peer->session_rank) == (int)tca_node(session);
         peer->copies = peer->near && copies && rank != group_rank(session, group);
-        peer->area = all[rank].areas;
+        peer->area = theirs->areas;
         peer->area_bytes =
             sizeof(struct msg_areas) + group_rank(session, group) * sizeof(struct msg_area);
         peer->here = ((struct msg_areas *)tca_region_address(msg->areas))->of + rank;
     }
-    free(all);
+    gathered_deinit(&all);
     return r;
 }
 

@@ -106,7 +106,7 @@ void join_members(struct place *place, struct team *team, int error, const char 
     session->tcad->session_hooks->joined(session);
     const uint64_t left_ns =
         place->join_deadline_ns > now_ns ? place->join_deadline_ns - now_ns : 0;
-    team_call(&place->caller, CALL_JOINS, place->tag, GROUP_JOIN_SEQUENCE, NULL, 0,
+    team_call(&place->caller, CALL_JOINS, place->tag, GROUP_JOIN_SEQUENCE, NULL, 0, 0,
               place->join_deadline_ns == UINT64_MAX ? UINT64_MAX : left_ns);
 }
 

@@ -44,6 +44,11 @@ void group_gather(struct session *session, uint32_t tag, const Tca__Gather *gath
                      gather->blob.len);
         return;
     }
+    if (gather->same_bytes > gather->blob.len) {
+        session_fail(session, tag, -EINVAL, "a gather of %zu bytes cannot compare %" PRIu32,
+                     gather->blob.len, gather->same_bytes);
+        return;
+    }
     if (alone) {
         Tca__Gathered body = BODY_OF(gathered, .blobs = gather->blob);
         const Tca__Message message = MESSAGE_OF(GATHERED, gathered, &body);
@@ -51,7 +56,7 @@ void group_gather(struct session *session, uint32_t tag, const Tca__Gather *gath
         return;
     }
     team_call(caller, CALL_GATHERS, tag, gather->sequence, gather->blob.data, gather->blob.len,
-              gather->timeout_ns);
+              gather->same_bytes, gather->timeout_ns);
 }
 
 void group_split(struct session *session, uint32_t tag, const Tca__GroupSplit *split)

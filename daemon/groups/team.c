@@ -180,22 +180,42 @@ void team_told(struct groups *groups, uint32_t node, const Tca__PeerTeam *told)
 
 struct gathered {
     const uint8_t *data;
-    size_t bytes;
+    size_t bytes, each;
     int memfd; /* -1: there is none yet, or the data is short */
+    /* The lowest rank whose first same_bytes bytes are not those of rank 0; or 0. */
+    uint32_t same_bytes, other;
 };
 
-static void gathered_send(struct gathered *gathered, struct session *session, uint32_t tag)
+/* The ranks of a node compare equally many bytes, so that it does this once for them. */
+static void compare(struct gathered *gathered, uint32_t same_bytes)
+{
+    same_bytes = same_bytes < gathered->each ? same_bytes : (uint32_t)gathered->each;
+    if (gathered->same_bytes == same_bytes)
+        return;
+    gathered->same_bytes = same_bytes;
+    gathered->other = 0;
+    for (size_t at = gathered->each; at < gathered->bytes; at += gathered->each)
+        if (memcmp(gathered->data + at, gathered->data, same_bytes) != 0) {
+            gathered->other = (uint32_t)(at / gathered->each);
+            return;
+        }
+}
+
+static void gathered_send(struct gathered *gathered, struct session *session,
+                          const struct caller *caller)
 {
     Tca__Gathered body = TCA__GATHERED__INIT;
     const Tca__Message message = MESSAGE_OF(GATHERED, gathered, &body);
 
+    compare(gathered, caller->same_bytes);
+    body.other = gathered->other;
     if (gathered->memfd < 0 && gathered->bytes > GATHERED_INLINE_MAX)
         gathered->memfd = frame_memfd("tca-gathered", gathered->data, gathered->bytes);
     if (gathered->memfd >= 0)
         body.memfd_bytes = gathered->bytes;
     else
         body.blobs = (ProtobufCBinaryData){gathered->bytes, (uint8_t *)gathered->data};
-    session_answer(session, tag, &message, &gathered->memfd, gathered->memfd >= 0);
+    session_answer(session, caller->tag, &message, &gathered->memfd, gathered->memfd >= 0);
 }
 
 /* ---- calls ---- */
@@ -231,7 +251,8 @@ struct session *team_take_caller(struct caller *caller)
 static void call_done(void *context, const uint8_t *data, uint64_t bytes)
 {
     struct team *team = context;
-    struct gathered gathered = {data, (size_t)team->roster.size * bytes, -1};
+    struct gathered gathered = {
+        .data = data, .bytes = (size_t)team->roster.size * bytes, .each = bytes, .memfd = -1};
 
     team->uses++;
     team->met = true;
@@ -255,7 +276,7 @@ static void call_done(void *context, const uint8_t *data, uint64_t bytes)
         else if (session && call == CALL_MEETS)
             team_made(caller, session);
         else if (session)
-            gathered_send(&gathered, session, caller->tag);
+            gathered_send(&gathered, session, caller);
     }
     if (gathered.memfd >= 0)
         close(gathered.memfd);
@@ -403,12 +424,13 @@ bool team_begin_call(struct caller *caller, enum call call, uint32_t tag, uint64
 }
 
 void team_call(struct caller *caller, enum call call, uint32_t tag, uint64_t sequence,
-               const uint8_t *data, uint64_t bytes, uint64_t timeout_ns)
+               const uint8_t *data, uint64_t bytes, uint32_t same_bytes, uint64_t timeout_ns)
 {
     struct team *team = caller->team;
 
     if (!team_begin_call(caller, call, tag, bytes, timeout_ns))
         return;
+    caller->same_bytes = same_bytes;
     team->uses++;
     gather_call(&team->gather, caller->rank, sequence, data, bytes);
     team_unuse(team);

@@ -49,6 +49,7 @@ struct caller {
     uint32_t tried;       /* survivors of its group when it was last tried to shrink that, */
     uint32_t shrunk;      /* or was shrunk */
     bool overdue;         /* the call was reported as failing */
+    uint32_t same_bytes;  /* CALL_GATHERS: the first of each rank, which it compares */
     uint32_t tag;
     uint64_t since_ns;
     struct deadline deadline;
@@ -111,9 +112,9 @@ void team_forget(struct caller *caller);
 /* It makes no further calls: those of the others fail, with this. */
 void team_withdraw(struct caller *caller, int error, const char *why);
 /* A rank makes a collective call, and gets the reply later, under this tag. `bytes` is at most
- * BLOB_MAX_BYTES. */
+ * BLOB_MAX_BYTES, and same_bytes no more than that. */
 void team_call(struct caller *caller, enum call call, uint32_t tag, uint64_t sequence,
-               const uint8_t *data, uint64_t bytes, uint64_t timeout_ns);
+               const uint8_t *data, uint64_t bytes, uint32_t same_bytes, uint64_t timeout_ns);
 void teams_node_down(struct groups *groups, uint32_t node);
 /* The same for one team. Does nothing if it has no ranks there. */
 void team_lose_node(struct team *team, uint32_t node);

@@ -364,7 +364,7 @@ void team_split(struct caller *caller, uint32_t tag, const Tca__GroupSplit *spli
 {
     const struct divide_choice choice = {split->colour, split->key};
     team_call(caller, CALL_SPLITS, tag, split->sequence | GATHER_SPLITS, (const uint8_t *)&choice,
-              sizeof(choice), split->timeout_ns);
+              sizeof(choice), 0, split->timeout_ns);
 }
 
 void team_release(struct caller *caller, uint32_t tag)

@@ -193,6 +193,13 @@ class Coll(Ranks):
             with self.subTest(places=places):
                 self.ranks(cluster, places, [harness.program("coll-alike")])
 
+    def test_all_or_none(self):
+        """Ranks give something wrong, or something else than the others: all fail alike, or none does."""
+        cluster = self.cluster(4, subclusters=2)
+        for places in ([0], [0, 0, 0], [0, 1, 2], several_each(4, 16)):
+            with self.subTest(places=places, seed=SEED):
+                self.ranks(cluster, places, [harness.program("coll-agree"), str(SEED), str(harness.rounds(24))])
+
     def test_cluster_files_differ(self):
         """Each node's file divides the cluster in another way."""
         cluster = harness.Cluster(4, options={"rails.enable": "shm tcp"})

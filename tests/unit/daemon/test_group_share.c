@@ -47,6 +47,36 @@ Test(group_share, ranks_of_a_node_share_what_is_long)
     }
 }
 
+static void gather_head(uint32_t rank, uint64_t sequence, uint32_t head)
+{
+    uint32_t blob[2] = {head, rank};
+    Tca__Gather body =
+        BODY_OF(gather, .sequence = sequence, .same_bytes = sizeof(head),
+                .blob = (ProtobufCBinaryData){sizeof(blob), (uint8_t *)blob}, .timeout_ns = LONG);
+    group_gather(&fakes[rank].session, 78, &body);
+}
+
+/* Only what is to be the same is compared, and the lowest rank with something else is named. */
+Test(group_share, what_is_to_be_the_same_is_compared)
+{
+    make_group(RANKS_MAX);
+    for (unsigned first = 0; first <= RANKS_MAX; first++) {
+        for (unsigned rank = 0; rank < RANKS_MAX; rank++)
+            gather_head(rank, first, rank == first || rank + 1 == RANKS_MAX ? first : RANKS_MAX);
+        await(RANKS_MAX);
+        const uint32_t other = first == 0               ? 1
+                               : first < RANKS_MAX - 1  ? first
+                               : first == RANKS_MAX - 1 ? RANKS_MAX - 1
+                                                        : 0;
+        for (unsigned rank = 0; rank < RANKS_MAX; rank++)
+            cr_assert_eq(fakes[rank].answer->gathered->other, other);
+    }
+    Tca__Gather body = BODY_OF(gather, .sequence = RANKS_MAX + 1, .same_bytes = 1);
+    group_gather(&fakes[0].session, 78, &body);
+    await(1);
+    expect_fail(&fakes[0], -EINVAL, "cannot compare 1");
+}
+
 Test(group_share, a_gather_has_limits)
 {
     static char blob[BLOB_MAX_BYTES + 1];
