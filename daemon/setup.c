@@ -177,7 +177,8 @@ static int add_engines(struct tcad *tcad, const struct engine_config *config,
 static int run_engines(struct tcad *tcad)
 {
     int r = 0;
-    engines_introduce(tcad->engines, tcad->engine_count);
+    if (tcad->engine_count > 1)
+        engines_introduce(tcad->engines, tcad->engine_count);
     for (unsigned i = 0; i < tcad->engine_count && r == 0; i++)
         r = engine_run(tcad->engines[i]);
     return r;
@@ -200,6 +201,7 @@ static int make_engines(struct tcad *tcad, char *text, size_t text_bytes)
         .yield_ns = conf->engine.yield_ns,
         .pin = CPU_COUNT(&conf->engine.cpus) > 0,
         .cpus = conf->engine.cpus,
+        .several = conf->engine.threads > 1,
     };
     struct engine_events events = {
         .session_broken = session_broken,

@@ -98,7 +98,9 @@ static void sleep_until_woken(struct engine *engine, int timeout_ms)
  * never sleeps. */
 static void listen_to_parked(struct engine *engine)
 {
-    if ((!engine->parked && !engine_others_await(engine)) || ++engine->rounds % LOOK_EVERY != 0)
+    if (!engine->parked && !(engine->config.several && engine_others_await(engine)))
+        return;
+    if (++engine->rounds % LOOK_EVERY != 0)
         return;
     const uint64_t now_ns = clock_now_ns();
     if (now_ns - engine->looked_ns < LOOK_NS)

@@ -32,6 +32,7 @@ struct engine_config {
     uint64_t yield_ns;
     bool pin;
     cpu_set_t cpus;
+    bool several; /* engines_introduce() is called */
 };
 
 #define FLOW_ANY UINT64_MAX
@@ -59,8 +60,8 @@ int engine_add_driver(struct engine *engine, unsigned rail, const struct driver_
 /* Opens a branch of each driver of the first engine, which is not running yet; before engine_run().
  * -EOPNOTSUPP: the driver of *ret_rail has no branches. */
 int engine_add_branches(struct engine *engine, const struct engine *first, unsigned *ret_rail);
-/* All engines of a daemon, before engine_run(); the array is used until all are stopped. Needed
- * only for several. */
+/* All engines of a daemon that has several, before engine_run(); the array is used until all are
+ * stopped. */
 void engines_introduce(struct engine *const *engines, unsigned count);
 /* Starts the thread. */
 int engine_run(struct engine *engine);

@@ -152,14 +152,20 @@ static void driver_puts_lost(void *context, struct driver_peer *peer, uint64_t f
 /* The token of every landing in the daemon is the notification that it raises. */
 static void driver_notified(void *context, uint64_t token)
 {
-    struct engine *engine = context;
     const struct engine_landing *landing = (const struct engine_landing *)(uintptr_t)token;
     if (!landing->line)
         return;
     notify_raise_routed(landing->line, 1, clock_now_ns());
-    notify_tell(landing->segment, landing->line); /* orders them before this load */
-    if (engine->count > 1 && atomic_load(&landing->segment->engine_armed))
-        engine_notified(engine, landing->segment);
+    notify_tell(landing->segment, landing->line);
+}
+
+/* notify_tell() orders the line and the marks before the load. */
+static void driver_notified_of_several(void *context, uint64_t token)
+{
+    const struct engine_landing *landing = (const struct engine_landing *)(uintptr_t)token;
+    driver_notified(context, token);
+    if (landing->line && atomic_load(&landing->segment->engine_armed))
+        engine_notified(context, landing->segment);
 }
 
 struct paired {
@@ -194,7 +200,7 @@ static void driver_paired(void *context, uint64_t pair, int fd, bool encrypts)
 struct driver_events engine_driver_events(struct engine *engine)
 {
     return (struct driver_events){
-        .notified = driver_notified,
+        .notified = engine->config.several ? driver_notified_of_several : driver_notified,
         .puts_lost = driver_puts_lost,
         .peer_down = driver_peer_down,
         .paired = engine->events.paired ? driver_paired : NULL,

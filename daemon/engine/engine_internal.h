@@ -85,7 +85,7 @@ struct engine {
     bool running;
     uint32_t session_count;    /* the loop's */
     struct engine *const *all; /* engines_introduce() */
-    unsigned count;            /* of them; 0: it is alone */
+    unsigned count;            /* of them */
     _Atomic bool awaits;       /* sleeps, or is about to, with starts that may wait */
     int epoll_fd;
     int call_fd; /* eventfd: wakes the engine for calls */

@@ -18,7 +18,7 @@ void engines_introduce(struct engine *const *engines, unsigned count)
 
 void engine_set_awaits(struct engine *engine, bool awaits)
 {
-    if (engine->count > 1)
+    if (engine->config.several)
         atomic_store(&engine->awaits, awaits); /* before its sessions are armed */
 }
 

@@ -365,14 +365,18 @@ static struct driver_region *add_region(unsigned rail, void *base)
 
 static void engines_new(void)
 {
-    const struct engine_config config = {.spin_ns = 2000, .yield_ns = 20000};
+    const struct engine_config config = {.spin_ns = 2000, .yield_ns = 20000, .several = true};
     const struct engine_events events = {0};
     const struct driver_config shm = {.segment_bytes = BYTES / 3};
     const struct driver_config tcp = {.own = &(struct tcp_config){.address = "127.0.0.1"}};
+    static struct engine *engines[SIDES];
     unsigned rail;
-    for (unsigned i = 0; i < SIDES; i++)
-        if (engine_new(world.loop, &config, &events, &world.sides[i].engine) < 0)
+    for (unsigned i = 0; i < SIDES; i++) {
+        if (engine_new(world.loop, &config, &events, &engines[i]) < 0)
             stress_fail("no engine");
+        world.sides[i].engine = engines[i];
+    }
+    engines_introduce(engines, SIDES);
     if (engine_add_driver(world.sides[0].engine, SHM, &shm_driver_ops, &shm) < 0 ||
         engine_add_driver(world.sides[0].engine, TCP, &tcp_driver_ops, &tcp) < 0 ||
         engine_add_branches(world.sides[1].engine, world.sides[0].engine, &rail) < 0)
