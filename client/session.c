@@ -2,6 +2,7 @@
 #include "client/memory/alloc.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,9 +234,11 @@ static int open_driver(struct tca *session)
 /* ---- opening ---- */
 
 /* What a session with few slots uses. */
-static int populate_notify(struct notify_segment *notify)
+static int populate_notify(struct notify_segment *notify, uint32_t ranks)
 {
-    int r = segment_populate(notify, sizeof(*notify) + LINES_FIRST * sizeof(struct notify_line));
+    int r = segment_populate(notify, offsetof(struct notify_segment, source_state) + ranks);
+    if (r == 0)
+        r = segment_populate(notify->lines, LINES_FIRST * sizeof(struct notify_line));
     if (r == 0)
         r = segment_populate(notify_taken_at(notify, 0), LINES_FIRST * sizeof(uint64_t));
     return r < 0 ? r
@@ -268,7 +271,7 @@ static int map_segments(struct tca *session, const Tca__Welcome *welcome, struct
                          session->segment->version, PROTO_VERSION);
     if ((r = segment_populate(segment, sizeof(struct session_segment))) < 0)
         return r;
-    return populate_notify(notify);
+    return populate_notify(notify, session->identity.size);
 }
 
 static void init_rings(struct tca *session)

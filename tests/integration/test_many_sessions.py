@@ -24,8 +24,12 @@ class Sessions(harness.Case):
         heap = node.metric("tcad_heap_bytes")
         if heap == 0:
             return node.memory_kib()
-        with open(f"/proc/{node.process.pid}/status", encoding="ascii") as status:
-            return heap // 1024 + int(re.search(r"^RssShmem:\s+(\d+) kB", status.read(), re.MULTILINE).group(1))
+        return heap // 1024 + Sessions.shared_kib(node.process)
+
+    @staticmethod
+    def shared_kib(process):
+        with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
+            return int(re.search(r"^RssShmem:\s+(\d+) kB", status.read(), re.MULTILINE).group(1))
 
     def test_opened_and_closed(self):
         cluster = self.cluster(1)
@@ -56,6 +60,7 @@ class Sessions(harness.Case):
         for _ in range(3):
             self.assertEqual(holder.ask(f"hold {AT_ONCE}", 4 * harness.DEADLINE_S), [str(AT_ONCE)])
             self.assertEqual(node.counts()[0], AT_ONCE)
+            self.assertLess(self.shared_kib(holder.process) / AT_ONCE, 400, "KiB of a session's segments: a group of one uses little")
             worker = cluster.actor()  # there is room for a busy one
             worker.ask("open - 0 0 -2")
             plan, source, target = worker.put_plan(worker, 65536, seat="daemon")
