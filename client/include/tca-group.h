@@ -39,9 +39,9 @@ extern "C" {
  * When a rank ends, calls of its groups fail with -EOWNERDEAD or -EHOSTDOWN, and those of other
  * groups go on. tca_group_shrink() makes a group of the ranks that are left.
  *
- * Groups cost a few KiB and up to 30 bytes a rank, in each tcad and against the user's quota
- * (limits.bytes_per_user in tcad.conf(5)): a session can have thousands. A call of a group with one
- * rank needs no tcad. */
+ * Groups cost a few KiB and up to 40 bytes a rank, in each tcad that has ranks of them and against
+ * the user's quota (limits.bytes_per_user in tcad.conf(5)): a session can have thousands. A call of
+ * a group with one rank needs no tcad. */
 
 struct tca_group;
 
@@ -67,7 +67,10 @@ TCA_API int tca_group_split(struct tca *session, struct tca_group *parent, uint3
  * further end, and waits for it.
  *
  * -ETIMEDOUT: not all survivors have called it in time, or no further rank has ended; can be
- * repeated. -EDQUOT, -ENOMEM: at this rank's node; the others get -ETIMEDOUT. */
+ * repeated. The call counts all the same: when the others have called it, too, they get a group
+ * that has this rank, and whose calls wait for it to repeat this one and to take part, or to end.
+ * -EDQUOT, -ENOMEM: at this rank's node; the others get -ETIMEDOUT. All can repeat the call when
+ * the node has room again. Until it has, or the rank ends, there is no group of the survivors. */
 TCA_API int tca_group_shrink(struct tca *session, struct tca_group *parent, int64_t timeout_ns,
                              struct tca_group **ret_group);
 

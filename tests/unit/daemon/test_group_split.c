@@ -512,6 +512,56 @@ Test(group_split, who_does_not_shrink_holds_up_the_others)
     expect_shrunk(&part);
 }
 
+/* The others wait for it in vain, and go on with it when they repeat the call. */
+Test(group_split, a_node_without_quota_holds_up_a_shrink)
+{
+    struct part part;
+    make_group(7);
+    const uint64_t limit = test.nodes[2].conf.limits.bytes_per_user;
+    die(&fakes[6]);
+    test.nodes[2].conf.limits.bytes_per_user = user_find(&test.nodes[2].tcad, 1000)->total + 1000;
+    for (unsigned turn = 0; turn < 2; turn++) {
+        for (unsigned rank = 0; rank < 6; rank++)
+            shrink(&fakes[rank], 0, SHORT);
+        await(6);
+        for (unsigned rank = 0; rank < 6; rank++)
+            if (rank % 3 == 2)
+                expect_fail(&fakes[rank], -EDQUOT, "limits.bytes_per_user");
+            else
+                expect_fail(&fakes[rank], -ETIMEDOUT, "have not called tca_group_shrink()");
+    }
+    test.nodes[2].conf.limits.bytes_per_user = limit;
+    shrink_all(0);
+    expect_shrunk(&part);
+}
+
+/* A call that has timed out still counts: those who come later meet it, and go on without it when
+ * it ends. */
+Test(group_split, a_rank_does_not_repeat_its_shrink)
+{
+    struct part part, again;
+    make_group(5);
+    die(&fakes[4]);
+    shrink(&fakes[0], 0, SHORT);
+    shrink(&fakes[3], 0, SHORT);
+    await(2);
+    expect_fail(&fakes[0], -ETIMEDOUT, "have not called tca_group_shrink()");
+    expect_fail(&fakes[3], -ETIMEDOUT, "have not called tca_group_shrink()");
+    for (unsigned rank = 1; rank < 4; rank++)
+        shrink(&fakes[rank], 0, LONG);
+    await(3);
+    part = part_of(1);
+    cr_assert_eq(part.size, 4);
+    for (unsigned rank = 1; rank < 4; rank++)
+        gather_in(&fakes[rank], part.group, 0, rank);
+    die(&fakes[0]);
+    await(3);
+    expect_fail(&fakes[3], -EOWNERDEAD, "rank 0");
+    for (unsigned rank = 1; rank < 4; rank++)
+        shrink(&fakes[rank], rank == 2 ? 0 : part.group, LONG);
+    expect_shrunk(&again);
+}
+
 /* ---- hostile sessions ---- */
 
 Test(group_split, numbers_that_were_not_given)
