@@ -23,8 +23,10 @@ static int accept_offer(struct tca_msg_request *request, uint32_t number, uint64
 {
     request->offer = number;
     request->bytes = bytes;
-    const int r = bytes <= request->room ? msg_direct_pull(request, place) : 0;
-    return r == 0 ? msg_grant(request) : r;
+    const int pulled = bytes <= request->room ? msg_direct_pull(request, place) : 0;
+    if (pulled != 0)
+        return pulled < 0 ? pulled : 0;
+    return msg_grant(request);
 }
 
 static void set_source(struct tca_msg_request *request, struct match_key key)
