@@ -93,8 +93,8 @@ TCA_API int tca_msg_new(struct tca *session, const struct tca_plan_args *args,
 
 /* Releases the messenger and its requests; call it before the session is closed. Not collective:
  * first sends what is buffered and completes the sends that were released, for at most the
- * session's time-out. Other requests should be complete; the rest is abandoned. NULL is a no-op.
- * Returns NULL. */
+ * session's time-out. Receives that no message has matched are withdrawn. Other requests should be
+ * complete; the rest is abandoned. NULL is a no-op. Returns NULL. */
 TCA_API struct tca_msg *tca_msg_free(struct tca_msg *msg);
 
 /* The memory of a message: `bytes` contiguous bytes, or those that a layout describes, with

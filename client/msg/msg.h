@@ -445,6 +445,6 @@ void msg_short_free(struct tca_msg_request *request);
 /* ---- wait.c */
 
 int msg_wait(struct tca_msg_request *request, int64_t timeout_ns);
-/* Waits until what is buffered has been sent and released sends are done, at most the session's
- * time-out. */
+/* Withdraws receives, and waits until what is buffered has been sent and released sends are done,
+ * at most the session's time-out. */
 void msg_drain(struct tca_msg *msg);

@@ -252,6 +252,22 @@ struct tca_msg_request *tca_msg_release(struct tca_msg_request *request)
     return NULL;
 }
 
+/* Nothing may be written to their memory any more. */
+static void withdraw_receives(struct tca_msg *msg)
+{
+    for (uint32_t i = 0; i < msg->request_count; i++) {
+        struct tca_msg_request *request = msg->requests[i];
+        if (request->used && !request->persistent && request->state == MSG_POSTED)
+            tca_msg_release(request);
+    }
+}
+
+/* A receive that could not be withdrawn: its sender is copying. */
+static bool is_claimed(const struct tca_msg_request *request)
+{
+    return request->released && !request->persistent && request->state == MSG_POSTED;
+}
+
 /* Packets wait for room. Or sends run: those that the program still holds are complete, or are
  * abandoned. */
 static bool has_work(const struct tca_msg *msg)
@@ -263,6 +279,8 @@ static bool has_work(const struct tca_msg *msg)
         const struct tca_msg_request *request = msg->requests[i];
         if (request->used && request->sends && is_open(request) &&
             (request->released || request->state == MSG_QUEUED))
+            return true;
+        if (request->used && is_claimed(request))
             return true;
     }
     return false;
@@ -280,5 +298,6 @@ void msg_drain(struct tca_msg *msg)
 {
     const struct session_wait wait = {.ready = is_drained, .context = msg};
 
+    withdraw_receives(msg);
     session_wait_until(msg->session, &wait, TCA_DEFAULT);
 }

@@ -114,6 +114,31 @@ static void receive_one(uint64_t round, uint64_t bytes, enum memory memory, bool
         check(tca_wait(made, TCA_DEFAULT), "wait");
 }
 
+/* A receive that its messenger's release has ended gets nothing afterwards. */
+static void abandon(void)
+{
+    struct tca_msg_request *request;
+    struct side side;
+    begin(&side, REGION, BYTES_MAX);
+    memset(side.address, 1 + (int)rank, BYTES_MAX);
+    const struct tca_msg_buffer buffer = {side.address, BYTES_MAX, NULL};
+    if (rank == 1) {
+        check(tca_msg_recv(msg, 0, 0, &buffer, &request), "receive");
+        msg = tca_msg_free(msg);
+    }
+    check(tca_barrier(session, TCA_DEFAULT), "barrier");
+    if (rank == 0)
+        tca_msg_send(msg, 1, 0, &buffer, &request); /* to nobody */
+    check(tca_barrier(session, TCA_DEFAULT), "barrier");
+    for (uint64_t n = 0; n < BYTES_MAX; n++)
+        if (side.address[n] != 1 + rank) {
+            expect(side.address[n], 1 + (int)rank, NULL, "memory of an abandoned receive");
+            break;
+        }
+    tca_msg_free(msg);
+    end(&side);
+}
+
 int main(void)
 {
     struct random random = {11};
@@ -140,7 +165,7 @@ int main(void)
         else
             receive_one(round, bytes, to, first, made);
     }
-    tca_msg_free(msg);
+    abandon();
     tca_close(session);
     return wrong;
 }
