@@ -157,7 +157,7 @@ int forecast_read(struct forecast *forecast, uint32_t processed)
     uint32_t done = 0;
     int r = 0;
 
-    for (;; forecast->read++) {
+    for (; forecast->read - first < ANNOUNCE_LINES; forecast->read++) {
         const struct announcement *line =
             &forecast->page->lines[(forecast->read + 1) % ANNOUNCE_LINES];
         if (atomic_load_explicit(&line->number, memory_order_acquire) != forecast->read + 1)

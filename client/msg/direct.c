@@ -125,8 +125,10 @@ void msg_announce(struct tca_msg_request *request)
     struct msg_peer *peer = request->peer;
     struct tca_msg *msg = request->msg;
 
-    if (begin(peer) < 0)
-        return; /* nothing after it is announced either */
+    if (begin(peer) < 0) {
+        peer->copies = false; /* nothing after it may be announced, even with memory again */
+        return;
+    }
     struct msg_direct *direct = peer->direct;
     request->announce_next = NULL;
     request->announce_link = direct->waiting_last;
