@@ -45,6 +45,7 @@ static struct tca_msg_request *find_posted(struct tca_msg *msg, struct match_key
     struct tca_msg_request *request = msg_request_of(receive);
     set_source(request, key);
     msg_unannounce(request);
+    request->state = MSG_QUEUED; /* matched, also if its answer fails, and with it the peer */
     return request;
 }
 

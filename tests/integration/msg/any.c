@@ -20,6 +20,7 @@ enum {
     MESSAGES = 120 /* of all ranks, in a round */,
     ROUNDS = 12,
     BYTES_MAX = 9000,
+    FULL = 16, /* messages of a rank that another one has not taken */
     ODD_TAGS = 100
 };
 
@@ -175,18 +176,59 @@ static void refused(void)
     tca_msg_release(request); /* withdraws it: it must not take what comes then */
 }
 
+/* Rank 1 offers rank 0 a message, and ends. */
+static struct tca_msg_request *offer_and_end(void)
+{
+    const struct tca_msg_buffer room = {got[1], 8, NULL}, mine = {sent[0], 8, NULL},
+                                large = {sent[0], BYTES_MAX, NULL};
+    struct tca_msg_request *offered = NULL, *send;
+    if (rank == 0)
+        check(tca_msg_recv(msg, 1, 7, &room, &offered), "receive");
+    for (uint32_t i = 0; rank == 0 && i < FULL; i++) {
+        check(tca_msg_send(msg, 1, 8, &mine, &send), "send");
+        tca_msg_release(send);
+    }
+    if (rank == 1)
+        check(tca_msg_send(msg, 0, 7, &large, &send), "offer");
+    check(tca_barrier(session, TCA_DEFAULT), "barrier");
+    if (rank == 1)
+        kill(getpid(), SIGKILL);
+    if (rank == 0)
+        expect(tca_notified_wait(session, 1, 0, TCA_DEFAULT), -EOWNERDEAD, NULL, "its end");
+    return offered;
+}
+
+/* The receive that took the offer could not answer: nobody is there, and the ring is full. What
+ * matches other receives must not be disturbed by it. */
+static void after_the_offer(struct tca_msg_request *offered)
+{
+    const struct tca_msg_buffer room = {got[1], 8, NULL}, mine = {sent[0], 8, NULL};
+    struct tca_msg_request *receive, *send;
+    if (!offered)
+        return;
+    expect(tca_msg_wait(offered, TCA_DEFAULT), -EOWNERDEAD, NULL, "a receive of an offer");
+    tca_msg_release(offered);
+    for (uint32_t i = 0; i < 40; i++) {
+        check(tca_msg_recv(msg, 0, i, &room, &receive), "receive");
+        check(tca_msg_send(msg, 0, i, &mine, &send), "send");
+        check(tca_msg_wait(receive, TCA_DEFAULT), "a receive from itself");
+        tca_msg_release(receive);
+        tca_msg_release(send);
+    }
+}
+
 /* Each receive from any fails once when a rank ends; then they wait for those that are left. */
 static void ended(void)
 {
     const struct tca_msg_buffer buffer = {got[0], 8, NULL}, mine = {sent[0], 8, NULL};
     struct tca_msg_request *any, *send;
     struct tca_msg_status status;
-    if (rank == 1)
-        kill(getpid(), SIGKILL);
+    struct tca_msg_request *offered = offer_and_end();
     check(tca_msg_recv(msg, TCA_MSG_ANY, 5, &buffer, &any), "receive");
     expect(tca_msg_wait(any, TCA_DEFAULT), -EOWNERDEAD, "cannot notify any more",
            "a receive from any");
     tca_msg_release(any);
+    after_the_offer(offered);
     const uint32_t left = rank == 0 ? 2 : rank == size - 1 ? 0 : rank + 1;
     sent[0][0] = rank;
     check(tca_msg_send(msg, left, 6, &mine, &send), "send");
