@@ -13,9 +13,10 @@
 #include "daemon/tcad.h"
 
 enum {
-    START_MIN = 64,   /* the least with which tcad starts */
-    CLIENTS_MIN = 32, /* of these, for clients and tcactl */
-    FDS_PER_NODE = 4, /* connections of daemons and rails, and those that take their place */
+    START_MIN = 64,     /* the least with which tcad starts */
+    CLIENTS_MIN = 32,   /* of these, for clients and tcactl */
+    FDS_PER_NODE = 4,   /* connections of daemons and rails, and those that take their place */
+    FDS_PER_ENGINE = 2, /* connections of each further engine: its own and the other end's */
 };
 
 struct descriptors descriptors_now(void)
@@ -65,7 +66,8 @@ int descriptors_reserve(struct tcad *tcad, char *text, size_t text_bytes)
 {
     const struct descriptors now = descriptors_now();
     const size_t others = tcad->cluster->count - 1;
-    const uint64_t nodes = FDS_PER_NODE * (uint64_t)others;
+    const uint64_t nodes =
+        (FDS_PER_NODE + FDS_PER_ENGINE * (tcad->engine_count - 1)) * (uint64_t)others;
     const uint64_t most = now.limit > now.used ? (now.limit - now.used) / 2 : 0;
     /* a large cluster's nodes are not all contacted at once */
     tcad->descriptors_limit = now.limit;
