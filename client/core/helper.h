@@ -28,6 +28,7 @@ enum helper_next {
     HELPER_LOOKS,   /* for something that no descriptor tells of: looks as tca_pause() would */
     HELPER_NAPS,    /* for a millisecond to pass */
     HELPER_SLEEPS,  /* for its descriptor to become readable */
+    HELPER_STOPS,   /* for nothing but to be woken */
 };
 
 /* All fields are the helper's, except for the first three. */

@@ -52,6 +52,17 @@ static bool nap(struct standby *standby)
     return !atomic_load_explicit(&standby->waits, memory_order_seq_cst);
 }
 
+/* Whether the program, which has the lock, is still blocked. */
+static bool stop(struct standby *standby)
+{
+    if (!atomic_load_explicit(&standby->blocked, memory_order_relaxed))
+        return false;
+    /* seq_cst, as in standby_block(): either the program wakes the job, or this sees that it is not
+     * blocked any more */
+    atomic_store_explicit(&standby->rest, STANDBY_STOPS, memory_order_seq_cst);
+    return atomic_load_explicit(&standby->blocked, memory_order_seq_cst);
+}
+
 /* A program that has the lock is at work. It is let in after each turn. */
 static enum helper_next turn(struct helper_job *job)
 {
@@ -63,6 +74,8 @@ static enum helper_next turn(struct helper_job *job)
         atomic_store_explicit(&standby->rest, STANDBY_AWAKE, memory_order_relaxed);
         next = work(standby);
         pthread_mutex_unlock(&standby->lock);
+    } else if (stop(standby)) {
+        return HELPER_STOPS;
     }
     if (next == HELPER_GOES_ON) {
         notify_wake(standby->segment);
@@ -87,6 +100,13 @@ void standby_lock(struct standby *standby)
 void standby_leave_behind(struct standby *standby)
 {
     if (standby->job.added && standby->ops->left(standby->context))
+        helper_wake(&standby->job);
+}
+
+void standby_block(struct standby *standby, bool blocked)
+{
+    atomic_store_explicit(&standby->blocked, blocked, memory_order_seq_cst); /* as in stop() */
+    if (!blocked && atomic_load_explicit(&standby->rest, memory_order_seq_cst) == STANDBY_STOPS)
         helper_wake(&standby->job);
 }
 

@@ -7,6 +7,9 @@
  *   - While the program makes such calls, the standby naps: it only looks every millisecond whether
  *     they go on, without the lock, so that it neither delays the program nor takes events that the
  *     program is about to take.
+ *   - While the program waits for tcad in such a call, in which it takes all events itself, the
+ *     standby stops: of many ranks that wait for one another, each would look a thousand times a
+ *     second.
  *   - When none was made during a nap, or the program sleeps in a wait, it works until nothing is
  *     left, and then sleeps until something comes. It wakes a program that sleeps.
  *
@@ -45,9 +48,15 @@ struct standby {
     /* written under the lock, and read by the helper without it */
     _Atomic uint64_t entries; /* of the program */
     _Atomic bool waits;       /* the program sleeps in a wait, or is about to */
-    _Atomic bool wanted;      /* the program waits for the lock */
+    _Atomic bool wanted;      /* the program waits for the lock, */
+    _Atomic bool blocked;     /* or has it, and waits for tcad */
     /* written by the helper */
-    _Atomic enum standby_rest { STANDBY_AWAKE, STANDBY_NAPS, STANDBY_SLEEPS } rest;
+    _Atomic enum standby_rest {
+        STANDBY_AWAKE,
+        STANDBY_NAPS,
+        STANDBY_SLEEPS,
+        STANDBY_STOPS, /* until the program is no longer blocked */
+    } rest;
     uint64_t seen; /* entries before the rest */
     int epoll_fd;
     const struct standby_ops *ops;
@@ -90,6 +99,9 @@ static inline void standby_leave(struct standby *standby)
         standby_leave_behind(standby);
     pthread_mutex_unlock(&standby->lock);
 }
+
+/* With the lock: the program begins to wait for tcad, or ends that. */
+void standby_block(struct standby *standby, bool blocked);
 
 /* The program is about to sleep on its doorbell, which the helper then rings:
  *

@@ -54,9 +54,8 @@ static bool sleep_once(struct tca *session, struct pollfd *fds, unsigned count, 
     return n != 0 || most_ns < left_ns;
 }
 
-bool session_await(void *context, short events, uint64_t end_ns)
+static bool await(struct tca *session, short events, uint64_t end_ns)
 {
-    struct tca *session = context;
     struct pollfd fds[1 + RAILS_MAX] = {{.fd = session->control.fd, .events = events}};
     const uint64_t received = session->control.received;
     uint64_t slice_ns = 0;
@@ -73,4 +72,16 @@ bool session_await(void *context, short events, uint64_t end_ns)
             return false;
     } while (fds[0].revents == 0);
     return true;
+}
+
+bool session_await(void *context, short events, uint64_t end_ns)
+{
+    struct tca *session = context;
+
+    if (session->standby)
+        standby_block(session->standby, true);
+    const bool came = await(session, events, end_ns);
+    if (session->standby)
+        standby_block(session->standby, false);
+    return came;
 }

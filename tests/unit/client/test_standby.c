@@ -165,6 +165,31 @@ Test(standby, a_program_that_computes, .timeout = 60)
     close(two.fds[1]);
 }
 
+/* While the program waits for tcad, and takes all events itself, the standby does not look, again
+ * and again, whether that goes on; afterwards, it does its work. */
+Test(standby, a_program_that_waits_for_tcad, .timeout = 60)
+{
+    static struct two two;
+    uint64_t on_standby;
+    two_init(&two);
+    struct standby *standby = two.here.standby;
+    for (uint64_t i = 1; i <= 20; i++) {
+        standby_enter(standby);
+        standby_block(standby, true);
+        helper_wake(&standby->job); /* it may sleep already */
+        while (i % 2 && atomic_load(&standby->rest) != STANDBY_STOPS)
+            pause_ms(1);
+        standby_block(standby, false);
+        standby_leave(standby);
+        cr_assert_eq(send(two.fds[1], "", 1, 0), 1);
+        while (bytes_of(&two.here, &on_standby) < i)
+            pause_ms(20);
+        cr_assert_eq(on_standby, i);
+    }
+    process_deinit(&two.here);
+    close(two.fds[1]);
+}
+
 /* What a program leaves behind in its own structures, without an event, is noticed. */
 static bool left_behind;
 static bool work_left(void *context)
