@@ -119,7 +119,7 @@ static void rail_lines(const json_t *doc, const struct screen *screen)
 
 static void engine_line(const json_t *engine, const struct screen *screen)
 {
-    static const char *const names[] = {"sessions", "starts", "completions", "errors", "sleeps"};
+    static const char *const names[] = {"sessions", "starts", "errors", "sleeps"};
     screen_state(screen, doc_text(engine, "state"));
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const double count = doc_number(engine, names[i]);
