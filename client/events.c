@@ -39,7 +39,7 @@ static void rank_gone(struct tca *session, uint32_t rank)
     uint8_t state =
         atomic_load_explicit(&session->notify->source_state[rank], memory_order_relaxed);
     int error = state == SOURCE_NODE_DOWN ? -EHOSTDOWN : -EOWNERDEAD;
-    const struct member *member = session->members ? &session->members[rank] : NULL;
+    const struct group_member *member = session->members ? &session->members[rank] : NULL;
     struct process *process = NULL;
     char why[96];
     snprintf(why, sizeof(why), "rank %u, which it notifies or waits for, %s", rank,

@@ -407,7 +407,7 @@ struct tca *tca_close(struct tca *session)
     control_close(&session->control);
     targets_deinit(&session->targets);
     free(session->node_name);
-    free(session->members);
+    group_forget_members(session);
     groups_end(session);
     free(session);
     return NULL;

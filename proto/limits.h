@@ -7,7 +7,7 @@
 
 enum {
     FRAME_INLINE_MAX = 64 * 1024, /* longest payload inside one SOCK_SEQPACKET message */
-    GATHERED_INLINE_MAX = 4096,   /* longest result of a gather in its reply */
+    GATHERED_INLINE_MAX = 4096,   /* longest result of a gather, or list of members, in its reply */
     FRAME_PAYLOAD_MAX = 64 << 20, /* longest payload in a sealed memfd or over TCP */
     FRAME_FDS_MAX = 16,           /* descriptors carried by one frame */
     NAME_MAX_BYTES = 64,          /* group, node, plan and publish names, with NUL */

@@ -2,35 +2,68 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "client/core/clock.h"
 #include "client/core/costs.h"
 #include "client/core/error.h"
 #include "client/core/session.h"
 #include "client/core/subgroup.h"
+#include "proto/frame_memfd.h"
 
-static int read_members(struct tca *session, const Tca__GroupMembers *list)
+/* Long lists are shared with the other sessions of the node. */
+static int map_members(const struct reply *reply, size_t bytes,
+                       const struct group_member **ret_list)
 {
-    const uint32_t size = session->identity.size;
-    if (list->n_nodes != size || list->n_sessions != size || list->n_subclusters != size)
-        return error_set(-EPROTO, "tcad named %zu members of a group of %u", list->n_nodes, size);
-    struct member *members = calloc(size, sizeof(*members));
-    if (!members)
+    const Tca__GroupMembers *list = reply->message->group_members;
+    const uint8_t *mapped;
+
+    if (list->memfd_bytes > 0) {
+        const int fd = reply->frame->fd_count > 0 ? reply->frame->fds[0] : -1;
+        const int r = memfd_map(fd, bytes, &mapped);
+        if (r < 0)
+            return error_set(r, "mapping the list of members from tcad: %s", strerror(-r));
+        *ret_list = (const void *)mapped;
+        return 0;
+    }
+    void *copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED)
         return error_static(-ENOMEM, "out of memory");
-    for (uint32_t rank = 0; rank < size; rank++) {
-        if (list->sessions[rank] == 0) {
-            free(members);
+    *ret_list = memcpy(copy, list->members.data, bytes);
+    return 0;
+}
+
+static int read_members(struct tca *session, const struct reply *reply)
+{
+    const Tca__GroupMembers *list = reply->message->group_members;
+    const uint32_t size = session->identity.size;
+    const size_t bytes = size * sizeof(struct group_member);
+    const uint64_t found = list->memfd_bytes > 0 ? list->memfd_bytes : list->members.len;
+    const struct group_member *members;
+
+    if (found != bytes)
+        return error_set(-EPROTO, "tcad named members of a group of %u in %llu bytes, not %zu",
+                         size, (unsigned long long)found, bytes);
+    int r = map_members(reply, bytes, &members);
+    if (r < 0)
+        return r;
+    for (uint32_t rank = 0; rank < size; rank++)
+        if (members[rank].session == 0) {
+            munmap((void *)members, bytes);
             return error_set(-EPROTO, "tcad named rank %u without a session", rank);
         }
-        members[rank] = (struct member){.node = list->nodes[rank],
-                                        .subcluster = list->subclusters[rank],
-                                        .session = list->sessions[rank]};
-    }
-    free(session->members);
+    group_forget_members(session);
     session->members = members;
     session->costs = (struct reach_costs){0};
     reach_worsen(&session->costs, list->n_costs, list->costs);
     return 0;
+}
+
+void group_forget_members(struct tca *session)
+{
+    if (session->members)
+        munmap((void *)session->members, session->identity.size * sizeof(*session->members));
+    session->members = NULL;
 }
 
 const struct reach_costs *session_costs(const struct tca *session)
@@ -51,7 +84,7 @@ int group_join(struct tca *session, int64_t timeout_ns)
                                   &reply);
     if (r < 0)
         return r;
-    r = read_members(session, reply.message->group_members);
+    r = read_members(session, &reply);
     reply_free(&reply);
     if (r == 0)
         session->grouped = true;

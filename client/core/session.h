@@ -11,16 +11,12 @@
 #include "client/core/watch.h"
 #include "drivers/driver.h"
 #include "proto/costs.h"
+#include "proto/member.h"
 #include "proto/ring.h"
 #include "proto/segment.h"
 #include "proto/wait.h"
 
 struct mapped_region;
-
-struct member {
-    uint32_t node, subcluster;
-    uint64_t session;
-};
 
 /* Of the library: slots.h. */
 struct slots {
@@ -72,12 +68,12 @@ struct tca {
     struct settings settings;
     struct rail_list rails;
     struct identity identity;
-    bool grouped;             /* has joined a group at the daemon */
-    bool polled;              /* the program polls the socket: tca_event_fd() */
-    struct member *members;   /* by rank */
-    struct reach_costs costs; /* of all ranks' nodes */
-    uint64_t collectives;     /* completed collective calls of the group */
-    struct tca_group *groups; /* of some of its ranks */
+    bool grouped;                       /* has joined a group at the daemon */
+    bool polled;                        /* the program polls the socket: tca_event_fd() */
+    const struct group_member *members; /* mapped, by rank */
+    struct reach_costs costs;           /* of all ranks' nodes */
+    uint64_t collectives;               /* completed collective calls of the group */
+    struct tca_group *groups;           /* of some of its ranks */
     struct tca_msg *messengers;
 
     uint64_t id;
@@ -133,3 +129,4 @@ void session_lose(struct tca *session, int error);
 
 /* Joins the group of session->identity. */
 int group_join(struct tca *session, int64_t timeout_ns);
+void group_forget_members(struct tca *session);

@@ -131,8 +131,8 @@ static int check_notified(struct tcad *tcad, uint32_t node, const Tca__PeerBind 
         return -EACCES;
     }
     if (bind->rank >= session->sources || bind->rank >= session->size ||
-        session->members[bind->rank].node != node ||
-        session->members[bind->rank].session != bind->session) {
+        session->members->list[bind->rank].node != node ||
+        session->members->list[bind->rank].session != bind->session) {
         snprintf(text, text_bytes,
                  "session %" PRIu64 " of node %" PRIu32 " is not rank %u of group \"%s\"",
                  bind->session, node, bind->rank, bind->group);

@@ -295,7 +295,7 @@ void join_complete(struct request *request, struct place *place);
 /* It has come, and place->team is set; NULL: an error with its text. Can end the session. */
 void join_members(struct place *place, struct team *team, int error, const char *text);
 /* All members' daemons know the group. */
-void join_done(struct session *session, struct place *place);
+void join_done(struct session *session, struct place *place, int *memfd);
 void join_failed(struct session *session, struct place *place);
 /* Sends the join to another node, if there is one that can coordinate the group. Returns false if
  * not; ret_text: why. */

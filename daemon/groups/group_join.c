@@ -22,21 +22,10 @@ enum {
 };
 #define PROBE_NS UINT64_C(2000000000) /* and no more than this */
 
-/* The session's own list. */
-static int take_members(struct session *session, const struct team *team)
+static void take_members(struct session *session, struct members *members)
 {
-    const struct roster *roster = &team->roster;
-    struct session_member *members = calloc(session->sources, sizeof(*members));
-    if (!members)
-        return -ENOMEM;
-    for (uint32_t rank = 0; rank < roster->size; rank++) {
-        const uint32_t position = roster->positions[rank];
-        members[rank] = (struct session_member){roster->node_at[position], team->sessions[rank],
-                                                team->incarnations[position], true};
-    }
-    free(session->members);
-    session->members = members;
-    return 0;
+    members_unuse(session->members);
+    session->members = members_use(members);
 }
 
 /* Restores the state before the request to join. */
@@ -48,8 +37,7 @@ static void leave(struct groups *groups, struct session *session, struct place *
     session->rank = 0;
     session->size = 1;
     session->root = session->tcad->node;
-    session->members[0] =
-        (struct session_member){session->tcad->node, session->id, session->tcad->incarnation, true};
+    take_members(session, session->self);
 }
 
 static void list_late(void *context)
@@ -89,13 +77,12 @@ void join_members(struct place *place, struct team *team, int error, const char 
     deadline_clear(&place->groups->deadlines, &place->deadline);
     if (place->state == PLACE_WAITS)
         session->group_requests--;
-    int r = team ? take_members(session, team) : error;
-    if (r < 0) {
-        session_fail(session, place->tag, r, "%s",
-                     team ? "out of memory for the list of members" : text);
+    if (!team) {
+        session_fail(session, place->tag, error, "%s", text);
         join_failed(session, place);
         return;
     }
+    take_members(session, team->members);
     session->costs = team->costs;
     memcpy(session->group, place->group, sizeof(session->group));
     session->rank = place->rank;
@@ -110,10 +97,10 @@ void join_members(struct place *place, struct team *team, int error, const char 
               place->join_deadline_ns == UINT64_MAX ? UINT64_MAX : left_ns);
 }
 
-void join_done(struct session *session, struct place *place)
+void join_done(struct session *session, struct place *place, int *memfd)
 {
     place->state = PLACE_IN;
-    team_answer_members(place->caller.team, session, place->tag);
+    team_answer_members(place->caller.team, session, place->tag, memfd);
 }
 
 void join_failed(struct session *session, struct place *place)
@@ -140,14 +127,12 @@ static int check_join(const struct session *session, const Tca__GroupJoin *join,
 
 static void answer_alone(struct session *session, uint32_t tag)
 {
-    uint32_t node = session->tcad->node, subcluster = team_subcluster(session->tcad, node);
-    uint64_t id = session->id;
+    struct group_member self = session->self->list[0];
+    self.subcluster = team_subcluster(session->tcad, self.node);
     struct reach_message costs;
     reach_pack(&session->costs, &costs);
-    Tca__GroupMembers body =
-        BODY_OF(group_members, .n_nodes = 1, .nodes = &node, .n_sessions = 1, .sessions = &id,
-                .n_subclusters = 1, .subclusters = &subcluster, .n_costs = REACH_COUNT,
-                .costs = costs.list);
+    Tca__GroupMembers body = BODY_OF(group_members, .members = {sizeof(self), (uint8_t *)&self},
+                                     .n_costs = REACH_COUNT, .costs = costs.list);
     const Tca__Message message = MESSAGE_OF(GROUP_MEMBERS, group_members, &body);
     session_answer(session, tag, &message, NULL, 0);
 }

@@ -48,7 +48,8 @@ static uint32_t node_of(const struct team *team, uint32_t rank)
 static void write_who(const struct team *team, uint32_t rank, char *text, size_t text_bytes)
 {
     snprintf(text, text_bytes, "rank %" PRIu32 " (session %" PRIu64 " of node %s)", rank,
-             team->sessions[rank], group_node_name(team->groups->tcad, node_of(team, rank)));
+             team->members->list[rank].session,
+             group_node_name(team->groups->tcad, node_of(team, rank)));
 }
 
 /* Finds the group and checks that the rank is a member on that node and that the name is valid;

@@ -52,14 +52,6 @@ void group_fail_joins(struct root *root, struct group *group, int error, const c
         peers_fail(root->tcad->peers, member->node, member->tag, error, "%s", text);
 }
 
-static uint64_t incarnation_of(const struct root *root, uint32_t node)
-{
-    struct peer_info info;
-    if (node == root->tcad->node)
-        return root->tcad->incarnation;
-    return peers_info(root->tcad->peers, node, &info) == 0 ? info.incarnation : 0;
-}
-
 static bool take_members(struct group *group)
 {
     const struct member *members = group->members;
@@ -87,27 +79,22 @@ static bool send_list(const struct root *root, struct group *group)
 {
     const struct roster *roster = &group->roster;
     uint32_t *nodes = calloc(group->size, sizeof(*nodes));
-    uint64_t *incarnations = calloc(roster->nodes, sizeof(*incarnations));
     struct reach_message costs;
-    bool ok = nodes && incarnations;
+    bool ok = nodes != NULL;
 
     for (uint32_t rank = 0; ok && rank < group->size; rank++)
         nodes[rank] = group->members[rank].node;
-    for (uint32_t position = 0; ok && position < roster->nodes; position++)
-        incarnations[position] = incarnation_of(root, roster->node_at[position]);
     reach_pack(&group->costs, &costs);
     Tca__PeerGroupFormed body =
         BODY_OF(peer_group_formed, .name = (char *)group->name, .user = group->user,
                 .n_nodes = group->size, .nodes = nodes, .n_sessions = group->size,
-                .sessions = group->sessions, .n_incarnations = roster->nodes,
-                .incarnations = incarnations, .n_costs = REACH_COUNT, .costs = costs.list);
+                .sessions = group->sessions, .n_costs = REACH_COUNT, .costs = costs.list);
     if (ok && (ok = getrandom(&body.team, sizeof(body.team), 0) == sizeof(body.team))) {
         body.team |= 1;
         group->team = body.team;
         team_send_list(root->tcad->groups, roster->node_at[0], &body);
     }
     free(nodes);
-    free(incarnations);
     return ok;
 }
 

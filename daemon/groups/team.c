@@ -29,8 +29,7 @@ void team_unuse(struct team *team)
     board_deinit(team);
     ends_deinit(&team->ends);
     roster_deinit(&team->roster);
-    free(team->sessions);
-    free(team->incarnations);
+    members_unuse(team->members);
     free(team->ranks);
     charge_drop(&team->charge);
     struct team *whole = team->whole;
@@ -253,6 +252,7 @@ static void call_done(void *context, const uint8_t *data, uint64_t bytes)
     struct team *team = context;
     struct gathered gathered = {
         .data = data, .bytes = (size_t)team->roster.size * bytes, .each = bytes, .memfd = -1};
+    int members_fd = -1;
 
     team->uses++;
     team->met = true;
@@ -272,7 +272,7 @@ static void call_done(void *context, const uint8_t *data, uint64_t bytes)
         }
         struct session *session = call ? team_take_caller(caller) : NULL;
         if (session && call == CALL_JOINS)
-            join_done(session, caller->place);
+            join_done(session, caller->place, &members_fd);
         else if (session && call == CALL_MEETS)
             team_made(caller, session);
         else if (session)
@@ -280,6 +280,8 @@ static void call_done(void *context, const uint8_t *data, uint64_t bytes)
     }
     if (gathered.memfd >= 0)
         close(gathered.memfd);
+    if (members_fd >= 0)
+        close(members_fd);
     team_unuse(team);
 }
 
@@ -507,37 +509,29 @@ uint32_t team_subcluster(const struct tcad *tcad, uint32_t id)
     return node ? node->subcluster_id : id;
 }
 
-void team_answer_members(struct team *team, struct session *session, uint32_t tag)
+void team_answer_members(const struct team *team, struct session *session, uint32_t tag, int *memfd)
 {
-    const struct tcad *tcad = tcad_of(team);
-    const uint32_t size = team->roster.size;
-    uint32_t *nodes = calloc(size, sizeof(*nodes)),
-             *subclusters = calloc(size, sizeof(*subclusters));
+    const struct members *members = team->members;
+    const size_t bytes = members->size * sizeof(*members->list);
     struct reach_message costs;
 
     reach_pack(&team->costs, &costs);
-    Tca__GroupMembers body =
-        BODY_OF(group_members, .n_nodes = size, .nodes = nodes, .n_sessions = size,
-                .sessions = team->sessions, .n_subclusters = size, .subclusters = subclusters,
-                .n_costs = REACH_COUNT, .costs = costs.list);
+    Tca__GroupMembers body = BODY_OF(group_members, .n_costs = REACH_COUNT, .costs = costs.list);
     const Tca__Message message = MESSAGE_OF(GROUP_MEMBERS, group_members, &body);
-    for (uint32_t rank = 0; nodes && subclusters && rank < size; rank++) {
-        nodes[rank] = team->roster.node_at[team->roster.positions[rank]];
-        subclusters[rank] = team_subcluster(tcad, nodes[rank]);
-    }
-    if (nodes && subclusters)
-        session_answer(session, tag, &message, NULL, 0);
+    if (*memfd < 0 && bytes > GATHERED_INLINE_MAX)
+        *memfd = frame_memfd("tca-members", members->list, bytes);
+    if (*memfd >= 0)
+        body.memfd_bytes = bytes;
     else
-        session_fail(session, tag, -ENOMEM, "out of memory for the list of members");
-    free(nodes);
-    free(subclusters);
+        body.members = (ProtobufCBinaryData){bytes, (uint8_t *)members->list};
+    session_answer(session, tag, &message, memfd, *memfd >= 0);
 }
 
 static bool is_sound(const struct groups *groups, uint32_t node, const Tca__PeerGroupFormed *formed,
                      const struct roster *roster, uint32_t *ret_position)
 {
     const uint32_t position = roster_position(roster, groups->tcad->node);
-    if (position == UINT32_MAX || formed->n_incarnations != roster->nodes || formed->team == 0)
+    if (position == UINT32_MAX || formed->team == 0)
         return false;
     *ret_position = position;
     const uint32_t parent = tree_find(roster->nodes, position).parent;
@@ -559,29 +553,36 @@ static void pass_on(struct groups *groups, const Tca__PeerGroupFormed *formed,
         team_send_list(groups, roster->node_at[place.children[i].begin], formed);
 }
 
+static void list_members(const struct tcad *tcad, const struct roster *roster,
+                         const uint64_t *sessions, struct group_member *ret_list)
+{
+    for (uint32_t rank = 0; rank < roster->size; rank++) {
+        const uint32_t node = roster->node_at[roster->positions[rank]];
+        ret_list[rank] = (struct group_member){
+            .node = node, .subcluster = team_subcluster(tcad, node), .session = sessions[rank]};
+    }
+}
+
 /* Takes over the roster. NULL: out of memory, or the user's quota is used up; text: which. */
 static struct team *team_new(struct groups *groups, const Tca__PeerGroupFormed *formed,
                              struct roster *roster, uint32_t position, int *ret_error,
                              char *ret_text, size_t text_bytes)
 {
     struct team *team = calloc(1, sizeof(*team));
-    uint64_t *sessions = calloc(roster->size, sizeof(*sessions));
-    uint64_t *incarnations = calloc(roster->nodes, sizeof(*incarnations));
+    struct members *members = members_new(roster->size);
 
     *ret_error = -ENOMEM;
     snprintf(ret_text, text_bytes, "out of memory for a group of %" PRIu32, roster->size);
-    if (!team || !sessions || !incarnations ||
+    if (!team || !members ||
         gather_init(&team->gather, &team_gather_ops, team, roster, position) < 0 ||
         ends_init(&team->ends, &team_ends_ops, team, roster, position) < 0) {
         if (team)
             gather_deinit(&team->gather);
         free(team);
-        free(sessions);
-        free(incarnations);
+        members_unuse(members);
         return NULL;
     }
-    memcpy(sessions, formed->sessions, roster->size * sizeof(*sessions));
-    memcpy(incarnations, formed->incarnations, roster->nodes * sizeof(*incarnations));
+    list_members(groups->tcad, roster, formed->sessions, members->list);
     team->groups = groups;
     team->id = formed->team;
     team->user = formed->user;
@@ -589,15 +590,15 @@ static struct team *team_new(struct groups *groups, const Tca__PeerGroupFormed *
     team->roster = *roster;
     team->ends.roster = &team->roster;
     team->position = position;
-    team->sessions = sessions;
-    team->incarnations = incarnations;
+    team->members = members;
     reach_worsen(&team->costs, formed->n_costs, formed->costs);
     team->uses = 1;
     *roster = (struct roster){0};
     table_add(&groups->teams, &team->entry, team->id, team);
     const uint64_t bytes =
-        sizeof(*team) + team->roster.size * (2 * sizeof(uint32_t) + sizeof(uint64_t)) +
-        team->gather.rank_count * 8 + team->roster.size + team->roster.nodes * 33;
+        sizeof(*team) + members_bytes(team->roster.size) +
+        team->roster.size * (2 * sizeof(uint32_t) + sizeof(struct group_member)) +
+        team->gather.rank_count * 8 + team->roster.size + team->roster.nodes * 25;
     *ret_error = charge_take(groups->tcad, &team->charge, team->user, USER_GROUPS, bytes, "a group",
                              ret_text, text_bytes);
     if (*ret_error < 0) {
@@ -651,7 +652,7 @@ static void find_ended(struct team *team)
         if (caller)
             continue;
         snprintf(text, sizeof(text), "rank %" PRIu32 " (session %" PRIu64 " of node %s) has ended",
-                 rank, team->sessions[rank], group_node_name(tcad, tcad->node));
+                 rank, team->members->list[rank].session, group_node_name(tcad, tcad->node));
         if (!team->gather.broken)
             gather_fail(&team->gather, rank, -EOWNERDEAD, true, text);
         ends_rank(&team->ends, rank);

@@ -84,8 +84,7 @@ struct team {
     struct team *next_part, **link_part; /* in whole->parts */
     /* of the whole: */
     struct team *parts;
-    uint64_t *sessions;     /* [size] */
-    uint64_t *incarnations; /* [roster.nodes] */
+    struct members *members;
     struct reach_costs costs;
     struct ends ends;
     struct deadline telling;
@@ -123,8 +122,10 @@ void teams_free(struct groups *groups);
 /* The lowest node of its sub-cluster. A node that a reload has removed from the cluster is
  * alone. */
 uint32_t team_subcluster(const struct tcad *tcad, uint32_t id);
-/* The list of members, for clients. */
-void team_answer_members(struct team *team, struct session *session, uint32_t tag);
+/* The list of members, for clients. *memfd, at first -1, has it if it is long: the caller closes
+ * it. */
+void team_answer_members(const struct team *team, struct session *session, uint32_t tag,
+                         int *memfd);
 void team_unuse(struct team *team);
 
 /* A request about a team has failed at this node, or not reached it. */

@@ -57,7 +57,7 @@ static void ranks_ended(void *context, const uint32_t *ranks, size_t count, bool
     for (size_t i = 0; i < count; i++) {
         const uint32_t node = team->roster.node_at[team->roster.positions[ranks[i]]];
         if (node != tcad->node)
-            tcad->session_hooks->gone_there(tcad, node, team->sessions[ranks[i]],
+            tcad->session_hooks->gone_there(tcad, node, team->members->list[ranks[i]].session,
                                             node_down ? -EHOSTDOWN : -EOWNERDEAD);
     }
 }
@@ -95,7 +95,8 @@ void team_lose_node(struct team *team, uint32_t node)
     const uint32_t rank = team->roster.by_position[team->roster.starts[position]];
     snprintf(text, sizeof(text),
              "rank %" PRIu32 " (session %" PRIu64 " of node %s) has ended: its node is down", rank,
-             team->whole ? team->whole->sessions[team->ranks[rank]] : team->sessions[rank],
+             team->whole ? team->whole->members->list[team->ranks[rank]].session
+                         : team->members->list[rank].session,
              group_node_name(team->groups->tcad, node));
     if (position == team->gather.place.parent)
         gather_orphan(&team->gather, -EHOSTDOWN, text);

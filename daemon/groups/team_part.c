@@ -199,7 +199,7 @@ static void fail(struct team *part, uint32_t rank, int error, const char *why)
     char text[GATHER_TEXT_BYTES];
 
     snprintf(text, sizeof(text), "rank %" PRIu32 " (session %" PRIu64 " of node %s) has %s", rank,
-             part->whole->sessions[of_whole],
+             part->whole->members->list[of_whole].session,
              group_node_name(part->groups->tcad, roster->node_at[roster->positions[of_whole]]),
              why);
     gather_fail(&part->gather, rank, error, true, text);

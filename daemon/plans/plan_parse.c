@@ -338,7 +338,7 @@ static int parse_notify(struct plan *plan, uint32_t step, const Tca__Notify *not
     int r = check_rank(plan, step, notify->rank);
     if (r < 0)
         return r;
-    const struct session_member *member = &plan->session->members[notify->rank];
+    const struct group_member *member = &plan->session->members->list[notify->rank];
     const bool joins =
         before && before->stripe_room == 0 && notify_joins_put(true, before->node, member->node);
     struct plan_transfer *transfer = joins ? before : fresh;

@@ -45,7 +45,7 @@ static int add_session(struct plan *plan, uint32_t node, uint64_t session)
 
 int plan_use_wait(struct plan *plan, const struct plan_step *step)
 {
-    const struct session_member *from = &plan->session->members[step->rank];
+    const struct group_member *from = &plan->session->members->list[step->rank];
     return add_session(plan, from->node, from->session);
 }
 
@@ -107,7 +107,7 @@ static bool transfer_needs(const struct plan_transfer *transfer, const struct su
 static bool wait_needs(const struct plan *plan, const struct plan_step *step,
                        const struct subject_key *key)
 {
-    const struct session_member *from = &plan->session->members[step->rank];
+    const struct group_member *from = &plan->session->members->list[step->rank];
     return key->kind != SUBJECT_REGION && from->node == key->node &&
            (key->kind == SUBJECT_NODE || from->session == key->id);
 }
@@ -136,8 +136,9 @@ static void name_rank(const struct plan *plan, const struct subject_key *session
 {
     const struct session *own = plan->session;
     text[0] = '\0';
-    for (uint32_t rank = 0; own && own->members && rank < own->size && !text[0]; rank++)
-        if (own->members[rank].session == session->id && own->members[rank].node == session->node)
+    for (uint32_t rank = 0; own && rank < own->members->size && !text[0]; rank++)
+        if (own->members->list[rank].session == session->id &&
+            own->members->list[rank].node == session->node)
             snprintf(text, text_bytes, "rank %" PRIu32 ", ", rank);
 }
 

@@ -122,7 +122,8 @@ static void session_destroy(struct session *session)
     charge_drop(&session->charge);
     lines_deinit(&session->lines);
     withdrawals_deinit(&session->withdrawals);
-    free(session->members);
+    members_unuse(session->members);
+    members_unuse(session->self);
     free(session->plans);
     free(session);
 }
@@ -210,9 +211,8 @@ static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
 static uint64_t bytes_of_session(const struct tcad *tcad, uint32_t sources)
 {
     return sizeof(struct session) + sizeof(struct session_segment) +
-           offsetof(struct notify_segment, source_state) +
-           sources * (1 + sizeof(struct session_member)) + tcad->session_hooks->bytes() +
-           2 * PLANS_PER_SESSION_MAX * sizeof(struct plan *);
+           offsetof(struct notify_segment, source_state) + sources + members_bytes(1) +
+           tcad->session_hooks->bytes() + 2 * PLANS_PER_SESSION_MAX * sizeof(struct plan *);
 }
 
 struct session *session_new(struct tcad *tcad, struct client *client, uint32_t tag,
@@ -229,10 +229,10 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
         return NULL;
     }
     struct session *session = calloc(1, sizeof(*session));
-    struct session_member *members = calloc(hello->group_size, sizeof(*members));
+    struct members *members = members_new(1);
     if (!session || !members) {
         free(session);
-        free(members);
+        members_unuse(members);
         charge_drop(&charge);
         client_failf(client, tag, -ENOMEM, "out of memory for a session");
         return NULL;
@@ -249,8 +249,9 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
     session->sources = hello->group_size;
     session->size = 1; /* until it joins */
     session->root = tcad->node;
-    session->members = members;
-    session->members[0] = (struct session_member){tcad->node, session->id, tcad->incarnation, true};
+    session->self = members;
+    session->members = members_use(members);
+    members->list[0] = (struct group_member){.node = tcad->node, .session = session->id};
     session->segment_fd = session->notify_fd = session->engine_fd = -1;
     r = make_segments(session);
     if (r < 0) {

@@ -7,6 +7,7 @@
 
 #include "daemon/base/table.h"
 #include "daemon/sessions/lines.h"
+#include "daemon/sessions/members.h"
 #include "daemon/sessions/region_views.h"
 #include "daemon/sessions/user.h"
 #include "daemon/sessions/withdrawals.h"
@@ -22,13 +23,6 @@ struct pair;
 struct plan;
 struct region;
 struct tcad;
-
-struct session_member {
-    uint32_t node;
-    uint64_t session;
-    uint64_t incarnation;
-    bool known;
-};
 
 struct session {
     struct tcad *tcad;
@@ -54,13 +48,14 @@ struct session {
     int notify_fd;
     int engine_fd; /* eventfd that wakes the engine */
 
-    /* group: name "" and size 1 until it joins one; members[size], all known once joined */
+    /* group: name "" and size 1 until it joins one */
     char group[NAME_MAX_BYTES];
     uint32_t rank;
     uint32_t size;
     bool joined;
-    uint32_t root; /* node */
-    struct session_member *members;
+    uint32_t root;            /* node */
+    struct members *self;     /* the list of this session alone */
+    struct members *members;  /* its group's; until it has joined, self */
     struct reach_costs costs; /* of all members' nodes; once joined */
     uint32_t group_requests;  /* pending at the group's root */
 

@@ -37,13 +37,15 @@ static struct tcad_conf conf = {
 static struct rails rails = {
     .count = 1, .last = 1, .at = {[1] = {.name = "shm", .driver = DRIVER_SHM, .open = true}}};
 static struct tcad tcad = {.conf = &conf, .cluster = &cluster, .rails = &rails};
-static struct session_member members[SOURCES] = {{.node = 0, .session = 1, .known = true},
-                                                 {.node = 0, .session = 2, .known = true},
-                                                 {.node = 7, .session = 1, .known = true},
-                                                 {.node = 7, .session = 9, .known = true}};
+static struct members members = {.uses = 1,
+                                 .size = SOURCES,
+                                 .list = {{.node = 0, .session = 1},
+                                          {.node = 0, .session = 2},
+                                          {.node = 7, .session = 1},
+                                          {.node = 7, .session = 9}}};
 static struct region region = {.tcad = &tcad, .id = 5, .bytes = REGION_BYTES, .fd = -1, .refs = 1};
 static struct session session = {
-    .tcad = &tcad, .id = 1, .sources = SOURCES, .size = SOURCES, .members = members};
+    .tcad = &tcad, .id = 1, .sources = SOURCES, .size = SOURCES, .members = &members};
 
 static void open_once(void)
 {
@@ -103,7 +105,8 @@ static void check_transfer(const struct plan *plan, const struct plan_transfer *
     FUZZ_REQUIRE(transfer->plan == plan && (transfer->has_target || transfer->notify));
     FUZZ_REQUIRE(transfer->node == 0 || transfer->node == 7);
     if (transfer->notify)
-        FUZZ_REQUIRE(transfer->rank < SOURCES && members[transfer->rank].node == transfer->node);
+        FUZZ_REQUIRE(transfer->rank < SOURCES &&
+                     members.list[transfer->rank].node == transfer->node);
     if (!transfer->has_target)
         return;
     const char *why;

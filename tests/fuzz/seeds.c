@@ -5,6 +5,7 @@
 
 #include "proto/frame.h"
 #include "proto/layout_internal.h"
+#include "proto/member.h"
 #include "proto/message.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/seeds.h"
@@ -193,11 +194,9 @@ static void message_seeds(void)
     message = (Tca__Message)MESSAGE_OF(FAILURE, failure, &failure);
     message_seed("failure", &message);
 
-    uint32_t group_nodes[] = {0, 300};
-    uint64_t group_sessions[] = {1, 70000};
+    struct group_member members[] = {{0, 0, 1}, {300, 300, 70000}};
     Tca__GroupMembers group =
-        BODY_OF(group_members, .n_nodes = 2, .nodes = group_nodes, .n_sessions = 2,
-                .sessions = group_sessions, .n_subclusters = 2, .subclusters = group_nodes);
+        BODY_OF(group_members, .members = {sizeof(members), (uint8_t *)members});
     message = (Tca__Message)MESSAGE_OF(GROUP_MEMBERS, group_members, &group);
     message_seed("group-members", &message);
 

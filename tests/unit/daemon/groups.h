@@ -76,11 +76,14 @@ void session_answer(struct session *session, uint32_t tag, const Tca__Message *a
         tca__message__free_unpacked(fake->answer, NULL);
     fake->answer = tca__message__unpack(NULL, bytes, packed);
     free(packed);
-    if (fd_count > 0 && answer->body_case == TCA__MESSAGE__BODY_GATHERED) {
-        ProtobufCBinaryData *blobs = &fake->answer->gathered->blobs;
-        blobs->len = answer->gathered->memfd_bytes;
-        blobs->data = malloc(blobs->len);
-        cr_assert_eq(memfd_read(fds[0], blobs->data, blobs->len), 0);
+    fake->memfd = 0;
+    if (fd_count > 0) {
+        const bool joins = answer->body_case == TCA__MESSAGE__BODY_GROUP_MEMBERS;
+        ProtobufCBinaryData *data =
+            joins ? &fake->answer->group_members->members : &fake->answer->gathered->blobs;
+        data->len = joins ? answer->group_members->memfd_bytes : answer->gathered->memfd_bytes;
+        data->data = malloc(data->len);
+        cr_assert_eq(memfd_read(fds[0], data->data, data->len), 0);
         struct stat status;
         cr_assert_eq(fstat(fds[0], &status), 0);
         fake->memfd = status.st_ino;
@@ -146,8 +149,9 @@ static inline struct fake *open_session(unsigned slot, unsigned node, uint32_t s
     session->sources = sources;
     session->size = 1;
     session->root = tcad->node;
-    session->members = calloc(sources, sizeof(*session->members));
-    session->members[0] = (struct session_member){tcad->node, session->id, tcad->incarnation, true};
+    session->self = members_new(1);
+    session->self->list[0] = (struct group_member){.node = tcad->node, .session = session->id};
+    session->members = members_use(session->self);
     session->next = tcad->sessions;
     tcad->sessions = session;
     return fake;
@@ -159,7 +163,8 @@ static inline void forget(struct fake *fake)
     while (*at != &fake->session)
         at = &(*at)->next;
     *at = fake->session.next;
-    free(fake->session.members);
+    members_unuse(fake->session.members);
+    members_unuse(fake->session.self);
     if (fake->answer)
         tca__message__free_unpacked(fake->answer, NULL);
     memset(fake, 0, sizeof(*fake));

@@ -126,19 +126,15 @@ Test(group_hostile, a_team_believes_neighbours_only_and_not_all)
 Test(group_hostile, lists_of_members)
 {
     uint32_t nodes[] = {0, 1, 2};
-    uint64_t sessions[] = {1, 1, 1}, incarnations[] = {1, 1, 1};
-    Tca__PeerGroupFormed body =
-        BODY_OF(peer_group_formed, .team = 77, .name = (char *)"x", .user = 1000, .nodes = nodes,
-                .sessions = sessions, .incarnations = incarnations);
+    uint64_t sessions[] = {1, 1, 1};
+    Tca__PeerGroupFormed body = BODY_OF(peer_group_formed, .team = 77, .name = (char *)"x",
+                                        .user = 1000, .nodes = nodes, .sessions = sessions);
     const Tca__Message message = MESSAGE_OF(PEER_GROUP_FORMED, peer_group_formed, &body);
     peers_tell(test.nodes[2].tcad.peers, 1, &message); /* empty */
     body.n_nodes = 3;
     peers_tell(test.nodes[2].tcad.peers, 1, &message); /* without sessions */
-    body.n_sessions = body.n_incarnations = 3;
+    body.n_sessions = 3;
     peers_tell(test.nodes[2].tcad.peers, 1, &message); /* not the parent */
-    body.n_incarnations = 2;
-    peers_tell(test.nodes[0].tcad.peers, 1, &message);
-    body.n_incarnations = 3;
     body.name = (char *)"";
     peers_tell(test.nodes[0].tcad.peers, 1, &message);
     run_for_ms(100);

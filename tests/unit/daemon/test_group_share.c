@@ -1,5 +1,8 @@
 /* Gathering and publishing. */
+#define GROUP_RANKS 264 /* whose list of members is long */
 #include "groups.h"
+
+enum { FEW = 8 };
 
 TestSuite(group_share, .init = setup, .fini = teardown, .timeout = 100);
 
@@ -30,15 +33,15 @@ Test(group_share, everybody_gets_every_blob)
 Test(group_share, ranks_of_a_node_share_what_is_long)
 {
     static uint8_t blob[BLOB_MAX_BYTES];
-    make_group(RANKS_MAX);
-    for (unsigned rank = 0; rank < RANKS_MAX; rank++) {
+    make_group(FEW);
+    for (unsigned rank = 0; rank < FEW; rank++) {
         memset(blob, (int)rank + 1, sizeof(blob));
         gather(&fakes[rank], 0, blob, sizeof(blob), LONG);
     }
-    await(RANKS_MAX);
-    for (unsigned rank = 0; rank < RANKS_MAX; rank++) {
+    await(FEW);
+    for (unsigned rank = 0; rank < FEW; rank++) {
         const ProtobufCBinaryData *blobs = &fakes[rank].answer->gathered->blobs;
-        cr_assert_eq(blobs->len, RANKS_MAX * sizeof(blob));
+        cr_assert_eq(blobs->len, FEW * sizeof(blob));
         for (unsigned i = 0; i < blobs->len; i++)
             cr_assert_eq(blobs->data[i], i / sizeof(blob) + 1);
         cr_assert_neq(fakes[rank].memfd, 0);
@@ -59,22 +62,39 @@ static void gather_head(uint32_t rank, uint64_t sequence, uint32_t head)
 /* Only what is to be the same is compared, and the lowest rank with something else is named. */
 Test(group_share, what_is_to_be_the_same_is_compared)
 {
-    make_group(RANKS_MAX);
-    for (unsigned first = 0; first <= RANKS_MAX; first++) {
-        for (unsigned rank = 0; rank < RANKS_MAX; rank++)
-            gather_head(rank, first, rank == first || rank + 1 == RANKS_MAX ? first : RANKS_MAX);
-        await(RANKS_MAX);
-        const uint32_t other = first == 0               ? 1
-                               : first < RANKS_MAX - 1  ? first
-                               : first == RANKS_MAX - 1 ? RANKS_MAX - 1
-                                                        : 0;
-        for (unsigned rank = 0; rank < RANKS_MAX; rank++)
+    make_group(FEW);
+    for (unsigned first = 0; first <= FEW; first++) {
+        for (unsigned rank = 0; rank < FEW; rank++)
+            gather_head(rank, first, rank == first || rank + 1 == FEW ? first : FEW);
+        await(FEW);
+        const uint32_t other = first == 0         ? 1
+                               : first < FEW - 1  ? first
+                               : first == FEW - 1 ? FEW - 1
+                                                  : 0;
+        for (unsigned rank = 0; rank < FEW; rank++)
             cr_assert_eq(fakes[rank].answer->gathered->other, other);
     }
-    Tca__Gather body = BODY_OF(gather, .sequence = RANKS_MAX + 1, .same_bytes = 1);
+    Tca__Gather body = BODY_OF(gather, .sequence = FEW + 1, .same_bytes = 1);
     group_gather(&fakes[0].session, 78, &body);
     await(1);
     expect_fail(&fakes[0], -EINVAL, "cannot compare 1");
+}
+
+/* A long list of members is written once per node, too. */
+Test(group_share, ranks_of_a_node_share_the_list_of_members)
+{
+    make_group(RANKS_MAX);
+    for (unsigned rank = 0; rank < RANKS_MAX; rank++) {
+        const struct members *members = fakes[rank].session.members;
+        const ProtobufCBinaryData *list = &fakes[rank].answer->group_members->members;
+        cr_assert_eq(list->len, RANKS_MAX * sizeof(struct group_member));
+        cr_assert_eq(memcmp(list->data, members->list, list->len), 0);
+        cr_assert_neq(fakes[rank].memfd, 0);
+        for (unsigned other = 0; other < rank && other < 9; other++) {
+            cr_assert_eq(members == fakes[other].session.members, rank % 3 == other % 3);
+            cr_assert_eq(fakes[rank].memfd == fakes[other].memfd, rank % 3 == other % 3);
+        }
+    }
 }
 
 Test(group_share, a_gather_has_limits)
