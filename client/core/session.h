@@ -88,6 +88,7 @@ struct tca {
     struct heap *heap;                    /* of tca_alloc(); NULL: not used yet */
     struct targets targets;               /* announced by tcad */
     struct mapped_region *mapped_regions; /* own and peers', as a list */
+    struct near_view *near_views;         /* those that may have regions (client/memory/near.h) */
     struct mapped_region *regions_by_id;  /* the same, as a tree (client/memory/mapping.c) */
     struct mapped_region *unused_oldest, *unused_newest; /* peers', mapped and not in use */
     uint32_t unused_count;

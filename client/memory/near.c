@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "client/core/error.h"
+#include "client/core/session.h"
 #include "client/memory/alloc.h"
 #include "client/memory/mapping.h"
 #include "client/memory/reach.h"
 #include "client/memory/region.h"
 #include "drivers/copy/kernels.h"
+#include "proto/list.h"
 
 /* ---- the owner */
 
@@ -96,6 +98,8 @@ static int map(struct tca *session, struct near_view *view, struct near_place pl
     if (atomic_load_explicit(&view->directory->regions[place.entry].id, memory_order_relaxed) !=
         place.region)
         return error_static(-ESTALE, "the rank has entered another region in its place");
+    if (!view->link)
+        LIST_ADD(&session->near_views, view, next, link);
     return region_reach(session, &handle, mapping_share_region, &view->regions[place.entry]);
 }
 
@@ -134,8 +138,21 @@ void near_copy(void *target, const void *source, uint64_t bytes)
     kernels->stream_end();
 }
 
-void near_view_end(struct tca *session, struct near_view *view)
+static void forget_all(struct tca *session, struct near_view *view)
 {
     for (uint64_t entry = 0; entry < NEAR_REGIONS; entry++)
         forget(session, view, entry);
+}
+
+void near_yield(struct tca *session)
+{
+    for (struct near_view *view = session->near_views; view; view = view->next)
+        forget_all(session, view);
+}
+
+void near_view_end(struct tca *session, struct near_view *view)
+{
+    forget_all(session, view);
+    if (view->link)
+        LIST_REMOVE(view, next, link);
 }

@@ -50,6 +50,7 @@ void near_unmap(struct tca *session, struct mapped_region *region); /* NULL is a
 struct near_view {
     const struct near_directory *directory; /* of the owner */
     struct mapped_region *regions[NEAR_REGIONS];
+    struct near_view *next, **link; /* of the session's; link NULL: it has mapped nothing yet */
 };
 
 /* The address here of `bytes` bytes at a place of the owner. The first call for a region asks tcad.
@@ -60,3 +61,6 @@ void *near_reach(struct tca *session, struct near_view *view, struct near_place 
 /* Copies to memory that another processor has read or written last. */
 void near_copy(void *target, const void *source, uint64_t bytes);
 void near_view_end(struct tca *session, struct near_view *view);
+/* Unmaps the regions of all views, which map them again when they need them. Their owners may have
+ * freed them, without a notice: their addresses are then given to other regions. */
+void near_yield(struct tca *session);

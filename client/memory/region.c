@@ -12,6 +12,7 @@
 #include "client/core/session.h"
 #include "client/memory/inplace.h"
 #include "client/memory/lane.h"
+#include "client/memory/near.h"
 #include "client/memory/region_memory.h"
 
 static void unmap(struct tca_region *region)
@@ -138,6 +139,8 @@ static int make(struct tca *session, uint64_t bytes, int dmabuf, unsigned elsewh
     }
     strncpy(text, tca_error_text(), sizeof(text) - 1);
     unmap(region);
+    if (r == -EADDRINUSE)
+        near_yield(session);
     /* while this region keeps its addresses */
     const bool made = r == -EADDRINUSE && elsewhere > 0 &&
                       make(session, bytes, dmabuf, elsewhere - 1, ret_region) == 0;

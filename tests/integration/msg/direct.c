@@ -12,6 +12,7 @@
 #include "tests/integration/expect.h"
 #include "tests/unit/proto/random.h"
 
+enum { COUNT = 16 }; /* NEAR_REGIONS */
 enum { ROUNDS = 300, BYTES_MAX = 65520, BLOCK = 24, STRIDE = 40 };
 
 enum memory { REGION, ALLOCATED, PRIVATE, BLOCKS, MEMORIES };
@@ -114,6 +115,34 @@ static void receive_one(uint64_t round, uint64_t bytes, enum memory memory, bool
         check(tca_wait(made, TCA_DEFAULT), "wait");
 }
 
+/* The regions of one rank, which the other one has read and which are freed, leave it room for its
+ * own: more of them than a region tries addresses. */
+static void make_room(void)
+{
+    struct side sides[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++) {
+        struct tca_msg_request *request;
+        struct tca_msg_status status;
+        begin(&sides[i], rank == 0 ? REGION : PRIVATE, BYTES_MAX);
+        const struct tca_msg_buffer buffer = {sides[i].address, BYTES_MAX, NULL};
+        if (rank == 0)
+            check(tca_msg_send(msg, 1, 0, &buffer, &request), "send");
+        else
+            check(tca_msg_probe(msg, 0, 0, TCA_DEFAULT, &status), "probe");
+        if (rank == 1)
+            check(tca_msg_recv(msg, 0, 0, &buffer, &request), "receive");
+        check(tca_msg_wait(request, TCA_DEFAULT), "wait");
+        tca_msg_release(request);
+    }
+    for (uint32_t i = 0; i < COUNT; i++)
+        end(&sides[i]);
+    check(tca_barrier(session, TCA_DEFAULT), "barrier");
+    for (uint32_t i = 0; i < COUNT && rank == 1; i++)
+        begin(&sides[i], REGION, BYTES_MAX);
+    for (uint32_t i = 0; i < COUNT && rank == 1; i++)
+        end(&sides[i]);
+}
+
 /* A receive that its messenger's release has ended gets nothing afterwards. */
 static void abandon(void)
 {
@@ -165,6 +194,7 @@ int main(void)
         else
             receive_one(round, bytes, to, first, made);
     }
+    make_room();
     abandon();
     tca_close(session);
     return wrong;
