@@ -1,7 +1,8 @@
 /*
- * msg-hostile SEED: rank 1 writes packets of any content into the ring of rank 0 and notifies its
- * slots, while rank 0 makes, tests and releases requests. Nothing may end rank 0, or write beyond
- * its buffers; whatever is invalid is -EPROTO. Ends with 0, or prints what was wrong.
+ * msg-hostile SEED: rank 1 writes packets of any content into the ring of rank 0, receives that do
+ * not exist and garbage into what ranks of a node share, and notifies slots of rank 0, while that
+ * one makes, tests and releases requests. Nothing may end rank 0, or write beyond its buffers;
+ * whatever is invalid is -EPROTO. Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -33,7 +34,10 @@ static struct {
     struct tca_plan *notifications[MSG_SLOTS];
     struct msg_count *counts; /* of messages that it says it has received */
     struct tca_plan *put_counts;
-    struct tca_handle handle; /* of other memory, which it offers */
+    void *offered; /* other memory */
+    struct tca_handle handle;
+    struct msg_area *there; /* what rank 0 keeps for this rank; NULL: on another node */
+    uint64_t announcements;
 } hostile;
 
 static struct tca_plan *make_put(struct tca_put put, uint32_t slot)
@@ -51,12 +55,14 @@ static struct tca_plan *make_put(struct tca_put put, uint32_t slot)
 
 static void prepare(void)
 {
-    void *offered;
+    struct tca_region *offered;
 
     check(tca_alloc(session, MSG_RING * MSG_PACKET_BYTES, (void **)&hostile.memory), "memory");
     /* rank 0 puts there: not into packets that are on their way */
-    check(tca_alloc(session, BYTES, &offered), "memory");
-    check(tca_handle_of(session, offered, BYTES, &hostile.handle), "handle");
+    check(tca_region_alloc(session, BYTES, &offered), "region");
+    hostile.offered = tca_region_address(offered);
+    check(tca_region_handle(offered, 0, BYTES, &hostile.handle), "handle");
+    hostile.there = (struct msg_area *)msg_direct_ring(peer, msg); /* packets: its first member */
     for (uint32_t i = 0; i < MSG_RING; i++)
         hostile.puts[i] =
             make_put((struct tca_put){.source_address = hostile.memory + i * MSG_PACKET_BYTES,
@@ -103,6 +109,26 @@ static uint64_t any_length(void)
     return lengths[random_below(&dice, sizeof(lengths) / sizeof(lengths[0]))];
 }
 
+/* Of the hostile rank's memory, or of none. */
+static struct near_place any_place(void)
+{
+    struct near_place place = near_place_of(session, &msg->owner, hostile.offered, BYTES);
+    switch (random_below(&dice, 8)) {
+    case 0:
+        place.region = random_below(&dice, 3);
+        break;
+    case 1:
+        place.offset = any_length();
+        break;
+    case 2:
+        place.entry = any_length();
+        break;
+    default:
+        break;
+    }
+    return place;
+}
+
 /* Behind a note: a layout, which is often damaged. Returns its size. */
 static size_t any_layout(uint8_t data[LAYOUT_ROOM])
 {
@@ -120,15 +146,21 @@ static size_t any_layout(uint8_t data[LAYOUT_ROOM])
 static void any_packet(void)
 {
     static const uint16_t sizes[] = {0, 1, 8, sizeof(struct msg_note), 2032, 2033, UINT16_MAX};
-    static const uint16_t right[] = {0, 16, 8, sizeof(struct msg_note), sizeof(struct msg_note),
-                                     8, 8,  8};
+    static const uint16_t right[] = {
+        0, 16, sizeof(struct msg_offer), sizeof(struct msg_note), sizeof(struct msg_note), 8, 8,
+        8, 8};
     struct {
-        struct msg_note note;
+        union {
+            struct msg_note note;
+            struct msg_offer offer;
+        };
         uint8_t layout[LAYOUT_ROOM];
     } payload = {.note = {.bytes = any_length(), .handle = hostile.handle}};
-    uint32_t kind = (uint32_t)random_below(&dice, 8);
+    uint32_t kind = (uint32_t)random_below(&dice, 9);
 
-    if (random_below(&dice, 4) == 0)
+    if (kind == MSG_OFFER)
+        payload.offer.place = any_place();
+    else if (random_below(&dice, 4) == 0)
         ((uint8_t *)&payload.note.handle)[random_below(&dice, sizeof(struct tca_handle))] ^= 1;
     if (random_below(&dice, 16) == 0) {
         hostile.counts[random_below(&dice, TCA_MSG_PAIRS)].value = any_length();
@@ -147,6 +179,43 @@ static void any_packet(void)
         head.bytes = (uint16_t)bytes;
     }
     write_packet(head, &payload, bytes);
+}
+
+/* A receive that does not exist, or is not what it says. */
+static void announce_any(void)
+{
+    struct announce_page *page = &hostile.there->announced;
+    const uint64_t number = ++hostile.announcements;
+    struct announcement *line = &page->lines[number % ANNOUNCE_LINES];
+
+    line->word = (uint32_t)random_below(&dice, ANNOUNCE_WORDS + (number % 32 == 0));
+    line->context = random_below(&dice, 8) == 0;
+    line->tag = random_below(&dice, 4) ? (uint32_t)random_below(&dice, 2) : MATCH_ANY;
+    line->seen = (uint32_t)any_length();
+    line->place = any_place();
+    line->bytes = any_length();
+    if (line->word < ANNOUNCE_WORDS)
+        atomic_store(&page->words[line->word], number << 2 | random_below(&dice, 4));
+    atomic_store(&line->number, number);
+}
+
+/* Where rank 0 announces its receives, what says where its regions are, and where this rank's
+ * are. */
+static void scribble(void)
+{
+    const struct {
+        void *memory;
+        uint64_t bytes;
+    } all[] = {
+        {&peer->here->announced, sizeof(peer->here->announced)},
+        {&peer->here->announced.read, sizeof(uint64_t)},
+        {&peer->direct->there->directory, sizeof(struct near_directory)},
+        {msg->owner.directory, sizeof(struct near_directory)},
+        {&hostile.there->announced, sizeof(hostile.there->announced)},
+    };
+    const uint64_t i = random_below(&dice, sizeof(all) / sizeof(all[0]));
+    ((uint64_t *)all[i].memory)[random_below(&dice, all[i].bytes / 8)] =
+        random_below(&dice, 2) ? random_below(&dice, 64) : any_length();
 }
 
 /* The length of a pair's message beyond its receive, and then its data. */
@@ -182,6 +251,10 @@ static void attack(void)
     meet();
     for (int i = 0, credits = 0; i < PACKETS; i++) {
         any_packet();
+        if (hostile.there)
+            announce_any();
+        if (hostile.there && random_below(&dice, 8) == 0)
+            scribble();
         if (random_below(&dice, 16) == 0) {
             uint32_t slot = (uint32_t)random_below(&dice, MSG_SLOTS);
             if (slot != MSG_SLOT_RING && (slot != MSG_SLOT_CREDIT || credits++ < CREDITS))
