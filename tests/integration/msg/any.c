@@ -198,6 +198,16 @@ static struct tca_msg_request *offer_and_end(void)
     return offered;
 }
 
+static int64_t pages_mapped(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%ld", &pages) != 1)
+        check(-EIO, "statm");
+    fclose(file);
+    return pages;
+}
+
 /* The receive that took the offer could not answer: nobody is there, and the ring is full. What
  * matches other receives must not be disturbed by it. */
 static void after_the_offer(struct tca_msg_request *offered)
@@ -206,6 +216,7 @@ static void after_the_offer(struct tca_msg_request *offered)
     struct tca_msg_request *receive, *send;
     if (!offered)
         return;
+    const int64_t before = pages_mapped();
     expect(tca_msg_wait(offered, TCA_DEFAULT), -EOWNERDEAD, NULL, "a receive of an offer");
     tca_msg_release(offered);
     for (uint32_t i = 0; i < 40; i++) {
@@ -215,6 +226,7 @@ static void after_the_offer(struct tca_msg_request *offered)
         tca_msg_release(receive);
         tca_msg_release(send);
     }
+    expect(pages_mapped() - before < 1 << 16, 1, NULL, "as much memory as before, or nearly");
 }
 
 /* Each receive from any fails once when a rank ends; then they wait for those that are left. */
