@@ -13,7 +13,8 @@
 static bool needs_rank(const struct tca_plan *plan, uint32_t rank)
 {
     for (uint32_t i = 0; i < plan->step_count; i++)
-        if (plan->steps[i].kind != STEP_PUT && plan->steps[i].notification.rank == rank)
+        if ((plan->steps[i].kind == STEP_NOTIFY || plan->steps[i].kind == STEP_WAIT) &&
+            plan->steps[i].notification.rank == rank)
             return true;
     return false;
 }

@@ -212,10 +212,9 @@ static const struct control_ops session_control_ops = {
 static void notified(void *context, uint64_t token)
 {
     struct tca *session = context;
-    const struct notify_token *target = (const struct notify_token *)(uintptr_t)token;
+    const struct notify_target *target = (const struct notify_target *)(uintptr_t)token;
     struct notify_segment *segment = target->segment;
-    notify_raise_next(target->line, target->landing);
-    notify_tell(segment, target->line);
+    notify_raise_direct_at(target);
     /* Plans in the daemon's seat may wait for it. notify_tell() orders the store and marks before
      * this load. */
     if (__builtin_expect(atomic_load(&segment->engine_armed) != 0, 0))

@@ -130,6 +130,8 @@ static int finish(struct chain *chain)
 
 static bool arrived(const struct chain_step *step)
 {
+    if (step->wait.counter)
+        return counter_value(step->wait.counter) >= step->wait.count;
     return notify_arrived(step->wait.line) -
                atomic_load_explicit(step->wait.taken, memory_order_relaxed) >=
            step->wait.count;
@@ -144,7 +146,8 @@ static bool take(const struct chain_step *step)
 {
     if (step->wait.may_take && !may_take(step))
         return false;
-    return notify_take(step->wait.line, step->wait.taken, step->wait.count);
+    return step->wait.counter ? counter_take(step->wait.counter, step->wait.count)
+                              : notify_take(step->wait.line, step->wait.taken, step->wait.count);
 }
 
 static bool is_gone(const struct chain_step *step)

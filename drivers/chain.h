@@ -38,6 +38,7 @@ struct chain_step {
             struct notify_line *line;
             _Atomic uint64_t *taken;
             uint64_t count;
+            _Atomic uint64_t *counter; /* not NULL: in memory; `count` is taken from it instead */
             /* NULL, or a further condition: that the data of the notification is visible here, or
              * that no other consumer is to take it. */
             bool (*may_take)(void *context, const struct chain_step *step);

@@ -62,18 +62,73 @@ static inline void notify_raise_direct(struct notify_line *line, uint64_t value,
     atomic_store_explicit(&line->direct, value, memory_order_release);
 }
 
-/* From the process that alone raises this line. */
-static inline void notify_raise_next(struct notify_line *line, uint64_t landing)
-{
-    notify_raise_direct(line, atomic_load_explicit(&line->direct, memory_order_relaxed) + 1,
-                        landing);
-}
-
 /* Raises a counter from the owner's daemon. */
 static inline void notify_raise_routed(struct notify_line *line, uint64_t count, uint64_t now_ns)
 {
     atomic_store_explicit(&line->arrived_ns, now_ns, memory_order_relaxed);
     atomic_fetch_add_explicit(&line->routed, count, memory_order_release);
+}
+
+/* Counters in memory, to which several processes add (tca-signal.h). */
+static inline void counter_add(_Atomic uint64_t *counter, uint64_t value)
+{
+    /* release: what was put before is visible to those who read the sum; pairs with
+     * counter_value() */
+    atomic_fetch_add_explicit(counter, value, memory_order_release);
+}
+
+static inline uint64_t counter_value(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_acquire);
+}
+
+/* Subtracts `value` if the counter has as much. */
+static inline bool counter_take(_Atomic uint64_t *counter, uint64_t value)
+{
+    uint64_t before = counter_value(counter);
+    do {
+        if (before < value)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(counter, &before, before - value,
+                                                    memory_order_acq_rel, memory_order_acquire));
+    return true;
+}
+
+/* What a put raises where it lands: the token of its landing. */
+struct notify_target {
+    struct notify_segment *segment;
+    struct notify_line *line; /* NULL: nothing */
+    _Atomic uint64_t
+        *counter; /* not NULL: a signal, which adds `signal` to this counter in memory; of
+                                  the line it uses the marks only */
+    uint64_t signal;
+    uint64_t landing; /* the owner's address of the data, a hint for prefetching; 0: unknown */
+};
+
+/* Raises the target, and tells its owner; the caller then looks at engine_armed, unless it is the
+ * engine. */
+static inline void notify_raise_routed_at(const struct notify_target *target, uint64_t now_ns)
+{
+    if (target->counter) {
+        counter_add(target->counter, target->signal);
+    } else {
+        if (target->landing)
+            atomic_store_explicit(&target->line->landing, target->landing, memory_order_relaxed);
+        notify_raise_routed(target->line, 1, now_ns);
+    }
+    notify_tell(target->segment, target->line);
+}
+
+/* The same from the process that alone stores the line's `direct`. */
+static inline void notify_raise_direct_at(const struct notify_target *target)
+{
+    struct notify_line *line = target->line;
+    if (__builtin_expect(target->counter != NULL, 0))
+        counter_add(target->counter, target->signal);
+    else
+        notify_raise_direct(line, atomic_load_explicit(&line->direct, memory_order_relaxed) + 1,
+                            target->landing);
+    notify_tell(target->segment, line);
 }
 
 /* The number of notifications since the segment was created (wraps around). */

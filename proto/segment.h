@@ -263,6 +263,15 @@ static inline uint64_t notify_key(uint32_t rank, uint32_t slot)
     return (uint64_t)rank << 32 | slot;
 }
 
+/* Counters in a session's memory (client/include/tca-signal.h) have lines, too, of which only the
+ * marks are used. The key of such a line is that of the counter's address, above those of all
+ * ranks. */
+static_assert(GROUP_SIZE_MAX <= 1u << 31, "keys of counters differ from those of ranks");
+static inline uint64_t notify_counter_key(uint64_t address)
+{
+    return UINT64_C(1) << 63 | address / sizeof(uint64_t);
+}
+
 /* A way to move bytes; a rail is an instance of one. */
 enum driver_id {
     DRIVER_NONE = 0,

@@ -713,10 +713,11 @@ TCA_API int tca_plan_put(struct tca_plan *plan, const struct tca_put *put);
 /* Appends a notification: increments the counter (this rank, slot) of the given rank. By then the
  * data of all earlier puts of this chain to that rank's node is visible there, and the sources of
  * all earlier puts of this chain may be written again. Data for other nodes may still be in flight:
- * notify those nodes too, or flush (tca_plan_flush()). slot: 0 to 2^31 - 1;
- * the numbers from 2^31 on are those of the library's own modules, such as tca-halo.h. Each (rank,
- * slot) that is used takes 256 bytes at the receiver until its session ends, charged to its user
- * when the first plan that uses it is committed; a session has at most 2^20. */
+ * notify those nodes too, or flush (tca_plan_flush()). Counters in memory, for several senders:
+ * tca-signal.h. slot: 0 to 2^31 - 1; the numbers from 2^31 on are those of the library's own
+ * modules, such as tca-halo.h. Each (rank, slot) that is used takes 256 bytes at the receiver until
+ * its session ends, charged to its user when the first plan that uses it is committed; a session
+ * has at most 2^20. */
 TCA_API int tca_plan_notify(struct tca_plan *plan, uint32_t rank, uint32_t slot);
 
 /* Appends a flush: the chain continues when the data of all its puts so far is visible at the

@@ -346,3 +346,15 @@ int64_t tca_handle_bytes(const struct tca_handle *handle)
     int r = decode(handle, &decoded);
     return r < 0 ? r : (int64_t)decoded.length_bytes;
 }
+
+struct mapped_region *region_of_handle(const struct tca *session, const struct tca_handle *given)
+{
+    struct handle handle;
+    struct tca_region *region = session->regions;
+    if (handle_decode(given->bytes, &handle) < 0)
+        return NULL;
+    while (region && (region->handle.incarnation != handle.incarnation ||
+                      region->handle.region != handle.region))
+        region = region->next;
+    return region ? &region->mapped : NULL;
+}

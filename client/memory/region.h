@@ -20,6 +20,9 @@ static inline uint8_t *region_base(const struct tca_region *region)
     return region->mapped.base + region->lead_bytes;
 }
 
+/* This session's own region that a handle names, or NULL: a use of it keeps it from being freed. */
+struct mapped_region *region_of_handle(const struct tca *session, const struct tca_handle *handle);
+
 /* As tca_region_free(), also for regions of tca_alloc(). */
 int region_free(struct tca_region *region);
 

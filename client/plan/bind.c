@@ -24,7 +24,8 @@
 struct joined {
     const struct step *put;
     const struct step *notify;
-    uint64_t flow; /* within this node: its chain */
+    const struct step *signal; /* alone */
+    uint64_t flow;             /* within this node: its chain */
 };
 
 /* Where the put writes: in a region of a peer, or of this process. */
@@ -50,16 +51,38 @@ static int place(struct tca *session, struct transfer *transfer, const struct st
                             (uint64_t)(layout->upper_bytes - layout->lower_bytes));
 }
 
+/* The counter of a signal. */
+static int place_counter(struct tca *session, struct transfer *transfer, const struct step *signal,
+                         const Tca__Mapping *mapping)
+{
+    struct mapped_region *region;
+    int r = mapping_region(session, mapping, &region);
+    if (r < 0)
+        return r;
+    transfer->region = region;
+    mapping_use(session, region);
+    if (mapping->offset % sizeof(uint64_t) || mapping->offset > region->bytes ||
+        region->bytes - mapping->offset < sizeof(uint64_t))
+        return error_set(-EPROTO, "tcad placed a counter at offset %llu of a region of %llu bytes",
+                         (unsigned long long)mapping->offset, (unsigned long long)region->bytes);
+    transfer->token.counter = (_Atomic uint64_t *)(region->base + mapping->offset);
+    transfer->token.signal = signal->signal.value;
+    return segment_populate(region->base + mapping->offset, sizeof(uint64_t));
+}
+
 static int make_landing(struct tca *session, struct transfer *transfer, const struct joined *joined,
                         const Tca__Mapping *mapping, uint8_t blob[LANDING_MAX_BYTES],
                         size_t *ret_blob_bytes)
 {
-    struct driver_landing_args args = {.notify = joined->notify != NULL,
+    const bool notifies = joined->notify || joined->signal;
+    struct driver_landing_args args = {.notify = notifies,
                                        .token = (uint64_t)(uintptr_t)&transfer->token};
     int r = joined->put ? place(session, transfer, joined->put, mapping, &args) : 0;
-    if (r == 0 && joined->notify)
+    if (joined->signal)
+        r = place_counter(session, transfer, joined->signal, mapping);
+    if (r == 0 && notifies)
         r = mapping_line(session, mapping, &transfer->notified, &transfer->token.line);
-    if (r == 0 && joined->notify)
+    if (r == 0 && notifies)
         transfer->token.segment = transfer->notified->segment;
     if (r < 0)
         return r;
@@ -221,6 +244,15 @@ static int add_wait(struct tca_plan *plan, struct step *step, struct chain_steps
                                                   .rank = rank}});
 }
 
+static int add_wait_signal(const struct step *step, struct chain_steps *steps)
+{
+    _Atomic uint64_t *counter =
+        (_Atomic uint64_t *)(step->signal.own->base + step->signal.offset_bytes);
+    return add_step(
+        steps, &(struct chain_step){.kind = CHAIN_WAIT,
+                                    .wait = {.counter = counter, .count = step->signal.value}});
+}
+
 /* Adds a flush for each peer to which these transfers put, to wait until the receivers have copied
  * their parts. */
 static int add_flushes(struct tca_plan *plan, const struct transfer *first,
@@ -230,8 +262,9 @@ static int add_flushes(struct tca_plan *plan, const struct transfer *first,
     const uint64_t mark = ++plan->session->last_flush;
     int r = 0;
     for (const struct transfer *transfer = first; transfer < end && r == 0; transfer++) {
-        if (transfer->pair ? steps->count > begin
-                           : !transfer->region || transfer->process->flush == mark)
+        if (transfer->pair
+                ? steps->count > begin
+                : !transfer->region || transfer->token.counter || transfer->process->flush == mark)
             continue;
         if (!transfer->pair)
             transfer->process->flush = mark;
@@ -297,8 +330,10 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
     steps->count = 0;
     for (uint32_t i = plan->chain_first[number]; i < end; i++) {
         struct step *step = &plan->steps[i];
-        if (step->kind == STEP_WAIT) {
-            if ((r = add_wait(plan, step, steps)) < 0)
+        if (step->kind == STEP_WAIT || step->kind == STEP_WAIT_SIGNAL) {
+            r = step->kind == STEP_WAIT ? add_wait(plan, step, steps)
+                                        : add_wait_signal(step, steps);
+            if (r < 0)
                 return r;
             flushed |= step->flush;
             if (step->flush && (r = add_flush(plan, begin, steps)) < 0)
@@ -307,6 +342,7 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
         }
         struct joined joined = {.put = step->kind == STEP_PUT ? step : NULL,
                                 .notify = step->kind == STEP_NOTIFY ? step : NULL,
+                                .signal = step->kind == STEP_SIGNAL ? step : NULL,
                                 .flow = (uint64_t)plan_id * PLAN_CHAINS_MAX + number};
         uint32_t at = i;
         if (joined.put && next_joins(plan, i, end))
@@ -347,7 +383,7 @@ static int bind_chains(struct tca_plan *plan, const Tca__PlanCommitted *committe
             r = bind_chain(plan, i, committed->plan, committed->chains[i], &steps);
     for (uint32_t i = 0;
          r == 0 && plan->client_bytes > PLAN_DEFER_BYTES && i < plan->transfer_count; i++)
-        if (plan->transfers[i].region)
+        if (plan->transfers[i].region && !plan->transfers[i].token.counter)
             shm_put_defer(plan->transfers[i].put, true);
     standby_leave(plan->session->standby);
     free(steps.list);

@@ -34,6 +34,8 @@ struct draft {
             Tca__Put put;
             Tca__Notify notify;
             Tca__Wait wait;
+            Tca__Signal signal;
+            Tca__WaitSignal wait_signal;
         };
     } * steps;
     Tca__Step **step_pointers;
@@ -86,6 +88,23 @@ static void draft_step(struct draft_step *draft, const struct step *step)
         draft->wait.count = step->notification.count;
         draft->step.step_case = TCA__STEP__STEP_WAIT;
         draft->step.wait = &draft->wait;
+        break;
+    case STEP_SIGNAL:
+        tca__signal__init(&draft->signal);
+        draft->signal.handle =
+            (ProtobufCBinaryData){.len = HANDLE_BYTES, .data = (uint8_t *)step->signal.handle};
+        draft->signal.offset = step->signal.offset_bytes;
+        draft->signal.value = step->signal.value;
+        draft->step.step_case = TCA__STEP__STEP_SIGNAL;
+        draft->step.signal = &draft->signal;
+        break;
+    case STEP_WAIT_SIGNAL:
+        tca__wait_signal__init(&draft->wait_signal);
+        draft->wait_signal.region = step->signal.own->id;
+        draft->wait_signal.offset = step->signal.offset_bytes;
+        draft->wait_signal.value = step->signal.value;
+        draft->step.step_case = TCA__STEP__STEP_WAIT_SIGNAL;
+        draft->step.wait_signal = &draft->wait_signal;
         break;
     }
 }
@@ -161,7 +180,7 @@ static int draft_init(struct draft *draft, const struct tca_plan *plan)
 static bool plan_waits(const struct tca_plan *plan)
 {
     for (uint32_t i = 0; i < plan->step_count; i++)
-        if (plan->steps[i].kind == STEP_WAIT)
+        if (plan->steps[i].kind == STEP_WAIT || plan->steps[i].kind == STEP_WAIT_SIGNAL)
             return true;
     return false;
 }

@@ -21,12 +21,10 @@
 static void notified(void *context, uint64_t token)
 {
     struct tca *session = context;
-    const struct landing *landing = (const struct landing *)(uintptr_t)token;
-    if (!landing->line)
+    const struct notify_target *raises = &((const struct landing *)(uintptr_t)token)->raises;
+    if (!raises->line)
         return;
-    atomic_store_explicit(&landing->line->landing, landing->address, memory_order_relaxed);
-    notify_raise_routed(landing->line, 1, clock_now_ns());
-    notify_tell(session->notify, landing->line); /* before the engine's word */
+    notify_raise_routed_at(raises, clock_now_ns()); /* before the engine's word */
     if (atomic_load(&session->notify->engine_armed) != 0)
         session_ring_engine(session, &session->notify->engine_armed);
 }

@@ -193,6 +193,18 @@ static bool is_part(const Tca__PairLanding *event, uint64_t region_bytes)
            event->part_offset <= region_bytes - event->part_bytes;
 }
 
+/* Signals come without data. */
+static int fill_counter(const Tca__PairLanding *event, struct mapped_region *region,
+                        struct landing *landing)
+{
+    if (!event->notify || event->offset % sizeof(uint64_t) || event->offset > region->bytes ||
+        region->bytes - event->offset < sizeof(uint64_t))
+        return -EPROTO;
+    landing->raises.counter = (_Atomic uint64_t *)(region->base + event->offset);
+    landing->raises.signal = event->signal;
+    return 0;
+}
+
 static int fill(struct tca *session, const Tca__PairLanding *event, struct landing *landing,
                 struct driver_landing_args *args)
 {
@@ -200,7 +212,8 @@ static int fill(struct tca *session, const Tca__PairLanding *event, struct landi
     if (event->notify) {
         if (event->line >= NOTIFY_LINES_MAX)
             return -EPROTO;
-        landing->line = notify_line_at(session->notify, event->line);
+        landing->raises.segment = session->notify;
+        landing->raises.line = notify_line_at(session->notify, event->line);
     }
     if (!event->region)
         return 0;
@@ -208,6 +221,8 @@ static int fill(struct tca *session, const Tca__PairLanding *event, struct landi
     if (!region)
         return -ESTALE; /* freed meanwhile */
     landing->target.region = region;
+    if (event->signal)
+        return fill_counter(event, region, landing);
     landing->layout = malloc(event->layout.len + 1);
     if (!landing->layout)
         return -ENOMEM;
@@ -222,7 +237,7 @@ static int fill(struct tca *session, const Tca__PairLanding *event, struct landi
     args->part_offset_bytes = event->part_offset;
     args->part_bytes = event->part_bytes;
     args->layout = landing->layout;
-    landing->address = region->address + event->offset;
+    landing->raises.landing = region->address + event->offset;
     return r;
 }
 

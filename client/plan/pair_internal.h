@@ -5,6 +5,7 @@
 #include "client/plan/pair.h"
 #include "drivers/seat.h"
 #include "proto/layout.h"
+#include "proto/notify.h"
 #include "proto/segment.h"
 
 /* Where puts of another process over a pair land; its address is the token of the driver's landing.
@@ -15,8 +16,7 @@ struct landing {
     uint64_t pair;
     struct driver_landing *driver_landing;
     struct layout *layout;
-    struct notify_line *line; /* NULL: no notification */
-    uint64_t address;         /* of the data, as a hint */
+    struct notify_target raises;
 };
 
 /* Everything here is under the lock of session->standby. What the driver reports, it may report to

@@ -120,6 +120,10 @@ uint32_t plan_step_node(const struct tca *session, const struct step *step)
     struct handle handle = {0};
     if (step->kind == STEP_PUT)
         handle_decode(step->put.handle, &handle);
+    else if (step->kind == STEP_SIGNAL)
+        handle_decode(step->signal.handle, &handle);
+    else if (step->kind == STEP_WAIT_SIGNAL)
+        handle.node = (uint32_t)session->node;
     else if (session->members && step->notification.rank < session->sources)
         handle.node = session->members[step->notification.rank].node;
     return handle.node;
@@ -361,6 +365,8 @@ void plan_destroy(struct tca_plan *plan)
     plan_unbind(plan);
     for (uint32_t i = 0; i < plan->step_count; i++) {
         struct step *step = &plan->steps[i];
+        if ((step->kind == STEP_SIGNAL || step->kind == STEP_WAIT_SIGNAL) && step->signal.own)
+            step->signal.own->uses--;
         if (step->kind != STEP_PUT)
             continue;
         step->put.source->mapped.uses--;

@@ -16,6 +16,7 @@
 #include "client/memory/region.h"
 #include "drivers/chain.h"
 #include "proto/layout.h"
+#include "proto/notify.h"
 #include "proto/segment.h"
 
 enum plan_state {
@@ -43,6 +44,8 @@ enum step_kind {
     STEP_PUT,
     STEP_NOTIFY,
     STEP_WAIT,
+    STEP_SIGNAL,
+    STEP_WAIT_SIGNAL,
 };
 
 struct step {
@@ -66,16 +69,15 @@ struct step {
             uint32_t slot;
             uint64_t count; /* WAIT */
         } notification;
+        struct {
+            uint64_t value;
+            uint64_t offset_bytes;
+            uint8_t handle[HANDLE_BYTES]; /* SIGNAL */
+            struct mapped_region *own;    /* this session's: has a use; NULL: another's */
+        } signal;
     };
     bool flush;        /* tca_plan_flush() follows */
     _Atomic bool gone; /* WAIT: the rank has ended; chain_step.gone */
-};
-
-/* Token of a landing: the counter of its notification. */
-struct notify_token {
-    struct notify_line *line;
-    struct notify_segment *segment;
-    uint64_t landing; /* address of the data in its owner, as a hint for prefetching */
 };
 
 /* One driver put of a client-seat chain. */
@@ -84,7 +86,7 @@ struct transfer {
     struct driver_landing *landing;
     struct driver *driver; /* of the put */
     struct driver_put *put;
-    struct notify_token token;
+    struct notify_target token;
     struct mapped_segment *notified; /* has the counter; NULL: none on this node */
     struct process *process;         /* target on this node */
     struct pair *pair;               /* target on another node: then it is of that driver */

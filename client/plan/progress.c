@@ -382,7 +382,8 @@ int repeat_check(const struct tca_plan *plan)
     if (plan->chain_count == 0)
         return error_static(-EINVAL, "a repeating plan without steps would never wait");
     for (uint32_t i = 0; i < plan->chain_count; i++)
-        if (plan->steps[plan->chain_first[i]].kind != STEP_WAIT)
+        if (plan->steps[plan->chain_first[i]].kind != STEP_WAIT &&
+            plan->steps[plan->chain_first[i]].kind != STEP_WAIT_SIGNAL)
             return error_set(-EINVAL,
                              "chain %u of a repeating plan begins with a put or a notification: "
                              "each chain must begin with a wait",

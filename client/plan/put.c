@@ -162,19 +162,6 @@ static int check_reduction(const struct tca_put *put)
     return 0;
 }
 
-/* This session's own region that a handle names, or NULL: a use of it keeps it from being freed. */
-static struct mapped_region *own_target(const struct tca *session, const struct tca_handle *target)
-{
-    struct handle handle;
-    struct tca_region *region = session->regions;
-    if (handle_decode(target->bytes, &handle) < 0)
-        return NULL;
-    while (region && (region->handle.incarnation != handle.incarnation ||
-                      region->handle.region != handle.region))
-        region = region->next;
-    return region ? &region->mapped : NULL;
-}
-
 static int add_put(struct tca_plan *plan, const struct tca_put *put, struct tca_layout *source,
                    struct tca_layout *target)
 {
@@ -197,7 +184,7 @@ static int add_put(struct tca_plan *plan, const struct tca_put *put, struct tca_
                 .target_layout = target,
                 .combine = (enum element_operator)put->combine,
                 .type = (enum element_type)put->type,
-                .own_target = own_target(plan->session, &put->target),
+                .own_target = region_of_handle(plan->session, &put->target),
                 .ordered = put->ordered,
                 .part = put->parts ? plan->part_count + 1 : 0}};
     memcpy(step->put.handle, put->target.bytes, sizeof(step->put.handle));

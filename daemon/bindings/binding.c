@@ -356,9 +356,9 @@ static void land_one(struct engine *engine, const struct making *making, struct 
         struct binding_landing *at = binding_landing(binding, rail);
         size_t bytes = 0;
         struct driver_landing_args args = {
-            .region = binding->region ? binding->region->on[rail] : NULL,
+            .region = binding->region && !binding->signal ? binding->region->on[rail] : NULL,
             .offset_bytes = binding->offset_bytes,
-            .layout = binding->layout,
+            .layout = binding->signal ? NULL : binding->layout,
             .program = &at->program,
             .notify = binding->target.line != NULL,
             .token = (uint64_t)(uintptr_t)&binding->target,
@@ -535,11 +535,16 @@ static void aim(struct binding *binding, const struct binding_args *args)
         binding->region = region_ref(args->region);
         binding->region->bindings++;
     }
-    if (args->notify) {
-        binding->notify = args->notify;
-        args->notify->notified_by++;
-        binding->target.segment = args->notify->notify;
-        binding->target.line = notify_line_at(args->notify->notify, args->line);
+    struct session *notify = args->signal ? args->region->session : args->notify;
+    if (notify) {
+        binding->notify = notify;
+        notify->notified_by++;
+        binding->target.segment = notify->notify;
+        binding->target.line = notify_line_at(notify->notify, args->line);
+    }
+    if (args->signal) {
+        binding->target.counter = region_counter_at(args->region, args->offset_bytes);
+        binding->target.signal = args->signal;
     }
 }
 
@@ -555,6 +560,7 @@ static void begin(struct tcad *tcad, struct binding *binding, const struct bindi
     binding->part_bytes = args->part_bytes;
     binding->pair = args->pair;
     binding->line = args->line;
+    binding->signal = args->signal;
     binding->charge = args->charge;
     binding->making = true;
     const unsigned refused = args->region ? args->region->refused : 0;

@@ -13,6 +13,7 @@
 #include "daemon/sessions/user.h"
 #include "daemon/sessions/uses.h"
 #include "drivers/driver.h"
+#include "proto/notify.h"
 #include "proto/tca.pb-c.h"
 
 struct binding;
@@ -35,7 +36,8 @@ struct binding_args {
     uint64_t part_offset_bytes, part_bytes; /* of the handle; 0: all of the region */
     struct layout *layout;  /* taken over, even on failure; NULL if region is NULL */
     struct session *notify; /* NULL: no notification */
-    uint32_t line;          /* of its counters: session_line() */
+    uint32_t line;          /* of its counters: session_line(); or of the counter of a signal */
+    uint64_t signal;        /* not 0: added to the counter at the offset, instead of a put */
     unsigned rails;         /* one bit per rail */
     bool owned;             /* by a plan of this node, which ends it after its puts */
     struct charge charge;   /* from binding_charge(); taken over */
@@ -67,8 +69,10 @@ struct binding {
     uint64_t part_offset_bytes, part_bytes;
     struct layout *layout;
     bool owned;
-    struct session *notify; /* NULL: none. Not freed before the binding (notified_by) */
-    struct engine_landing target;
+    struct session *notify; /* NULL: none; of a signal: the owner of the counter. Not freed before
+                               the binding (notified_by) */
+    uint64_t signal;        /* not 0: added to the counter there, instead of a put */
+    struct notify_target target;
     struct engine_call call; /* for its release */
     unsigned rails;          /* with a landing */
     struct charge charge;

@@ -189,6 +189,19 @@ static int check_target(struct tcad *tcad, uid_t user, const Tca__BindPut *put,
     return 0;
 }
 
+static int check_counter(const Tca__BindPut *put, struct binding_args *args, char *text,
+                         size_t text_bytes)
+{
+    if (put->notify || !args->region || args->layout->size_bytes != sizeof(uint64_t) ||
+        !layout_is_contiguous(args->layout) || args->layout->lower_bytes != 0) {
+        snprintf(text, text_bytes,
+                 "a signal adds to a counter of 8 bytes, and comes without a notification");
+        return -EINVAL;
+    }
+    args->signal = put->signal;
+    return region_counter(args->region, args->offset_bytes, &args->line, text, text_bytes);
+}
+
 static int check_put(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind,
                      const Tca__BindPut *put, struct binding_args *args, char *text,
                      size_t text_bytes)
@@ -202,6 +215,8 @@ static int check_put(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind
         r = check_notified(tcad, node, bind, put, args, text, text_bytes);
     if (r == 0 && put->handle.len)
         r = check_target(tcad, bind->user, put, args, text, text_bytes);
+    if (r == 0 && put->signal)
+        r = check_counter(put, args, text, text_bytes);
     if (r == 0 && put->notify)
         r = session_line(args->notify, bind->rank, put->notify_slot, &args->line, text, text_bytes);
     return r < 0 ? r : binding_charge(tcad, args, text, text_bytes);

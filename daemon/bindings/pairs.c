@@ -440,6 +440,7 @@ static void fill_landing(const struct binding *binding, Tca__PairLanding *landin
     }
     landing->notify = binding->notify != NULL;
     landing->line = binding->line;
+    landing->signal = binding->signal;
 }
 
 int pair_land(struct binding *binding)

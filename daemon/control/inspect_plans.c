@@ -173,10 +173,21 @@ static json_t *describe_step(const struct plan *plan, uint32_t chain, uint32_t i
     const struct plan_step *step = &plan->chains[chain].steps[index];
     const enum seat seat = plan->chains[chain].bound.seat;
     char source[128], target[128];
+    if (step->counter)
+        return json_pack("{s:s, s:I, s:I, s:I}", "kind", "wait_signal", "region",
+                         (json_int_t)step->counter->id, "offset", (json_int_t)step->counter_offset,
+                         "value", (json_int_t)step->count);
     if (step->is_wait)
         return json_pack("{s:s, s:I, s:I, s:I}", "kind", "wait", "rank", (json_int_t)step->rank,
                          "slot", (json_int_t)step->slot, "count", (json_int_t)step->count);
     const struct plan_transfer *transfer = &plan->transfers[step->transfer];
+    if (transfer->signal)
+        return json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:o}", "kind", "signal", "node",
+                         (json_int_t)transfer->node, "region", (json_int_t)transfer->handle.region,
+                         "offset",
+                         (json_int_t)(transfer->handle.offset_bytes + transfer->target_offset),
+                         "value", (json_int_t)transfer->signal, "fence",
+                         plan->pending == 0 && transfer->fence, "link", link_state(plan, transfer));
     if (!transfer->has_target)
         return json_pack("{s:s, s:I, s:I, s:I, s:b, s:o}", "kind", "notify", "node",
                          (json_int_t)transfer->node, "rank", (json_int_t)transfer->rank, "slot",

@@ -138,15 +138,6 @@ void engine_session_detach(struct engine_session *session, void (*done)(void *co
  * fail with this error. */
 void engine_session_hurry(struct engine_session *session, int error);
 
-/* ---- landings ---- */
-
-/* A target of puts in the daemon, and the notification that follows the data. Its address is the
- * token of the driver's landing. */
-struct engine_landing {
-    struct notify_line *line; /* NULL: no notification */
-    struct notify_segment *segment;
-};
-
 /* ---- plans ---- */
 
 struct engine_histogram { /* of durations: 4 buckets per octave */

@@ -149,23 +149,21 @@ static void driver_puts_lost(void *context, struct driver_peer *peer, uint64_t f
     loop_post_own(engine->loop, &loss->unknown_post, any_puts_lost_on_loop, loss);
 }
 
-/* The token of every landing in the daemon is the notification that it raises. */
+/* The token of every landing in the daemon is what is raised there. */
 static void driver_notified(void *context, uint64_t token)
 {
-    const struct engine_landing *landing = (const struct engine_landing *)(uintptr_t)token;
-    if (!landing->line)
-        return;
-    notify_raise_routed(landing->line, 1, clock_now_ns());
-    notify_tell(landing->segment, landing->line);
+    const struct notify_target *target = (const struct notify_target *)(uintptr_t)token;
+    if (target->line)
+        notify_raise_routed_at(target, clock_now_ns());
 }
 
 /* notify_tell() orders the line and the marks before the load. */
 static void driver_notified_of_several(void *context, uint64_t token)
 {
-    const struct engine_landing *landing = (const struct engine_landing *)(uintptr_t)token;
+    const struct notify_target *target = (const struct notify_target *)(uintptr_t)token;
     driver_notified(context, token);
-    if (landing->line && atomic_load(&landing->segment->engine_armed))
-        engine_notified(context, landing->segment);
+    if (target->line && atomic_load(&target->segment->engine_armed))
+        engine_notified(context, target->segment);
 }
 
 struct paired {

@@ -116,6 +116,11 @@ void plan_free(struct plan *plan)
     plan_use_less(plan, UINT32_MAX);
     for (uint32_t i = 0; i < plan->transfer_count; i++)
         plan_transfer_free(&plan->transfers[i]);
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].counter)
+            plan->steps[i].counter->puts_from--;
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        region_unref(plan->steps[i].counter);
     free(plan->chains);
     free(plan->steps);
     free(plan->transfers);

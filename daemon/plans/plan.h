@@ -34,7 +34,8 @@
  * leads to LEAVING from every state. Neither interrupts what is pending.
  *
  * A *transfer* is one operation of a driver: a put, a put and the notification that follows it, a
- * notification alone, or a share of a put (plan_stripe.h).
+ * notification alone, a signal (a notification that adds to a counter in the target's memory), or a
+ * share of a put (plan_stripe.h).
  */
 #pragma once
 
@@ -110,6 +111,7 @@ struct plan_transfer {
     enum element_operator combine; /* not REPLACE: runs on shm, whatever its chain's rail */
     enum element_type type;
     bool ordered;           /* visible only after all earlier puts of its chain */
+    uint64_t signal;        /* not 0: is added to the counter at the target; nothing is put there */
     bool parts;             /* starts say what it moves */
     uint64_t bytes;         /* that a start moves: at most, with parts */
     uint32_t part_index;    /* with parts: in session_segment.parts, */
@@ -117,7 +119,7 @@ struct plan_transfer {
     /* the notification */
     bool notify;
     uint32_t rank, slot;
-    uint32_t line; /* of the notified session, on this node: session_line() */
+    uint32_t line; /* of the notified session, or the counter, on this node: session_line() */
     uint64_t notify_session;
 
     uint32_t node;    /* where it lands */
@@ -154,6 +156,12 @@ struct plan_transfer {
     struct driver_op flush;
 };
 
+/* Whether it puts data, which is more than a notification or signal. */
+static inline bool plan_transfer_puts(const struct plan_transfer *transfer)
+{
+    return transfer->has_target && !transfer->signal;
+}
+
 enum { PLAN_CANDIDATES_MAX = 2 * RAIL_SLOTS };
 
 /* Each rail in the client's seat, and each in the daemon's: a way to carry a chain, or why it is
@@ -173,6 +181,9 @@ struct plan_step {
     uint32_t rank, slot; /* wait */
     uint32_t line;
     uint64_t count;
+    struct region
+        *counter; /* not NULL: the wait is for this counter, of its session (a reference) */
+    uint64_t counter_offset;
     bool flush;        /* then all earlier puts of its chain complete remotely */
     _Atomic bool gone; /* the notifier, for chain_step.gone */
 };

@@ -81,6 +81,7 @@ static int fill_args(struct plan *plan, const struct plan_transfer *transfer,
         .region = transfer->region,
         .notify = transfer->notify ? session_find(plan->tcad, transfer->notify_session) : NULL,
         .line = transfer->line,
+        .signal = transfer->signal,
         .rails = rail ? 1u << rail : rails_of_both(plan->tcad),
         .owned = true,
     };
@@ -221,6 +222,7 @@ static void fill_put(struct plan_transfer *transfer, Tca__BindPut *put)
         put->layout = (ProtobufCBinaryData){layout_bytes(transfer->target_layout),
                                             (uint8_t *)transfer->target_layout};
     }
+    put->signal = transfer->signal;
     put->notify = transfer->notify;
     put->notify_session = transfer->notify_session;
     put->notify_slot = transfer->slot;

@@ -34,6 +34,11 @@ static int resolve_here(struct plan *plan, struct plan_transfer *transfer)
         transfer->address = region->address;
         if (plan_use_owner(plan, transfer) < 0)
             return plan->attempt.error;
+        if (transfer->signal)
+            r = region_counter(region, transfer->handle.offset_bytes + transfer->target_offset,
+                               &transfer->line, text, sizeof(text));
+        if (r < 0)
+            return plan_fail_transfer(plan, transfer, r, text);
     }
     if (transfer->notify) {
         struct session *session = session_find(plan->tcad, transfer->notify_session);

@@ -27,7 +27,8 @@ static bool same_layout(const struct layout *a, const struct layout *b)
 /* Whether their requests would be the same: plan_ask.c. */
 static bool same_target(const struct plan_transfer *a, const struct plan_transfer *b)
 {
-    if (a->node != b->node || a->has_target != b->has_target || a->notify != b->notify)
+    if (a->node != b->node || a->has_target != b->has_target || a->notify != b->notify ||
+        a->signal != b->signal)
         return false;
     if (a->notify && (a->notify_session != b->notify_session || a->slot != b->slot))
         return false;

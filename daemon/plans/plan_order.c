@@ -48,7 +48,8 @@ static void in_daemons_seat(const struct plan *plan, const struct plan_chain *ch
     const unsigned rail = plan_transfer_rail(transfer, chain->bound.rail);
     const struct driver_caps *caps = engine_driver_caps(plan->tcad->engine, rail);
     const bool ordered = caps->ordered;
-    const bool plain = transfer->has_target && !transfer->parts && transfer->stripe_room == 0 &&
+    const bool plain = plan_transfer_puts(transfer) && !transfer->parts &&
+                       transfer->stripe_room == 0 &&
                        transfer->source_layout->size_bytes > caps->inline_bytes &&
                        layout_is_contiguous(transfer->source_layout) &&
                        layout_is_contiguous(transfer->target_layout);
@@ -62,9 +63,9 @@ static void in_daemons_seat(const struct plan *plan, const struct plan_chain *ch
 static void add_step(const struct plan *plan, const struct plan_chain *chain,
                      const struct plan_transfer *transfer, struct order_step *step)
 {
-    step->put = transfer->has_target;
-    step->notify = transfer->notify;
-    if (transfer->has_target)
+    step->put = plan_transfer_puts(transfer);
+    step->notify = transfer->notify || transfer->signal;
+    if (step->put)
         add_bytes(plan, transfer, step);
     if (chain->bound.seat == SEAT_CLIENT && !chain->direct)
         in_clients_seat(plan, transfer, step);

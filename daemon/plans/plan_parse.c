@@ -80,7 +80,8 @@ static int count_steps(struct plan *plan, const Tca__PlanCommit *commit)
         const Tca__Chain *chain = commit->chains[i];
         if (chain->n_steps == 0)
             return plan_fail(plan, -EINVAL, "chain %zu has no steps: leave it out", i);
-        if (commit->repeat && chain->steps[0]->step_case != TCA__STEP__STEP_WAIT)
+        if (commit->repeat && chain->steps[0]->step_case != TCA__STEP__STEP_WAIT &&
+            chain->steps[0]->step_case != TCA__STEP__STEP_WAIT_SIGNAL)
             return plan_fail(plan, -EINVAL,
                              "chain %zu of a repeating plan does not begin with a wait", i);
         steps += commit->chains[i]->n_steps;
@@ -241,6 +242,35 @@ static int parse_reduction(struct plan *plan, uint32_t step, const Tca__Put *put
     return 0;
 }
 
+/* The place in the handle's part, where the target's layout must fit. */
+static int parse_target(struct plan *plan, uint32_t step, const ProtobufCBinaryData *handle,
+                        uint64_t offset, struct plan_transfer *transfer)
+{
+    char text[160];
+    if (handle->len != HANDLE_BYTES)
+        return plan_fail(plan, -EINVAL, "step %u: the target is not a handle: it has %zu bytes",
+                         step, handle->len);
+    if (handle_decode(handle->data, &transfer->handle) < 0)
+        return plan_fail(plan, -EINVAL, "step %u: the target %s", step, handle_fault(handle->data));
+    if (!layout_fits(transfer->target_layout, offset, transfer->handle.length_bytes)) {
+        layout_describe(transfer->target_layout, text, sizeof(text));
+        return plan_fail(plan, -EINVAL,
+                         "step %u: target layout %s at offset %" PRIu64 " does not fit the %" PRIu64
+                         " bytes of the handle",
+                         step, text, offset, transfer->handle.length_bytes);
+    }
+    if (!cluster_by_id(plan->tcad->cluster, transfer->handle.node))
+        return plan_fail(plan, -EINVAL,
+                         "step %u: the handle is of node %" PRIu32
+                         ", which the cluster file does not name",
+                         step, transfer->handle.node);
+    memcpy(transfer->handle_bytes, handle->data, HANDLE_BYTES);
+    transfer->has_target = true;
+    transfer->target_offset = offset;
+    transfer->node = transfer->handle.node;
+    return 0;
+}
+
 static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put,
                      struct plan_transfer *transfer)
 {
@@ -265,19 +295,11 @@ static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put,
                          " does not fit region %" PRIu64 " of %" PRIu64 " bytes",
                          step, text, put->source_offset, region->id, region->bytes);
     }
-    if (put->handle.len != HANDLE_BYTES)
-        return plan_fail(plan, -EINVAL, "step %u: the target is not a handle: it has %zu bytes",
-                         step, put->handle.len);
-    if (handle_decode(put->handle.data, &transfer->handle) < 0)
-        return plan_fail(plan, -EINVAL, "step %u: the target %s", step,
-                         handle_fault(put->handle.data));
-    if (!layout_fits(transfer->target_layout, put->target_offset, transfer->handle.length_bytes)) {
-        layout_describe(transfer->target_layout, text, sizeof(text));
-        return plan_fail(plan, -EINVAL,
-                         "step %u: target layout %s at offset %" PRIu64 " does not fit the %" PRIu64
-                         " bytes of the handle",
-                         step, text, put->target_offset, transfer->handle.length_bytes);
-    }
+    transfer->source = region_ref(region);
+    region->puts_from++;
+    transfer->source_offset = put->source_offset;
+    if ((r = parse_target(plan, step, &put->handle, put->target_offset, transfer)) < 0)
+        return r;
     /* Writing bytes twice is useless, and a layout that repeats one place could take almost for
      * ever. */
     if (transfer->target_layout->size_bytes > transfer->handle.length_bytes)
@@ -286,21 +308,9 @@ static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put,
                          " bytes, the handle's part %" PRIu64
                          ": some would be written more than once",
                          step, transfer->target_layout->size_bytes, transfer->handle.length_bytes);
-    if (!cluster_by_id(plan->tcad->cluster, transfer->handle.node))
-        return plan_fail(plan, -EINVAL,
-                         "step %u: the handle is of node %" PRIu32
-                         ", which the cluster file does not name",
-                         step, transfer->handle.node);
     if ((r = parse_reduction(plan, step, put, transfer)) < 0)
         return r;
-    memcpy(transfer->handle_bytes, put->handle.data, HANDLE_BYTES);
-    transfer->has_target = true;
-    transfer->source = region_ref(region);
-    region->puts_from++;
-    transfer->source_offset = put->source_offset;
-    transfer->target_offset = put->target_offset;
     transfer->ordered = put->ordered;
-    transfer->node = transfer->handle.node;
     const uint64_t source = transfer->source_layout->size_bytes,
                    target = transfer->target_layout->size_bytes;
     transfer->bytes = source < target ? source : target; /* unequal only with parts */
@@ -351,6 +361,50 @@ static int parse_notify(struct plan *plan, uint32_t step, const Tca__Notify *not
     return 0;
 }
 
+static int parse_signal(struct plan *plan, uint32_t step, const Tca__Signal *signal,
+                        struct plan_transfer *transfer)
+{
+    if (signal->value == 0)
+        return plan_fail(plan, -EINVAL, "step %u: a signal of 0: the minimum is 1", step);
+    transfer->signal = signal->value;
+    int r = layout_contiguous(sizeof(uint64_t), &transfer->target_layout);
+    if (r < 0)
+        return plan_fail(plan, r, "out of memory for a layout");
+    if ((r = hold_bytes(plan, layout_bytes(transfer->target_layout))) < 0)
+        return r;
+    return parse_target(plan, step, &signal->handle, signal->offset, transfer);
+}
+
+static int parse_wait_signal(struct plan *plan, uint32_t step, const Tca__WaitSignal *wait,
+                             struct plan_step *out)
+{
+    char text[512];
+    struct region *region = region_of_session(plan->session, wait->region);
+    out->is_wait = true;
+    out->count = wait->value;
+    if (wait->value == 0)
+        return plan_fail(plan, -EINVAL, "step %u: a wait for a counter of 0: the minimum is 1",
+                         step);
+    if (!region)
+        return plan_fail(plan, -EINVAL,
+                         "step %u: region %" PRIu64
+                         " does not belong to this session, and only a session's own counters can "
+                         "be waited for",
+                         step, wait->region);
+    if (wait->offset > region->bytes || region->bytes - wait->offset < sizeof(uint64_t))
+        return plan_fail(plan, -EINVAL,
+                         "step %u: a counter at offset %" PRIu64 " is outside region %" PRIu64
+                         " of %" PRIu64 " bytes",
+                         step, wait->offset, region->id, region->bytes);
+    int r = region_counter(region, wait->offset, &out->line, text, sizeof(text));
+    if (r < 0)
+        return plan_fail(plan, r, "step %u: %s", step, text);
+    out->counter = region_ref(region);
+    out->counter_offset = wait->offset;
+    region->puts_from++;
+    return 0;
+}
+
 /* Adds a step to the chain, or a notification to the preceding put. */
 static int parse_step(struct parser *parser, const Tca__Step *step)
 {
@@ -391,8 +445,18 @@ static int parse_step(struct parser *parser, const Tca__Step *step)
     case TCA__STEP__STEP_WAIT:
         r = parse_wait(plan, number, step->wait, out);
         break;
+    case TCA__STEP__STEP_SIGNAL:
+        plan->transfer_count++; /* from here on plan_free() frees it */
+        chain->transfer_count++;
+        r = parse_signal(plan, number, step->signal, transfer);
+        chain->unshared = true; /* whoever reads the counter need not be the receiver */
+        out->transfer = plan->transfer_count - 1;
+        break;
+    case TCA__STEP__STEP_WAIT_SIGNAL:
+        r = parse_wait_signal(plan, number, step->wait_signal, out);
+        break;
     default:
-        r = plan_fail(plan, -EPROTO, "step %u: neither put, notify nor wait", number);
+        r = plan_fail(plan, -EPROTO, "step %u: neither put, notify, signal nor wait", number);
     }
     if (r < 0)
         return r;

@@ -62,7 +62,7 @@ static int prepare_transfer(struct plan_preparing *preparing, struct plan_transf
         .program = preparing->programs ? &preparing->programs[transfer - plan->transfers] : NULL,
         .landing = blob->blob,
         .landing_bytes = blob->bytes,
-        .target_layout = transfer->target_layout,
+        .target_layout = transfer->signal ? NULL : transfer->target_layout,
         .combine = transfer->combine,
         .type = transfer->type,
         .parts = transfer->parts || transfer->part_bytes > 0,
@@ -142,15 +142,15 @@ static void add_flushes(struct plan_preparing *preparing, uint32_t from, uint32_
             continue;
         const struct plan_transfer *transfer =
             &preparing->plan->transfers[preparing->from->steps[i].transfer];
-        if (!ordered ||
-            (transfer->has_target && (transfer->link != ordered->link || transfer->info.gathered)))
+        if (!ordered || (plan_transfer_puts(transfer) &&
+                         (transfer->link != ordered->link || transfer->info.gathered)))
             add_flush(preparing, first, transfer);
     }
 }
 
 static void note_unordered(struct unordered *unordered, const struct plan_transfer *transfer)
 {
-    if (!transfer->has_target)
+    if (!plan_transfer_puts(transfer))
         return;
     unordered->several |=
         (unordered->link && unordered->link != transfer->link) || transfer->part_bytes > 0;
@@ -169,6 +169,8 @@ static bool may_overtake(const struct plan_preparing *preparing,
 static void prepare_wait(struct plan_preparing *preparing, const struct plan_step *step)
 {
     struct session *session = preparing->plan->session;
+    _Atomic uint64_t *counter =
+        step->counter ? region_counter_at(step->counter, step->counter_offset) : NULL;
     if (engine_session_reserve_line(session->engine, step->line) < 0)
         preparing->error = -ENOMEM;
     add_step(preparing,
@@ -176,6 +178,7 @@ static void prepare_wait(struct plan_preparing *preparing, const struct plan_ste
                                   .gone = &step->gone,
                                   .wait = {.line = notify_line_at(session->notify, step->line),
                                            .taken = notify_taken_at(session->notify, step->line),
+                                           .counter = counter,
                                            .count = step->count,
                                            .may_take = engine_plan_may_take,
                                            .context = &preparing->plan->run}});
@@ -243,7 +246,7 @@ static bool needs_stripes(const struct plan_preparing *preparing,
                           const struct plan_transfer *transfer)
 {
     return (preparing->striped || transfer->part_bytes > 0) &&
-           (transfer->notify || transfer->ordered);
+           (transfer->notify || transfer->signal || transfer->ordered);
 }
 
 static int prepare_stripes(struct plan_preparing *preparing, const struct plan_transfer *transfer)

@@ -192,8 +192,9 @@ static void map_transfer(struct plan *plan, struct plan_transfer *transfer, Tca_
         mapping->offset = transfer->handle.offset_bytes + transfer->target_offset;
         mapping->owner = transfer->owner;
     }
-    if (transfer->notify) {
-        struct session *session = session_find(plan->tcad, transfer->notify_session);
+    if (transfer->notify || transfer->signal) {
+        struct session *session =
+            session_find(plan->tcad, transfer->signal ? transfer->owner : transfer->notify_session);
         if (!session)
             return; /* it has just ended, so the plan is about to break */
         map_segment(session, mapping, reply);
@@ -213,7 +214,7 @@ static void map_step(struct plan_reply *reply, const struct plan_step *step)
     mapping->waits = transfer->order.waits;
     mapping->landed =
         transfer->order.landed[0] != ORDER_NOTHING || transfer->order.landed[1] != ORDER_NOTHING;
-    if (transfer->region && transfer->only_owner_notified)
+    if (transfer->region && !transfer->signal && transfer->only_owner_notified)
         share_transfer(plan, transfer, mapping, reply);
     reply->mappings[reply->count++] = mapping;
 }

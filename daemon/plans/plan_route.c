@@ -46,7 +46,7 @@ struct cost_transfer plan_cost_transfer(const struct plan *plan,
                                         const struct plan_transfer *transfer, unsigned rail)
 {
     struct cost_transfer moved = {.hops = fabric_hops(plan->tcad, rail, transfer->node)};
-    if (transfer->has_target) {
+    if (plan_transfer_puts(transfer)) {
         const struct layout *a = transfer->source_layout, *b = transfer->target_layout;
         moved.bytes = a->size_bytes;
         moved.blocks = a->block_count > b->block_count ? a->block_count : b->block_count;

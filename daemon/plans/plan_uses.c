@@ -45,6 +45,8 @@ static int add_session(struct plan *plan, uint32_t node, uint64_t session)
 
 int plan_use_wait(struct plan *plan, const struct plan_step *step)
 {
+    if (step->counter)
+        return 0; /* anybody may add to it, now or later */
     const struct group_member *from = &plan->session->members->list[step->rank];
     return add_session(plan, from->node, from->session);
 }
@@ -107,6 +109,8 @@ static bool transfer_needs(const struct plan_transfer *transfer, const struct su
 static bool wait_needs(const struct plan *plan, const struct plan_step *step,
                        const struct subject_key *key)
 {
+    if (step->counter)
+        return false;
     const struct group_member *from = &plan->session->members->list[step->rank];
     return key->kind != SUBJECT_REGION && from->node == key->node &&
            (key->kind == SUBJECT_NODE || from->session == key->id);

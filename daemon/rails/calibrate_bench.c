@@ -63,7 +63,7 @@ struct bench {
     struct sharing *sharing;               /* NULL: the sender copies alone */
     bool apart;                            /* the receiver has a thread of its own */
     _Atomic bool stop;                     /* it is to end */
-    struct engine_landing landing;         /* shared: notifications arrive as the engine's do */
+    struct notify_target landing;          /* shared: notifications arrive as the engine's do */
     bool far;                              /* to the neighbour's device */
     _Atomic int status;
     /* what is measured */
@@ -465,8 +465,7 @@ static int make_segment(struct bench *bench)
     if (!segment)
         return -ENOMEM;
     memset(segment, 0, bytes);
-    bench->landing =
-        (struct engine_landing){.line = notify_line_at(segment, 0), .segment = segment};
+    bench->landing = (struct notify_target){.line = notify_line_at(segment, 0), .segment = segment};
     return 0;
 }
 

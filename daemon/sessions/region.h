@@ -120,6 +120,17 @@ int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t
 int region_named(struct tcad *tcad, const struct handle *handle, uid_t uid,
                  struct region **ret_region, char *text, size_t text_bytes);
 
+/* Finds the counter (client/include/tca-signal.h) at this offset, and its line, for which it may
+ * charge the owner. 0, -EINVAL (it is not aligned), -EOPNOTSUPP (a dmabuf), -EOWNERDEAD, -EDQUOT,
+ * -ENOMEM, -ENOSPC; text describes the error. */
+int region_counter(struct region *region, uint64_t offset_bytes, uint32_t *ret_line, char *text,
+                   size_t text_bytes);
+static inline _Atomic uint64_t *region_counter_at(const struct region *region,
+                                                  uint64_t offset_bytes)
+{
+    return (_Atomic uint64_t *)((uint8_t *)region->base + offset_bytes);
+}
+
 /* Worker thread: registers it with a rail, unless it is registered. -EFAULT: its process has not
  * allocated all pages. */
 int region_register(struct region *region, unsigned rail);

@@ -1,7 +1,9 @@
 /* The memory of a region: a sealed memfd, whose pages its process allocates, or a dmabuf. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -11,9 +13,11 @@
 #include "daemon/base/remedy.h"
 #include "daemon/engine/engine.h"
 #include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
 #include "daemon/sessions/space.h"
 #include "daemon/tcad.h"
 #include "proto/limits.h"
+#include "proto/segment.h"
 
 enum { HUGE_BYTES = SPACE_ALIGN_BYTES };
 
@@ -115,4 +119,31 @@ const char *region_register_text(int error)
     default:
         return remedy_text(error);
     }
+}
+
+int region_counter(struct region *region, uint64_t offset_bytes, uint32_t *ret_line, char *text,
+                   size_t text_bytes)
+{
+    const uint64_t key = notify_counter_key(region->address + offset_bytes);
+    if (offset_bytes % sizeof(uint64_t)) {
+        snprintf(text, text_bytes,
+                 "a counter at offset %" PRIu64 " of region %" PRIu64
+                 ": offsets must be multiples of 8",
+                 offset_bytes, region->id);
+        return -EINVAL;
+    }
+    if (region->dmabuf) {
+        snprintf(text, text_bytes,
+                 "a counter in region %" PRIu64
+                 ", which is memory of a device (dmabuf): use memory of tca_alloc() for counters",
+                 region->id);
+        return -EOPNOTSUPP;
+    }
+    if (!region->session) {
+        snprintf(text, text_bytes, "the process that owned region %" PRIu64 " has ended",
+                 region->id);
+        return -EOWNERDEAD;
+    }
+    return session_line(region->session, (uint32_t)(key >> 32), (uint32_t)key, ret_line, text,
+                        text_bytes);
 }

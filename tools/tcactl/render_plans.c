@@ -202,6 +202,13 @@ static void step(const json_t *step, const struct screen *screen)
         tried_modes(doc_get(step, "copy"), screen);
         pair(doc_get(step, "pair"), screen);
         broken_link(step, doc_integer(step, "target.node"), screen);
+    } else if (doc_get(step, "value")) {
+        fprintf(screen->to, " %lld at offset %lld of region %lld", doc_integer(step, "value"),
+                doc_integer(step, "offset"), doc_integer(step, "region"));
+        if (doc_get(step, "node"))
+            fprintf(screen->to, ", node %lld", doc_integer(step, "node"));
+        pair(doc_get(step, "pair"), screen);
+        broken_link(step, doc_integer(step, "node"), screen);
     } else if (doc_get(step, "rank")) {
         fprintf(screen->to, " rank %lld, slot %lld", doc_integer(step, "rank"),
                 doc_integer(step, "slot"));

@@ -72,4 +72,5 @@ struct command {
     int (*run)(struct actor *actor, const struct words *words);
 };
 extern const struct command session_commands[], data_commands[], plan_commands[],
-    transfer_commands[], exchange_commands[], crowd_commands[], dmabuf_commands[];
+    transfer_commands[], exchange_commands[], crowd_commands[], dmabuf_commands[],
+    signal_commands[];

@@ -152,7 +152,7 @@ static int run(struct actor *actor, const struct words *words)
 {
     const struct command *const tables[] = {session_commands,  data_commands,     plan_commands,
                                             transfer_commands, exchange_commands, crowd_commands,
-                                            dmabuf_commands};
+                                            dmabuf_commands,   signal_commands};
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
         for (const struct command *command = tables[i]; command->name; command++)
             if (strcmp(command->name, words->at[0]) == 0 && words->count > command->words)

@@ -162,7 +162,7 @@ class Plans(HostileCase):
             self.refused("-EINVAL", "chain 1 has no steps", chains=[[wire.notify(0, 0)], []])
             self.refused("-EINVAL", "65 chains", "at most 64", chains=[[wire.notify(0, 0)]] * 65)
             self.refused("-E2BIG", "65537 steps", "65536", chains=[[wire.notify(0, 0)] * 65537])
-            self.refused("-EPROTO", "step 1", "neither put, notify nor wait", steps=[wire.notify(0, 0), wire.FLUSH])
+            self.refused("-EPROTO", "step 1", "neither put, notify, signal nor wait", steps=[wire.notify(0, 0), wire.FLUSH])
             for plan in (0, 7, 4095, 4096, 0xFFFFFFFF):
                 with self.fails("-EINVAL", f"plan {plan} does not belong to session"):
                     self.client.ask(wire.blob(wire.PLAN_RELEASE, wire.number(1, plan)))

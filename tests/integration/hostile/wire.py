@@ -161,6 +161,14 @@ def wait(rank, slot, count=1):
     return blob(3, number(1, rank) + number(2, slot) + number(3, count))
 
 
+def signal(handle, offset, value):
+    return blob(5, blob(1, handle) + number(2, offset) + number(3, value))
+
+
+def wait_signal(region, offset, value):
+    return blob(6, number(1, region) + number(2, offset) + number(3, value))
+
+
 FLUSH = number(4, 1)  # behind a step
 
 

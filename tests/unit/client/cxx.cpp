@@ -7,6 +7,7 @@
 #include <tca-halo.h>
 #include <tca-msg.h>
 #include <tca-qmp.h>
+#include <tca-signal.h>
 #include <tca.h>
 
 int main()

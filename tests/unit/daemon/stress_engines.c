@@ -29,7 +29,7 @@ enum {
 struct planned {
     struct engine_plan plan;
     struct chain *chain;
-    struct engine_landing landing;
+    struct notify_target landing;
     struct driver_landing *made;
     struct driver_put *put;
     uint8_t blob[LANDING_MAX_BYTES];
@@ -336,8 +336,8 @@ static void begin_round(struct side *side)
     memset(side->source, pattern(side), BYTES);
     for (unsigned rail = SHM; rail <= RAILS; rail++) {
         struct planned *planned = &side->planned[rail];
-        *planned = (struct planned){
-            .landing = {notify_line_at(side->other->notify, rail), side->other->notify}};
+        *planned = (struct planned){.landing = {.segment = side->other->notify,
+                                                .line = notify_line_at(side->other->notify, rail)}};
         memset(side->other->target[rail], 0xff, BYTES);
     }
     engine_job_quiet(world.sides[0].engine, &side->call, land_step, landed, side);
