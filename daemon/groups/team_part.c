@@ -266,13 +266,15 @@ static void catch_up(struct team *part)
 
 void team_parts_met(struct team *team)
 {
-    for (struct team *part = whole_of(team)->parts, *next; part; part = next) {
+    struct team *part = whole_of(team)->parts, *next; /* those made last are the first */
+    for (; part && team->making > 0; part = next) {
         part->uses++;
         if (part->from == team->id && !part->met) {
+            team->making--;
             part->met = true;
             catch_up(part);
+            team_settle(part);
         }
-        team_settle(part);
         next = part->next_part;
         team_unuse(part);
     }
@@ -281,11 +283,15 @@ void team_parts_met(struct team *team)
 
 void team_parts_unmade(struct team *team)
 {
-    for (struct team *part = whole_of(team)->parts, *next; part; part = next) {
+    struct team *part = whole_of(team)->parts, *next;
+    for (; part && team->making > 0; part = next) {
         next = part->next_part;
-        if (part->from == team->id && !part->met && part->stays) {
-            part->stays = false;
-            team_unuse(part);
+        if (part->from == team->id && !part->met) {
+            team->making--;
+            if (part->stays) {
+                part->stays = false;
+                team_unuse(part);
+            }
         }
     }
     team->making = 0;

@@ -164,18 +164,20 @@ void team_shrink_late(struct caller *caller)
     caller->made = NULL;
 }
 
-static bool waits_in_vain(const struct caller *caller)
-{
-    return caller->call == CALL_SHRINKS && !caller->made &&
-           caller->tried != find_survivors(caller->team, NULL);
-}
-
+/* A caller who waits for a part of others than those who are left now. */
 static struct caller *find_waiting(const struct team *team)
 {
-    struct caller *caller = team->callers;
-    while (caller && !waits_in_vain(caller))
-        caller = caller->next;
-    return caller;
+    uint32_t survivors = 0; /* not counted yet */
+
+    for (struct caller *caller = team->callers; caller; caller = caller->next) {
+        if (caller->call != CALL_SHRINKS || caller->made)
+            continue;
+        if (survivors == 0)
+            survivors = find_survivors(team, NULL);
+        if (caller->tried != survivors)
+            return caller;
+    }
+    return NULL;
 }
 
 void team_shrink_again(struct team *whole)
