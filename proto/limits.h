@@ -2,7 +2,7 @@
 #pragma once
 
 #ifndef PROTO_VERSION    /* tests define other versions */
-#define PROTO_VERSION 19 /* of frames and of every shared structure */
+#define PROTO_VERSION 20 /* of frames and of every shared structure */
 #endif
 
 enum {
