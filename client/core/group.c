@@ -39,7 +39,7 @@ static int read_members(struct tca *session, const struct reply *reply)
     const uint32_t size = session->identity.size;
     const size_t bytes = size * sizeof(struct group_member);
     const uint64_t found = list->memfd_bytes > 0 ? list->memfd_bytes : list->members.len;
-    const struct group_member *members;
+    const struct group_member *members = NULL;
 
     if (found != bytes)
         return error_set(-EPROTO, "tcad named members of a group of %u in %llu bytes, not %zu",
