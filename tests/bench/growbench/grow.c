@@ -246,25 +246,30 @@ static void tell(unsigned phase, uint64_t memory)
         nodes[i].messages = nodes[i].bytes = 0;
 }
 
-/* Least squares of the logarithms; `at`: the offset of a figure in a point. */
+/* Least squares of the logarithms; `at`: the offset of a figure in a point. NAN: too few points. */
 static double exponent(unsigned phase, size_t at)
 {
     double n = 0, x_sum = 0, y_sum = 0, xx = 0, xy = 0;
-    for (unsigned i = 0; i < point_count[phase]; i++, n++) {
+    for (unsigned i = 0; i < point_count[phase]; i++) {
         const struct point *point = &points[phase][i];
-        const double x = log(point->ranks), y = log(*(const double *)((const char *)point + at));
+        const double figure = *(const double *)((const char *)point + at);
+        const double x = log(point->ranks), y = log(figure);
+        if (figure == 0) /* one node sends nothing */
+            continue;
+        n++;
         x_sum += x;
         y_sum += y;
         xx += x * x;
         xy += x * y;
     }
-    return (n * xy - x_sum * y_sum) / (n * xx - x_sum * x_sum);
+    const double spread = n * xx - x_sum * x_sum;
+    return spread > 0 ? (n * xy - x_sum * y_sum) / spread : NAN;
 }
 
 static void tell_exponents(void)
 {
     for (unsigned phase = 0; phase < PHASES; phase++)
-        if (point_count[phase] > 1)
+        if (!isnan(exponent(phase, offsetof(struct point, messages))))
             printf("%14s %-8s %9.2f %20.2f %27.2f\n", "ranks ^", names[phase],
                    exponent(phase, offsetof(struct point, messages)),
                    exponent(phase, offsetof(struct point, bytes)),
