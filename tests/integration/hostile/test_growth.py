@@ -192,7 +192,8 @@ class Beside(counted.CountedCase):
                 kind(1)
                 few, many = kind(WAVE // 16), kind(WAVE)
                 print(f"a start that waits for {what}, {kind.__name__}, of {WAVE // 16}: {few:,} instructions, of {WAVE}: {many:,}")
-                self.assertLess(many, 2 * few, f"a start that waits for {what} costs more among many")
+                # 16 times as much if each looks at all; how often the engine wakes differs from run to run, by a factor of 2.
+                self.assertLess(many, 4 * few, f"a start that waits for {what} costs more among many")
             cluster.kill_actors([waiter, teller])
 
     def publisher(self, node, names):
