@@ -306,6 +306,7 @@ static void down(void)
     engine_call(world.engine, &world.call, release_work, stop_loop, own);
     run_loop();
     chain_free(own->chain);
+    free(own->plan.chains);
     engine_session_detach(world.session, stop_loop, NULL);
     run_loop();
     end_engine();
