@@ -8,8 +8,6 @@
 #include "client/core/error.h"
 #include "client/msg/msg.h"
 
-enum { ANY_RANK_KINDS = 1u << 2 | 1u << 3 }; /* of struct matching */
-
 /* For longer ones, plans share the copying between both ranks, and choose how to copy by trial. But
  * a plan takes about a millisecond to make: only for what is sent again. */
 enum { COPY_BYTES_MAX = 65536 };
@@ -60,9 +58,9 @@ static bool reach(struct msg_peer *peer, struct tca_msg *msg)
     direct->unreachable = !there;
     if (!there)
         return false;
-    direct->there = (struct msg_areas *)there;
-    direct->view.directory = &direct->there->directory;
-    direct->announcer.page = &((struct msg_area *)(there + peer->area_bytes))->announced;
+    direct->there = (struct msg_area *)(there + peer->area_bytes);
+    direct->view.directory = &((struct msg_areas *)there)->directory;
+    direct->announcer.page = &direct->there->announced;
     return true;
 }
 
@@ -70,7 +68,7 @@ uint8_t *msg_direct_ring(struct msg_peer *peer, struct tca_msg *msg)
 {
     if (begin(peer) < 0 || !reach(peer, msg))
         return NULL;
-    return ((struct msg_area *)((uint8_t *)peer->direct->there + peer->area_bytes))->packets[0];
+    return peer->direct->there->packets[0];
 }
 
 void msg_direct_free(struct msg_peer *peer, struct tca_msg *msg)
@@ -134,24 +132,28 @@ void msg_announce(struct tca_msg_request *request)
     request->announce_link = direct->waiting_last;
     *direct->waiting_last = request;
     direct->waiting_last = &request->announce_next;
-    if (request->room <= TCA_MSG_EAGER_BYTES || msg->matching.kinds & ANY_RANK_KINDS ||
+    if (request->room <= TCA_MSG_EAGER_BYTES || match_any_rank_waits(&msg->matching) ||
         !reach(peer, msg))
         return;
     while (direct->waiting && announce_one(direct->waiting))
         ;
 }
 
+/* It is not announced any more, and will not be. */
+static void forget(struct tca_msg_request *request)
+{
+    if (request->word >= 0)
+        request->peer->direct->announced[request->word] = NULL;
+    else if (request->announce_link)
+        stop_waiting(request->peer->direct, request);
+    request->word = -1;
+}
+
 void msg_unannounce(struct tca_msg_request *request)
 {
-    struct msg_direct *direct = request->peer ? request->peer->direct : NULL;
-
-    if (request->word >= 0) {
-        announce_end(&direct->announcer, (uint32_t)request->word, false);
-        direct->announced[request->word] = NULL;
-        request->word = -1;
-    } else if (request->announce_link) {
-        stop_waiting(direct, request);
-    }
+    if (request->word >= 0)
+        announce_end(&request->peer->direct->announcer, (uint32_t)request->word, false);
+    forget(request);
 }
 
 bool msg_announce_withdraw(struct tca_msg_request *request)
@@ -159,11 +161,7 @@ bool msg_announce_withdraw(struct tca_msg_request *request)
     if (request->word >= 0 &&
         !announce_withdraw(&request->peer->direct->announcer, (uint32_t)request->word))
         return false;
-    if (request->word >= 0)
-        request->peer->direct->announced[request->word] = NULL;
-    else if (request->announce_link)
-        stop_waiting(request->peer->direct, request);
-    request->word = -1;
+    forget(request);
     return true;
 }
 
@@ -177,9 +175,8 @@ int msg_take_placed(struct msg_peer *peer, const struct msg_head *head, uint64_t
         bytes > request->room)
         return error_set(-EPROTO, "%llu bytes for a receive that was not announced",
                          (unsigned long long)bytes);
-    direct->announced[head->index] = NULL;
     announce_end(&direct->announcer, head->index, true);
-    request->word = -1;
+    forget(request);
     match_withdraw(&request->msg->matching, &request->posted);
     request->tag = head->tag;
     request->bytes = bytes;

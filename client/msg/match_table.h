@@ -71,6 +71,12 @@ void match_drop(struct matching *matching, struct match_message *message);
 /* Any message that is kept. NULL: none is. Linear in the size of the table: for its end. */
 struct match_message *match_some_message(const struct matching *matching);
 
+/* Whether receives from any rank are posted. */
+static inline bool match_any_rank_waits(const struct matching *matching)
+{
+    return matching->kinds & (1u << 2 | 1u << 3);
+}
+
 static inline struct match_key match_key_of(const struct match_message *message)
 {
     return message->links[0].key;

@@ -172,7 +172,7 @@ struct msg_peer {
 
 /* Between two ranks of a node that copy straight from and to each other's memory. */
 struct msg_direct {
-    struct msg_areas *there; /* of the other rank; NULL: not mapped yet */
+    struct msg_area *there; /* for this rank, at the other one; NULL: not mapped yet */
     struct mapped_region *areas;
     bool unreachable;      /* it could not be */
     struct near_view view; /* of its regions */

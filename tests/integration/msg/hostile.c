@@ -209,7 +209,7 @@ static void scribble(void)
     } all[] = {
         {&peer->here->announced, sizeof(peer->here->announced)},
         {&peer->here->announced.read, sizeof(uint64_t)},
-        {&peer->direct->there->directory, sizeof(struct near_directory)},
+        {(void *)peer->direct->view.directory, sizeof(struct near_directory)},
         {msg->owner.directory, sizeof(struct near_directory)},
         {&hostile.there->announced, sizeof(hostile.there->announced)},
     };
