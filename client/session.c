@@ -431,3 +431,8 @@ int tca_dispatch(struct tca *session)
 }
 
 /* ---- properties ---- */
+
+struct tca_msg **session_messengers(struct tca *session)
+{
+    return &session->messengers;
+}

@@ -28,17 +28,24 @@ struct joined {
     uint64_t flow;             /* within this node: its chain */
 };
 
-/* Where the put writes: in a region of a peer, or of this process. */
+/* The region of a transfer: of a peer, or of this process. */
+static int use_region(struct tca *session, struct transfer *transfer, const Tca__Mapping *mapping)
+{
+    int r = mapping_region(session, mapping, &transfer->region);
+    if (r == 0)
+        mapping_use(session, transfer->region);
+    return r;
+}
+
+/* Where the put writes. */
 static int place(struct tca *session, struct transfer *transfer, const struct step *put,
                  const Tca__Mapping *mapping, struct driver_landing_args *args)
 {
     const struct layout *layout = put->put.target_layout->program;
-    struct mapped_region *region;
-    int r = mapping_region(session, mapping, &region);
+    int r = use_region(session, transfer, mapping);
     if (r < 0)
         return r;
-    transfer->region = region;
-    mapping_use(session, region);
+    const struct mapped_region *region = transfer->region;
     if (!layout_fits(layout, mapping->offset, region->bytes))
         return error_set(-EPROTO, "tcad placed a put at offset %llu of a region of %llu bytes",
                          (unsigned long long)mapping->offset, (unsigned long long)region->bytes);
@@ -55,12 +62,10 @@ static int place(struct tca *session, struct transfer *transfer, const struct st
 static int place_counter(struct tca *session, struct transfer *transfer, const struct step *signal,
                          const Tca__Mapping *mapping)
 {
-    struct mapped_region *region;
-    int r = mapping_region(session, mapping, &region);
+    int r = use_region(session, transfer, mapping);
     if (r < 0)
         return r;
-    transfer->region = region;
-    mapping_use(session, region);
+    const struct mapped_region *region = transfer->region;
     if (mapping->offset % sizeof(uint64_t) || mapping->offset > region->bytes ||
         region->bytes - mapping->offset < sizeof(uint64_t))
         return error_set(-EPROTO, "tcad placed a counter at offset %llu of a region of %llu bytes",

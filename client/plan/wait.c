@@ -696,8 +696,3 @@ uint64_t session_failures(struct tca *session)
     session_progress(session);
     return session->failures;
 }
-
-struct tca_msg **session_messengers(struct tca *session)
-{
-    return &session->messengers;
-}
