@@ -9,6 +9,7 @@
 
 #include "config/cluster.h"
 #include "daemon/base/log.h"
+#include "daemon/groups/gathered.h"
 #include "daemon/groups/group_internal.h"
 #include "daemon/peers/peer.h"
 #include "daemon/tcad.h"
@@ -175,48 +176,6 @@ void team_told(struct groups *groups, uint32_t node, const Tca__PeerTeam *told)
     team_unuse(team);
 }
 
-/* ---- the result of a gather: what is long is in a memfd that all ranks of the node share ---- */
-
-struct gathered {
-    const uint8_t *data;
-    size_t bytes, each;
-    int memfd; /* -1: there is none yet, or the data is short */
-    /* The lowest rank whose first same_bytes bytes are not those of rank 0; or 0. */
-    uint32_t same_bytes, other;
-};
-
-/* The ranks of a node compare equally many bytes, so that it does this once for them. */
-static void compare(struct gathered *gathered, uint32_t same_bytes)
-{
-    same_bytes = same_bytes < gathered->each ? same_bytes : (uint32_t)gathered->each;
-    if (gathered->same_bytes == same_bytes)
-        return;
-    gathered->same_bytes = same_bytes;
-    gathered->other = 0;
-    for (size_t at = gathered->each; at < gathered->bytes; at += gathered->each)
-        if (memcmp(gathered->data + at, gathered->data, same_bytes) != 0) {
-            gathered->other = (uint32_t)(at / gathered->each);
-            return;
-        }
-}
-
-static void gathered_send(struct gathered *gathered, struct session *session,
-                          const struct caller *caller)
-{
-    Tca__Gathered body = TCA__GATHERED__INIT;
-    const Tca__Message message = MESSAGE_OF(GATHERED, gathered, &body);
-
-    compare(gathered, caller->same_bytes);
-    body.other = gathered->other;
-    if (gathered->memfd < 0 && gathered->bytes > GATHERED_INLINE_MAX)
-        gathered->memfd = frame_memfd("tca-gathered", gathered->data, gathered->bytes);
-    if (gathered->memfd >= 0)
-        body.memfd_bytes = gathered->bytes;
-    else
-        body.blobs = (ProtobufCBinaryData){gathered->bytes, (uint8_t *)gathered->data};
-    session_answer(session, caller->tag, &message, &gathered->memfd, gathered->memfd >= 0);
-}
-
 /* ---- calls ---- */
 
 static int call_begins(void *context, uint64_t bytes, char *text, size_t text_bytes)
@@ -250,8 +209,7 @@ struct session *team_take_caller(struct caller *caller)
 static void call_done(void *context, const uint8_t *data, uint64_t bytes)
 {
     struct team *team = context;
-    struct gathered gathered = {
-        .data = data, .bytes = (size_t)team->roster.size * bytes, .each = bytes, .memfd = -1};
+    struct gathered gathered = gathered_of(data, team->roster.size, bytes);
     int members_fd = -1;
 
     team->uses++;
@@ -278,8 +236,7 @@ static void call_done(void *context, const uint8_t *data, uint64_t bytes)
         else if (session)
             gathered_send(&gathered, session, caller);
     }
-    if (gathered.memfd >= 0)
-        close(gathered.memfd);
+    gathered_end(&gathered);
     if (members_fd >= 0)
         close(members_fd);
     team_unuse(team);
