@@ -1,7 +1,9 @@
 /* Documents and metrics about the engines. */
 #include "daemon/control/inspect.h"
 
+#include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "daemon/engine/engine.h"
 #include "daemon/tcad.h"
@@ -37,74 +39,44 @@ json_t *inspect_engines(const struct tcad *tcad, json_t **ret_all)
 
 /* ---- metrics ---- */
 
-static double sessions_of(const struct engine_stats *stats)
-{
-    return stats->sessions;
-}
-
-static double starts_of(const struct engine_stats *stats)
-{
-    return (double)stats->starts;
-}
-
-static double completions_of(const struct engine_stats *stats)
-{
-    return (double)stats->completions;
-}
-
-static double errors_of(const struct engine_stats *stats)
-{
-    return (double)stats->errors;
-}
-
-static double bytes_of(const struct engine_stats *stats)
-{
-    return (double)stats->bytes;
-}
-
-static double sleeps_of(const struct engine_stats *stats)
-{
-    return (double)stats->sleeps;
-}
-
-static double slices_of(const struct engine_stats *stats)
-{
-    return (double)stats->slices;
-}
-
-static double longest_s_of(const struct engine_stats *stats)
-{
-    return (double)stats->longest_ns / 1e9;
-}
-
 static const struct {
     const char *name, *type, *unit, *help;
-    double (*of)(const struct engine_stats *stats);
+    size_t at; /* of the figure in struct engine_stats */
+    double scale;
 } metrics[] = {
-    {"tcad_engine_sessions", "gauge", "", "Open sessions of the engine.", sessions_of},
-    {"tcad_engine_starts", "counter", "", "Starts taken by the engine.", starts_of},
-    {"tcad_engine_completions", "counter", "", "Starts completed by the engine.", completions_of},
-    {"tcad_engine_errors", "counter", "", "Starts that failed in the engine.", errors_of},
-    {"tcad_engine_put_bytes", "counter", "bytes", "Bytes put by the engine.", bytes_of},
-    {"tcad_engine_sleeps", "counter", "", "Times that the engine went to sleep.", sleeps_of},
+    {"tcad_engine_sessions", "gauge", "", "Open sessions of the engine.",
+     offsetof(struct engine_stats, sessions), 1},
+    {"tcad_engine_starts", "counter", "", "Starts taken by the engine.",
+     offsetof(struct engine_stats, starts), 1},
+    {"tcad_engine_completions", "counter", "", "Starts completed by the engine.",
+     offsetof(struct engine_stats, completions), 1},
+    {"tcad_engine_errors", "counter", "", "Starts that failed in the engine.",
+     offsetof(struct engine_stats, errors), 1},
+    {"tcad_engine_put_bytes", "counter", "bytes", "Bytes put by the engine.",
+     offsetof(struct engine_stats, bytes), 1},
+    {"tcad_engine_sleeps", "counter", "", "Times that the engine went to sleep.",
+     offsetof(struct engine_stats, sleeps), 1},
     {"tcad_engine_slices", "counter", "",
-     "Slices that the engine cut long work into, to serve starts and rails in between.", slices_of},
+     "Slices that the engine cut long work into, to serve starts and rails in between.",
+     offsetof(struct engine_stats, slices), 1},
     {"tcad_engine_longest_calls_seconds", "gauge", "seconds",
      "Longest time that the engine has spent on commits and releases without polling starts and "
      "rails.",
-     longest_s_of},
+     offsetof(struct engine_stats, longest_ns), 1e-9},
 };
 
-static json_t *samples_of(const struct tcad *tcad, double (*of)(const struct engine_stats *stats))
+static json_t *samples_of(const struct tcad *tcad, size_t at, double scale)
 {
     json_t *samples = json_array();
     for (unsigned i = 0; i < tcad->engine_count; i++) {
         struct engine_stats stats;
+        uint64_t figure;
         char number[16];
         snprintf(number, sizeof(number), "%u", i);
         engine_stats(tcad->engines[i], &stats);
-        json_array_append_new(
-            samples, json_pack("{s:{s:s}, s:f}", "labels", "engine", number, "value", of(&stats)));
+        memcpy(&figure, (const char *)&stats + at, sizeof(figure));
+        json_array_append_new(samples, json_pack("{s:{s:s}, s:f}", "labels", "engine", number,
+                                                 "value", (double)figure * scale));
     }
     return samples;
 }
@@ -112,8 +84,8 @@ static json_t *samples_of(const struct tcad *tcad, double (*of)(const struct eng
 void inspect_engine_families(const struct tcad *tcad, json_t *families)
 {
     for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++)
-        json_array_append_new(families, json_pack("{s:s, s:s, s:s, s:s, s:o}", "name",
-                                                  metrics[i].name, "type", metrics[i].type, "unit",
-                                                  metrics[i].unit, "help", metrics[i].help,
-                                                  "samples", samples_of(tcad, metrics[i].of)));
+        json_array_append_new(
+            families, json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", metrics[i].name, "type",
+                                metrics[i].type, "unit", metrics[i].unit, "help", metrics[i].help,
+                                "samples", samples_of(tcad, metrics[i].at, metrics[i].scale)));
 }

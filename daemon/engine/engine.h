@@ -295,7 +295,7 @@ struct engine_stats {
     uint64_t starts, completions, errors, bytes, sleeps;
     uint64_t slices;     /* of engine_job() */
     uint64_t longest_ns; /* that calls took in one round */
-    uint32_t sessions;   /* of engine_session_count() */
+    uint64_t sessions;   /* of engine_session_count() */
     bool asleep;
 };
 /* Loop's thread. */
