@@ -6,6 +6,7 @@ import random
 import secrets
 import sys
 
+import graphs
 import harness
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "hostile"))
@@ -14,66 +15,40 @@ import wire  # noqa: E402  pylint: disable=wrong-import-position
 SEED = int(os.environ.get("TCA_TEST_SEED", secrets.randbits(32)))
 EQ, NE, GT, GE, LT, LE = range(1, 7)
 COUNT = 30
-CELL = 64
 
 
-class Graph:
-    """Plans, one per vertex, each of some rank: it waits until as much has been added to its counter as its predecessors add, and then
-    passes on the sum of their values."""
+class Graph(graphs.Graph):
+    """Edges are signals, all of a vertex to one counter, behind the cells: it waits until as much has been added as its predecessors add."""
 
     def __init__(self, dice, actors, size, seats):
-        self.dice, self.actors, self.size = dice, actors, size
-        self.ranks = [dice.randrange(len(actors)) for _ in range(size)]
-        self.edges = {}  # (from, to): what is added
-        for vertex in range(1, size):
-            for earlier in dice.sample(range(vertex), min(vertex, dice.choice([0, 1, 1, 2, 3]))):
-                self.edges[earlier, vertex] = dice.choice([1, 1, 2, 1 << 40])
-        self.regions = [actor.alloc((CELL + 8) * size) for actor in actors]
-        self.handles = [actor.handle(region) for actor, region in zip(actors, self.regions)]
-        self.plans = [self.plan(vertex, dice.choice(seats)) for vertex in range(size)]
+        super().__init__(dice, actors, size, seats, graphs.CELL + 8)
 
-    def before(self, vertex):
-        return sorted(earlier for earlier, later in self.edges if later == vertex)
+    def connect(self, earlier, later):
+        return self.dice.choice([1, 1, 2, 1 << 40])
 
-    def plan(self, vertex, seat):
-        rank, steps = self.ranks[vertex], []
-        if before := self.before(vertex):
-            steps.append(f"take {self.regions[rank]} {CELL * self.size + 8 * vertex} {sum(self.edges[one, vertex] for one in before)}")
-        for later in sorted(later for earlier, later in self.edges if earlier == vertex):
-            place = CELL * later + 8 * self.before(later).index(vertex)
-            handle = self.handles[self.ranks[later]]
-            steps.append(f"put {self.regions[rank]} {CELL * vertex} 8 {handle} {place} 8")
-            steps.append(f"signal {handle} {CELL * self.size + 8 * later} {self.edges[vertex, later]}")
-        return self.actors[rank].plan(*(steps or [f"put {self.regions[rank]} 0 8 {self.handles[rank]} {CELL * vertex + 32} 8"]),
-                                      seat=seat, channel=self.dice.choice([0, 0, 0, 3]))
+    def counter(self, vertex):
+        return graphs.CELL * self.size + 8 * vertex
 
-    def cell(self, vertex):
-        region = self.regions[self.ranks[vertex]]
-        return self.actors[self.ranks[vertex]].ask(f"read {region} {CELL * vertex} 24")[0]
+    def waits(self, vertex):
+        added = sum(self.edges[earlier, vertex] for earlier in self.before(vertex))
+        return [f"take {self.regions[self.ranks[vertex]]} {self.counter(vertex)} {added}"] if added else []
 
-    def run(self, case, seed):
-        """Starts all of them, in any order: the cells then have the values of a sequential run, and all was taken from the counters."""
-        vertices = list(range(self.size))
-        for vertex in vertices:
-            rank = self.ranks[vertex]
-            self.actors[rank].ask(f"fill {self.regions[rank]} {CELL * vertex} {CELL} {seed * self.size + vertex}")
-        cells = [self.cell(vertex) for vertex in vertices]
-        for vertex in vertices:
-            for place, earlier in enumerate(self.before(vertex)):
-                cells[vertex] = cells[vertex][:16 * place] + cells[earlier][:16] + cells[vertex][16 * (place + 1):]
-        self.dice.shuffle(vertices)
-        for vertex in vertices:
-            self.actors[self.ranks[vertex]].ask(f"start {self.plans[vertex]}")
-        left = {rank: [vertex for vertex in vertices if self.ranks[vertex] == rank] for rank in set(self.ranks)}
-        for vertex in sorted(vertices):  # in an order in which each can be complete, whoever runs it
-            rank = self.ranks[vertex]
-            for other in set(left) - {rank}:
-                self.actors[other].ask(f"test {self.plans[left[other][0]]}")  # advances what that process runs
-            self.actors[rank].ask(f"wait {self.plans[vertex]} -2")
-        for vertex in sorted(vertices):
-            case.assertEqual(self.cell(vertex), cells[vertex], f"vertex {vertex} of {self.size}, seed {SEED}")
-            case.assertEqual(self.actors[self.ranks[vertex]].ask(
-                f"counter {self.regions[self.ranks[vertex]]} {CELL * self.size + 8 * vertex} {EQ} 0"), ["1"])
+    def tells(self, vertex, later):
+        return f"signal {self.handles[self.ranks[later]]} {self.counter(later)} {self.edges[vertex, later]}"
+
+    def wait_for_all(self):
+        """In an order in which each can be complete, whoever runs it."""
+        first = {rank: self.ranks.index(rank) for rank in set(self.ranks)}
+        for vertex in range(self.size):
+            for other in set(first) - {self.ranks[vertex]}:
+                self.actors[other].ask(f"test {self.plans[first[other]]}")  # advances what that process runs
+            self.ask(vertex, f"wait {self.plans[vertex]} -2")
+
+    def run(self, case, seed, what):
+        """All was taken from the counters, too."""
+        super().run(case, seed, what)
+        for vertex in range(self.size):
+            case.assertEqual(self.ask(vertex, f"counter {self.regions[self.ranks[vertex]]} {self.counter(vertex)} {EQ} 0"), ["1"])
 
 
 class Signal(harness.Case):
@@ -134,7 +109,7 @@ class Signal(harness.Case):
                 dice = random.Random(f"{SEED}.{places}")
                 graph = Graph(dice, self.cluster(1 + max(places)).group(places), 50, seats)
                 for seed in range(3):
-                    graph.run(self, seed)
+                    graph.run(self, seed, f"seed {SEED}")
 
     def test_waits_of_plans(self):
         """Each start takes as much, in the order of the starts, and the processor can add, too."""

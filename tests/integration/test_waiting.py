@@ -6,66 +6,27 @@ import random
 import secrets
 import signal
 
+import graphs
 import harness
 
 SEED = int(os.environ.get("TCA_TEST_SEED", secrets.randbits(32)))
 WAITING = 500
-CELL = 64  # bytes
+SLOTS = 64
 
 
-class Graph:
-    """Plans, one per vertex, each of some rank: it waits for its predecessors, and then passes on the sum of their values."""
+class Graph(graphs.Graph):
+    """Edges are notifications, each with a slot of its own."""
 
-    def __init__(self, dice, actors, size):
-        self.dice, self.actors = dice, actors
-        self.ranks = [dice.randrange(len(actors)) for _ in range(size)]
-        self.edges = {}  # (from, to): slot
-        used = {}
-        for vertex in range(1, size):
-            for earlier in dice.sample(range(vertex), min(vertex, dice.choice([0, 1, 1, 2, 3]))):
-                ranks = self.ranks[earlier], self.ranks[vertex]
-                used[ranks] = used.get(ranks, -1) + 1
-                if used[ranks] < 64:
-                    self.edges[earlier, vertex] = used[ranks]
-        self.regions = [actor.alloc(CELL * size) for actor in actors]
-        self.handles = [actor.handle(region) for actor, region in zip(actors, self.regions)]
-        self.plans = [self.plan(vertex) for vertex in range(size)]
+    def connect(self, earlier, later):
+        ranks = self.ranks[earlier], self.ranks[later]
+        slot = sum((self.ranks[one], self.ranks[other]) == ranks for one, other in self.edges)
+        return slot if slot < SLOTS else None
 
-    def before(self, vertex):
-        return sorted(earlier for earlier, later in self.edges if later == vertex)
+    def waits(self, vertex):
+        return [f"await {self.ranks[earlier]} {self.edges[earlier, vertex]} 1" for earlier in self.before(vertex)]
 
-    def plan(self, vertex):
-        rank, steps = self.ranks[vertex], []
-        for earlier in self.before(vertex):
-            steps.append(f"await {self.ranks[earlier]} {self.edges[earlier, vertex]} 1")
-        for later in sorted(later for earlier, later in self.edges if earlier == vertex):
-            place = CELL * later + 8 * self.before(later).index(vertex)
-            steps.append(f"put {self.regions[rank]} {CELL * vertex} 8 {self.handles[self.ranks[later]]} {place} 8")
-            steps.append(f"notify {self.ranks[later]} {self.edges[vertex, later]}")
-        return self.actors[rank].plan(*(steps or [f"put {self.regions[rank]} 0 8 {self.handles[rank]} {CELL * vertex + 32} 8"]),
-                                      seat="daemon", channel=self.dice.choice([0, 0, 0, 3]))
-
-    def cell(self, vertex):
-        region = self.regions[self.ranks[vertex]]
-        return self.actors[self.ranks[vertex]].ask(f"read {region} {CELL * vertex} 24")[0]
-
-    def run(self, case, seed):
-        """Starts all of them, in any order: the cells then have the values of a sequential run."""
-        vertices = list(range(len(self.plans)))
-        for vertex in vertices:
-            rank = self.ranks[vertex]
-            self.actors[rank].ask(f"fill {self.regions[rank]} {CELL * vertex} {CELL} {seed * len(vertices) + vertex}")
-        cells = [self.cell(vertex) for vertex in vertices]
-        for vertex in vertices:
-            for place, earlier in enumerate(self.before(vertex)):
-                cells[vertex] = cells[vertex][:16 * place] + cells[earlier][:16] + cells[vertex][16 * (place + 1):]
-        self.dice.shuffle(vertices)
-        for vertex in vertices:
-            self.actors[self.ranks[vertex]].ask(f"start {self.plans[vertex]}")
-        for vertex in vertices:
-            self.actors[self.ranks[vertex]].ask(f"wait {self.plans[vertex]} -2")
-        for vertex in sorted(vertices):
-            case.assertEqual(self.cell(vertex), cells[vertex], f"vertex {vertex} of {len(vertices)}, seed {SEED}")
+    def tells(self, vertex, later):
+        return f"notify {self.ranks[later]} {self.edges[vertex, later]}"
 
 
 class Waiting(harness.Case):
@@ -164,9 +125,9 @@ class Waiting(harness.Case):
         for places in ([0, 0, 0], [0, 1, 2, 0]):
             dice = random.Random(f"{SEED}.{places}")
             actors = self.cluster(1 + max(places)).group(places)
-            graph = Graph(dice, actors, 60)
+            graph = Graph(dice, actors, 60, ["daemon"])
             for seed in range(4):
-                graph.run(self, seed)
+                graph.run(self, seed, f"seed {SEED}")
 
     def test_bad_ends(self):
         """A wait that is cancelled, a plan that is released, a rank that ends: the other starts continue."""
