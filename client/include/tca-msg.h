@@ -26,14 +26,18 @@ extern "C" {
  *     tca_msg_release(requests[0]);
  *     tca_msg_release(requests[1]);
  *
- * *One-shot* messages. A receive names the sending rank and the tag, or takes any (TCA_MSG_ANY); a
+ * *One-shot* messages. Each has a *context*, a number that keeps messages apart as MPI's
+ * communicators do: tca_msg_send_to() and tca_msg_recv_from() name it, in the other calls it is 0.
+ * A receive names the sending rank and the tag, or takes any (TCA_MSG_ANY); a
  * message goes to the receive that was made first of those that take it, and the messages of a rank
  * are received in the order in which they were sent, as far as receives take both. Messages of
  * up to TCA_MSG_EAGER_BYTES are buffered: the send is complete at once, unless the receiver is more
  * than 8 messages behind, and the message arrives without another call. The receiver keeps a copy
  * of a message that no receive matches yet; it accepts no more messages of a rank that has 65536
  * such messages. A longer message goes straight from the sender's memory to the receiver's once
- * both have made their requests. The library keeps the plans for it, so that the next message
+ * both have made their requests. A *synchronous* send (TCA_MSG_SYNCHRONOUS) of any length is
+ * complete only when a receive has got its message, or has failed because it was too long. The
+ * library keeps the plans for it, so that the next message
  * between the same places costs no commit. Within a node, unless a rail or the daemon's seat is
  * requested, messages of up to 64 KiB, and longer ones that are sent from a place for the first
  * time, need no plan: where the receive was made first, the sender copies into its memory, and is
@@ -79,6 +83,7 @@ extern "C" {
 
 struct tca_msg;
 struct tca_msg_request;
+struct tca_msg_message;
 
 /* Makes a messenger. Collective: all ranks of the group call it in the same order. args: the group
  * whose ranks exchange messages (tca-group.h; NULL: all ranks of the session), which can be freed
@@ -116,6 +121,23 @@ TCA_API int tca_msg_send(struct tca_msg *msg, uint32_t rank, uint32_t tag,
 TCA_API int tca_msg_recv(struct tca_msg *msg, uint32_t rank, uint32_t tag,
                          const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request);
 
+/* What a message is matched by. */
+struct tca_msg_envelope {
+    uint32_t rank, tag; /* as in tca_msg_send() and tca_msg_recv() */
+    uint32_t context;   /* any number: contexts need not be made, and cost nothing. A receive or a
+                         * probe gets messages of its context only; order holds in each context */
+    uint32_t flags;     /* of a send: TCA_MSG_SYNCHRONOUS; otherwise 0 */
+};
+#define TCA_MSG_SYNCHRONOUS 1
+
+/* The same as tca_msg_send() and tca_msg_recv(), in any context. */
+TCA_API int tca_msg_send_to(struct tca_msg *msg, const struct tca_msg_envelope *envelope,
+                            const struct tca_msg_buffer *buffer,
+                            struct tca_msg_request **ret_request);
+TCA_API int tca_msg_recv_from(struct tca_msg *msg, const struct tca_msg_envelope *envelope,
+                              const struct tca_msg_buffer *buffer,
+                              struct tca_msg_request **ret_request);
+
 /* Make persistent requests, without starting them. Take about a millisecond; do not wait for the
  * other rank. -EBUSY: TCA_MSG_PAIRS receives from this rank exist that were not released. A receive
  * beyond those whose pairs have not ended yet, because only this side was released, can be made and
@@ -135,6 +157,27 @@ TCA_API int tca_msg_start(struct tca_msg_request *request);
 /* Tests whether a request is complete: a send's memory may be written again, or the message has
  * been received. 1: complete, or never started; 0: not yet; negative: it failed. */
 TCA_API int tca_msg_test(struct tca_msg_request *request);
+
+/* For programs that look at many requests, or poll something else, too: one call of
+ * tca_msg_progress() advances all messages of the session, and then tca_msg_is_done() returns what
+ * tca_msg_test() would, but advances no other message: a few instructions for a one-shot request.
+ *
+ *     for (uint64_t round = 0; found == 0; round++) {
+ *         tca_msg_progress(msg);
+ *         for (i = 0; i < count; i++)
+ *             found += tca_msg_is_done(requests[i]) != 0;
+ *         if (found == 0)
+ *             tca_pause(round);
+ *     }
+ */
+TCA_API void tca_msg_progress(struct tca_msg *msg);
+TCA_API int tca_msg_is_done(struct tca_msg_request *request);
+
+/* Withdraws a one-shot receive that no message has matched. 1: it is complete, gets no message, and
+ * its memory is not written; tests and waits return -ECANCELED. 0: too late, or not a one-shot
+ * receive: it continues, as if this had not been called. A message that would have matched it goes
+ * to the next receive that takes it. */
+TCA_API int tca_msg_cancel(struct tca_msg_request *request);
 
 /* Waits until a request is complete: 0, -ETIMEDOUT (it continues), or the error with which it
  * failed. */
@@ -161,11 +204,26 @@ struct tca_msg_status {
 TCA_API void tca_msg_status(const struct tca_msg_request *request,
                             struct tca_msg_status *ret_status);
 
-/* Waits until a message is here that a receive of this rank and tag, or TCA_MSG_ANY, would get if
- * it were made now, and describes it; the message stays. -ETIMEDOUT: none came; -EINVAL: no such
- * rank; -EOWNERDEAD, -EHOSTDOWN: none can come. */
+/* Wait until a message is here that a receive of this rank and tag, or TCA_MSG_ANY, would get if
+ * it were made now, and describe it; the message stays. timeout_ns 0: advances messages once.
+ * -ETIMEDOUT: none came; -EINVAL: no such rank; -EOWNERDEAD, -EHOSTDOWN: none can come. */
 TCA_API int tca_msg_probe(struct tca_msg *msg, uint32_t rank, uint32_t tag, int64_t timeout_ns,
                           struct tca_msg_status *ret_status);
+TCA_API int tca_msg_probe_from(struct tca_msg *msg, const struct tca_msg_envelope *envelope,
+                               int64_t timeout_ns, struct tca_msg_status *ret_status);
+
+/* The same as tca_msg_probe_from(), and takes the message: no other receive and no probe gets it.
+ * It waits for tca_msg_recv_message(), or for the messenger's release. A synchronous send is not
+ * complete before that. */
+TCA_API int tca_msg_take(struct tca_msg *msg, const struct tca_msg_envelope *envelope,
+                         int64_t timeout_ns, struct tca_msg_message **ret_message,
+                         struct tca_msg_status *ret_status);
+
+/* Receives a message that was taken, as tca_msg_recv(), and releases it. -EINVAL: it is not
+ * released, and can be received again; after any other error it cannot. */
+TCA_API int tca_msg_recv_message(struct tca_msg_message *message,
+                                 const struct tca_msg_buffer *buffer,
+                                 struct tca_msg_request **ret_request);
 
 /* Bytes of the message that a receive has received, or, after -EMSGSIZE, of the one that was too
  * long. */

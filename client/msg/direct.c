@@ -28,7 +28,7 @@ bool msg_direct_is_planned(const struct tca_msg_request *request)
 
 static bool is_direct(const struct tca_msg_request *request)
 {
-    return request->room > TCA_MSG_EAGER_BYTES && !request->planned;
+    return !msg_is_eager(request) && !request->planned;
 }
 
 /* Before the first message to the other rank: what it announces counts from then on. */
@@ -100,7 +100,7 @@ static bool announce_one(struct tca_msg_request *request)
     struct msg_peer *peer = request->peer;
     struct tca_msg *msg = request->msg;
     const struct announcement announcement = {
-        .context = request->posted.link.key.context,
+        .context = request->context,
         .tag = request->tag,
         .seen = peer->taken,
         .place = request->layout || request->room <= TCA_MSG_EAGER_BYTES
@@ -230,7 +230,8 @@ static bool put(struct tca_msg_request *request, const struct announcement *anno
 int msg_direct_send(struct tca_msg_request *request, uint32_t seq, struct msg_head *head)
 {
     struct msg_peer *peer = request->peer;
-    const struct match_key key = {.rank = peer->rank, .tag = request->tag};
+    const struct match_key key = {
+        .context = request->context, .rank = peer->rank, .tag = request->tag};
     struct announcement announcement;
     int r = begin(peer);
 

@@ -36,6 +36,7 @@ static int answer(struct tca_msg_request *request, const void *note, int bytes)
 int msg_tell_taken(struct tca_msg_request *request, int status)
 {
     request->status = status;
+    request->arrived = status == 0;
     return msg_request_send(request);
 }
 
@@ -44,8 +45,8 @@ int msg_grant(struct tca_msg_request *request)
     struct msg_peer *peer = request->peer;
     uint8_t note[TCA_MSG_EAGER_BYTES];
 
-    if (request->bytes > request->room || request->bytes == 0)
-        return msg_tell_taken(request, request->bytes ? -EMSGSIZE : 0);
+    if (request->bytes == 0)
+        return msg_tell_taken(request, 0);
     if (!take_slot(peer, &request->index)) {
         request->state = MSG_OFFERED;
         msg_list_add(&peer->offered, request);

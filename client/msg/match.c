@@ -2,14 +2,16 @@
 #include "client/msg/msg.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/core/error.h"
 
-static struct match_key key_of(const struct msg_peer *peer, const struct msg_head *head)
+static struct match_key key_of(const struct tca_msg_envelope *envelope)
 {
-    return (struct match_key){.rank = peer->rank, .tag = head->tag};
+    return (struct match_key){
+        .context = envelope->context, .rank = envelope->rank, .tag = envelope->tag};
 }
 
 static void deliver(struct tca_msg_request *request, const void *data, uint64_t bytes)
@@ -18,12 +20,17 @@ static void deliver(struct tca_msg_request *request, const void *data, uint64_t 
     msg_done(request, bytes > request->room ? -EMSGSIZE : msg_scatter(request, data, bytes));
 }
 
-static int accept_offer(struct tca_msg_request *request, uint32_t number, uint64_t bytes,
-                        struct near_place place)
+/* data: the whole message; NULL: it has not come. */
+static int accept_offer(struct tca_msg_request *request, uint32_t number,
+                        const struct msg_offer *offer, const void *data)
 {
     request->offer = number;
-    request->bytes = bytes;
-    const int pulled = bytes <= request->room ? msg_direct_pull(request, place) : 0;
+    request->bytes = offer->bytes;
+    if (offer->bytes > request->room)
+        return msg_tell_taken(request, -EMSGSIZE);
+    if (data)
+        return msg_tell_taken(request, msg_scatter(request, data, offer->bytes));
+    const int pulled = msg_direct_pull(request, offer->place);
     if (pulled != 0)
         return pulled < 0 ? pulled : 0;
     return msg_grant(request);
@@ -51,55 +58,93 @@ static struct tca_msg_request *find_posted(struct tca_msg *msg, struct match_key
 
 /* ---- messages without a receive */
 
-/* data: of a short message. */
-static int keep(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
-                const uint8_t *data, struct msg_offer offer)
+/* offer: of its bytes, if it was not offered. data: the whole message, or NULL. */
+static int keep(struct tca_msg *msg, const struct msg_head *head, struct match_key key,
+                const struct msg_offer *offer, const uint8_t *data)
 {
-    const uint64_t copied = data ? offer.bytes : 0;
-    struct msg_early *early = malloc(sizeof(*early) + copied);
+    const uint64_t copied = data ? offer->bytes : 0;
+    struct tca_msg_message *message = malloc(sizeof(*message) + copied);
 
-    if (!early)
+    if (!message)
         return error_static(-ENOMEM, "message: out of memory");
-    early->offer = head->request;
-    early->offered = !data;
-    early->bytes = offer.bytes;
-    early->place = offer.place;
+    message->msg = msg;
+    message->link = NULL;
+    message->offer = head->request;
+    message->offered = head->kind == MSG_OFFER;
+    message->whole = data;
+    message->bytes = offer->bytes;
+    message->place = offer->place;
     if (copied > 0)
-        memcpy(early->data, data, copied);
-    match_keep(&msg->matching, &early->message, key_of(peer, head));
-    peer->early_count++;
+        memcpy(message->data, data, copied);
+    match_keep(&msg->matching, &message->matched, key);
+    msg->peers[key.rank].early_count++;
     return 0;
 }
 
-/* Gives a receive the first message that it takes. Negative: the receive failed, or its rank. */
-static int receive_early(struct tca_msg_request *request, struct match_message *message)
+struct tca_msg_message *msg_find(const struct tca_msg *msg, const struct tca_msg_envelope *envelope)
 {
-    struct msg_early *early = (struct msg_early *)message; /* its first member */
-    struct tca_msg *msg = request->msg;
-    int r = 0;
-
-    set_source(request, match_key_of(message));
-    if (early->offered && request->peer->failed)
-        r = msg_peer_failed(request->peer);
-    else if (early->offered &&
-             (r = accept_offer(request, early->offer, early->bytes, early->place)) < 0)
-        msg_peer_lost(request->peer, msg, r);
-    else if (!early->offered)
-        deliver(request, early->data, early->bytes);
-    match_drop(&msg->matching, message);
-    request->peer->early_count--;
-    free(early);
-    return r;
+    return (struct tca_msg_message *)match_find_message(&msg->matching, key_of(envelope));
 }
 
-void msg_forget_early(struct tca_msg *msg)
-{
-    struct match_message *message;
+static_assert(offsetof(struct tca_msg_message, matched) == 0, "NULL stays NULL");
 
-    while ((message = match_some_message(&msg->matching))) {
-        match_drop(&msg->matching, message);
-        free(message);
+void msg_take_out(struct tca_msg_message *message)
+{
+    struct tca_msg *msg = message->msg;
+
+    match_drop(&msg->matching, &message->matched);
+    message->next = msg->taken;
+    message->link = &msg->taken;
+    if (msg->taken)
+        msg->taken->link = &message->next;
+    msg->taken = message;
+}
+
+/* Frees a message, which waits for a receive or was taken out. */
+static void forget(struct tca_msg_message *message)
+{
+    struct tca_msg *msg = message->msg;
+
+    if (!message->link) {
+        match_drop(&msg->matching, &message->matched);
+    } else {
+        *message->link = message->next;
+        if (message->next)
+            message->next->link = message->link;
     }
+    msg->peers[match_key_of(&message->matched).rank].early_count--;
+    free(message);
+}
+
+void msg_forget_messages(struct tca_msg *msg)
+{
+    struct match_message *matched;
+
+    while ((matched = match_some_message(&msg->matching)))
+        forget((struct tca_msg_message *)matched);
+    while (msg->taken)
+        forget(msg->taken);
+}
+
+/* Gives a receive a message that came before it. Negative: its rank has failed. */
+static int receive_early(struct tca_msg_request *request, struct tca_msg_message *message)
+{
+    const struct msg_offer offer = {.bytes = message->bytes, .place = message->place};
+    const void *data = message->whole ? message->data : NULL;
+    int r = 0;
+
+    set_source(request, match_key_of(&message->matched));
+    struct msg_peer *peer = request->peer;
+    if (data && (peer->failed || !message->offered)) {
+        deliver(request, data, message->bytes);
+    } else if (peer->failed) {
+        r = msg_peer_failed(peer);
+    } else {
+        request->state = MSG_QUEUED; /* matched, as in find_posted() */
+        r = accept_offer(request, message->offer, &offer, data);
+    }
+    forget(message);
+    return r < 0 && !peer->failed ? msg_peer_lost(peer, request->msg, r) : r;
 }
 
 /* ---- packets */
@@ -107,10 +152,11 @@ void msg_forget_early(struct tca_msg *msg)
 static int take_short(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
                       const uint8_t *payload)
 {
-    struct tca_msg_request *request = find_posted(msg, key_of(peer, head));
+    const struct match_key key = {.context = head->request, .rank = peer->rank, .tag = head->tag};
+    struct tca_msg_request *request = find_posted(msg, key);
 
     if (!request)
-        return keep(peer, msg, head, payload, (struct msg_offer){.bytes = head->bytes});
+        return keep(msg, head, key, &(struct msg_offer){.bytes = head->bytes}, payload);
     deliver(request, payload, head->bytes);
     return 0;
 }
@@ -118,12 +164,18 @@ static int take_short(struct msg_peer *peer, struct tca_msg *msg, const struct m
 static int take_offer(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
                       const uint8_t *payload)
 {
-    struct tca_msg_request *request = find_posted(msg, key_of(peer, head));
     struct msg_offer offer;
 
     memcpy(&offer, payload, sizeof(offer));
-    return request ? accept_offer(request, head->request, offer.bytes, offer.place)
-                   : keep(peer, msg, head, NULL, offer);
+    const uint64_t bytes = head->bytes - sizeof(offer);
+    if (bytes > 0 && bytes != offer.bytes)
+        return error_set(-EPROTO, "an offer of %llu bytes with %llu of them",
+                         (unsigned long long)offer.bytes, (unsigned long long)bytes);
+    const uint8_t *data = bytes > 0 ? payload + sizeof(offer) : NULL;
+    const struct match_key key = {.context = offer.context, .rank = peer->rank, .tag = head->tag};
+    struct tca_msg_request *request = find_posted(msg, key);
+    return request ? accept_offer(request, head->request, &offer, data)
+                   : keep(msg, head, key, &offer, data);
 }
 
 static int invalid(const struct msg_head *head)
@@ -160,7 +212,7 @@ static int take_note(struct msg_peer *peer, struct tca_msg *msg, const struct ms
         return take_target(peer, msg, head, payload);
     if (head->kind == MSG_NOTICE && pair && head->bytes >= sizeof(struct msg_note))
         return take_target(peer, msg, head, payload);
-    if (head->kind == MSG_OFFER && head->bytes == sizeof(struct msg_offer))
+    if (head->kind == MSG_OFFER && head->bytes >= sizeof(struct msg_offer))
         return take_offer(peer, msg, head, payload);
     if (head->kind == MSG_PLACED && head->bytes == sizeof(value))
         return msg_take_placed(peer, head, value);
@@ -185,24 +237,33 @@ int msg_take(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *
 
 /* ---- one-shot requests */
 
-int tca_msg_send(struct tca_msg *msg, uint32_t rank, uint32_t tag,
-                 const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request)
+int tca_msg_send_to(struct tca_msg *msg, const struct tca_msg_envelope *envelope,
+                    const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request)
 {
     struct tca_msg_request *request = NULL;
-    int r = msg_request_new(msg, rank, tag, buffer, true, &request);
+    int r = msg_request_new(msg, envelope, buffer, true, &request);
 
     if (r < 0)
         return r;
-    request->planned = request->peer->copies && msg_direct_is_planned(request);
-    r = request->peer->failed ? msg_peer_failed(request->peer) : msg_request_send(request);
+    struct msg_peer *peer = request->peer;
+    request->planned = peer->copies && msg_direct_is_planned(request);
+    r = peer->failed ? msg_peer_failed(peer) : msg_request_send(request);
     if (r < 0) {
         msg_request_free(request);
-        if (!msg->peers[rank].failed)
-            msg_peer_lost(&msg->peers[rank], msg, r);
+        if (!peer->failed)
+            msg_peer_lost(peer, msg, r);
         return msg_error_of(r);
     }
     *ret_request = request;
     return 0;
+}
+
+int tca_msg_send(struct tca_msg *msg, uint32_t rank, uint32_t tag,
+                 const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request)
+{
+    const struct tca_msg_envelope envelope = {.rank = rank, .tag = tag};
+
+    return tca_msg_send_to(msg, &envelope, buffer, ret_request);
 }
 
 /* Whether no other rank is left. */
@@ -224,27 +285,55 @@ int msg_cannot_come(const struct tca_msg *msg, const struct msg_peer *peer)
     return 0;
 }
 
-int tca_msg_recv(struct tca_msg *msg, uint32_t rank, uint32_t tag,
-                 const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request)
+/* A receive has been made. It may have got its message although the rank has failed since. */
+static int finish(struct tca_msg_request *request, int error, struct tca_msg_request **ret_request)
 {
-    const struct match_key key = {.rank = rank, .tag = tag};
+    if (error < 0 && !(request->state == MSG_DONE && request->status == 0)) {
+        msg_request_free(request);
+        return error;
+    }
+    *ret_request = request;
+    return 0;
+}
+
+int tca_msg_recv_from(struct tca_msg *msg, const struct tca_msg_envelope *envelope,
+                      const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request)
+{
     struct tca_msg_request *request = NULL;
-    int r = msg_request_new(msg, rank, tag, buffer, false, &request);
+    int r = msg_request_new(msg, envelope, buffer, false, &request);
 
     if (r < 0)
         return r;
-    struct match_message *message = match_find_message(&msg->matching, key);
+    struct tca_msg_message *message = msg_find(msg, envelope);
     if (message)
         r = receive_early(request, message);
     else if ((r = msg_cannot_come(msg, request->peer)) >= 0) {
         request->state = MSG_POSTED;
-        match_post(&msg->matching, &request->posted, key);
+        match_post(&msg->matching, &request->posted, key_of(envelope));
         if (request->peer && request->peer->copies)
             msg_announce(request);
     }
+    return finish(request, r, ret_request);
+}
+
+int tca_msg_recv(struct tca_msg *msg, uint32_t rank, uint32_t tag,
+                 const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request)
+{
+    const struct tca_msg_envelope envelope = {.rank = rank, .tag = tag};
+
+    return tca_msg_recv_from(msg, &envelope, buffer, ret_request);
+}
+
+int tca_msg_recv_message(struct tca_msg_message *message, const struct tca_msg_buffer *buffer,
+                         struct tca_msg_request **ret_request)
+{
+    const struct match_key key = match_key_of(&message->matched);
+    const struct tca_msg_envelope envelope = {
+        .rank = key.rank, .tag = key.tag, .context = key.context};
+    struct tca_msg_request *request = NULL;
+    int r = msg_request_new(message->msg, &envelope, buffer, false, &request);
+
     if (r < 0)
-        msg_request_free(request);
-    else
-        *ret_request = request;
-    return r;
+        return r;
+    return finish(request, receive_early(request, message), ret_request);
 }

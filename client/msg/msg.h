@@ -60,17 +60,21 @@ struct tca_msg_request {
     struct msg_peer *peer; /* NULL: a receive from any rank has no message yet */
     uint32_t number;       /* in msg->requests */
     uint32_t tag;          /* TCA_MSG_ANY: likewise, of any tag */
+    uint32_t context;
     enum msg_state state;
     int status; /* when done */
     bool used, sends, persistent;
-    bool released;  /* by the program, while running */
-    uint32_t index; /* of the data slot */
-    uint64_t room;  /* bytes of the buffer */
-    uint64_t bytes; /* of the message */
+    bool synchronous; /* a send: complete when it is matched */
+    bool released;    /* by the program, while running */
+    uint32_t index;   /* of the data slot */
+    uint64_t room;    /* bytes of the buffer */
+    uint64_t bytes;   /* of the message */
     void *address;
     const struct tca_layout *layout;
     struct tca_layout *own_layout; /* a pair's copy */
     void *staging;                 /* from tca_alloc(), `room` bytes */
+    bool arrived;                  /* a receive's data is here, but a pair's length is not, or
+                                    * its sender has not been told */
     bool in_use; /* a running plan, here or at the other rank, may use the staging */
     struct msg_out out;
     struct msg_target target; /* of a send */
@@ -89,7 +93,6 @@ struct tca_msg_request {
     bool paired, gone;     /* the other side is known; has been released */
     bool announced;        /* a receive has its index, and the sender knows of it */
     bool cancelled;        /* a send: its plan waits for a start that will not come */
-    bool arrived;          /* a receive's data, before its length */
     int broken;            /* a negative errno: cannot be started */
     /* ---- short pairs */
     bool is_short;                     /* a receive without a send: may become so */
@@ -105,11 +108,14 @@ struct msg_list {
 };
 
 /* A message that came before its receive. */
-struct msg_early {
-    struct match_message message; /* first: in msg->matching */
-    uint32_t offer;               /* request of the sender */
-    struct near_place place;      /* of its data */
-    bool offered;                 /* no data yet */
+struct tca_msg_message {
+    struct match_message matched; /* first: in msg->matching, unless it was taken out */
+    struct tca_msg *msg;
+    struct tca_msg_message *next, **link; /* of msg->taken; link NULL: it was not taken out */
+    uint32_t offer;                       /* request of the sender */
+    struct near_place place;              /* of its data */
+    bool offered;                         /* the sender waits for an answer */
+    bool whole;                           /* the data is here: */
     uint64_t bytes;
     uint8_t data[];
 };
@@ -209,6 +215,7 @@ struct tca_msg {
     uint32_t request_count;
     struct tca_msg_request *unused;
     struct matching matching;
+    struct tca_msg_message *taken; /* out of it, for receives that name them */
     struct msg_kept kept[MSG_CACHE];
     uint64_t calls;                 /* of tests */
     uint64_t failures;              /* of the session, when plans were last checked */
@@ -226,7 +233,7 @@ bool msg_list_remove(struct msg_list *list, struct tca_msg_request *request);
 /* -EINVAL: not a rank of the group, nor, if that is possible, TCA_MSG_ANY. */
 int msg_check_rank(const struct tca_msg *msg, uint32_t rank, bool any);
 /* A request of the given buffer, in state MSG_IDLE. */
-int msg_request_new(struct tca_msg *msg, uint32_t rank, uint32_t tag,
+int msg_request_new(struct tca_msg *msg, const struct tca_msg_envelope *envelope,
                     const struct tca_msg_buffer *buffer, bool sends,
                     struct tca_msg_request **ret_request);
 void msg_request_free(struct tca_msg_request *request);
@@ -238,6 +245,14 @@ int msg_peer_fail(struct msg_peer *peer, struct tca_msg *msg, int error);
 void msg_peer_drop(struct msg_peer *peer);
 /* Sets the text and returns the error of a failed peer. */
 int msg_peer_failed(const struct msg_peer *peer);
+
+/* Whether a send's data goes in its packet. */
+static inline bool msg_is_eager(const struct tca_msg_request *request)
+{
+    const uint64_t other = request->synchronous ? sizeof(struct msg_offer) : 0;
+
+    return request->room <= TCA_MSG_EAGER_BYTES - other;
+}
 
 /* A rank that leaves frees memory before its process ends: for its messages, either is the end. */
 static inline int msg_error_of(int error)
@@ -335,8 +350,13 @@ int msg_take(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *
              const uint8_t *payload);
 /* Why no message of the peer, or, if NULL, of any can come any more; 0: one can. */
 int msg_cannot_come(const struct tca_msg *msg, const struct msg_peer *peer);
-/* Frees the messages that no receive has matched. */
-void msg_forget_early(struct tca_msg *msg);
+/* The first message that a receive of this envelope would get; NULL: there is none. */
+struct tca_msg_message *msg_find(const struct tca_msg *msg,
+                                 const struct tca_msg_envelope *envelope);
+/* It matches no receive any more. */
+void msg_take_out(struct tca_msg_message *message);
+/* Frees the messages that no receive has got. */
+void msg_forget_messages(struct tca_msg *msg);
 
 /* ---- direct.c: messages between ranks of one node that copy themselves */
 

@@ -163,7 +163,7 @@ struct tca_msg *tca_msg_free(struct tca_msg *msg)
     for (uint32_t rank = 0; msg->peers && rank < msg->size; rank++)
         peer_deinit(msg, &msg->peers[rank]); /* first: what is queued belongs to requests */
     requests_deinit(msg);
-    msg_forget_early(msg);
+    msg_forget_messages(msg);
     matching_deinit(&msg->matching);
     for (uint32_t i = 0; i < MSG_CACHE; i++) {
         msg_plan_end(msg->kept[i].plan);

@@ -31,8 +31,8 @@ enum {
 };
 
 enum msg_kind {
-    MSG_SHORT = 1,  /* tag; the message */
-    MSG_OFFER = 2,  /* tag, request of the sender; offer */
+    MSG_SHORT = 1,  /* tag; request: context; the message */
+    MSG_OFFER = 2,  /* tag, request of the sender; offer; perhaps the message */
     MSG_GRANT = 3,  /* request of the sender, index of the slot; address (note) */
     MSG_NOTICE = 4, /* a receive of a pair: tag, index; request: 1, may be short; address (note) */
     MSG_PAIRED = 5, /* its send: index; tag: 1, is short; length */
@@ -74,10 +74,11 @@ struct msg_areas {
     _Alignas(64) struct msg_area of[]; /* by rank */
 };
 
-/* Payload of an offer. */
+/* Payload of an offer. The message follows, all of it, or nothing. */
 struct msg_offer {
     uint64_t bytes;
     struct near_place place; /* of the data; region 0: the receiver has to grant memory */
+    uint32_t context, unused;
 };
 
 /* Payload of a grant and of a notice. A layout may follow, as plain data: that of the receiver's

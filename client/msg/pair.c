@@ -224,8 +224,9 @@ static int keep_layout(struct tca_msg_request *request)
 int tca_msg_send_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,
                       const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request)
 {
+    const struct tca_msg_envelope envelope = {.rank = rank, .tag = tag};
     struct tca_msg_request *request = NULL;
-    int r = msg_request_new(msg, rank, tag, buffer, true, &request);
+    int r = msg_request_new(msg, &envelope, buffer, true, &request);
 
     if (r < 0)
         return r;
@@ -328,11 +329,12 @@ int msg_pair_introduce(struct msg_peer *peer, struct tca_msg *msg)
 int tca_msg_recv_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,
                       const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request)
 {
+    const struct tca_msg_envelope envelope = {.rank = rank, .tag = tag};
     struct tca_msg_request *request = NULL;
 
     if (rank == TCA_MSG_ANY || tag == TCA_MSG_ANY)
         return error_static(-EINVAL, "message: a persistent receive names its rank and its tag");
-    int r = msg_request_new(msg, rank, tag, buffer, false, &request);
+    int r = msg_request_new(msg, &envelope, buffer, false, &request);
 
     if (r < 0)
         return r;

@@ -74,16 +74,20 @@ int msg_check_rank(const struct tca_msg *msg, uint32_t rank, bool any)
     return error_set(-EINVAL, "message: rank %u: the group has ranks 0 to %u", rank, msg->size - 1);
 }
 
-int msg_request_new(struct tca_msg *msg, uint32_t rank, uint32_t tag,
+int msg_request_new(struct tca_msg *msg, const struct tca_msg_envelope *envelope,
                     const struct tca_msg_buffer *buffer, bool sends,
                     struct tca_msg_request **ret_request)
 {
+    const uint32_t rank = envelope->rank, tag = envelope->tag;
     int r = msg_check_rank(msg, rank, !sends);
 
     if (r < 0)
         return r;
     if (sends && tag == TCA_MSG_ANY)
         return error_static(-EINVAL, "message: the tag TCA_MSG_ANY is for receives only");
+    if (envelope->flags & ~(sends ? (uint32_t)TCA_MSG_SYNCHRONOUS : 0))
+        return error_set(-EINVAL, "message: flags 0x%x: a send may have TCA_MSG_SYNCHRONOUS",
+                         envelope->flags);
     uint64_t room = buffer->layout ? tca_layout_size(buffer->layout) : buffer->bytes;
     if (room > 0 && !buffer->address)
         return error_static(-EINVAL, "message: the buffer's address is NULL");
@@ -97,8 +101,10 @@ int msg_request_new(struct tca_msg *msg, uint32_t rank, uint32_t tag,
         .peer = rank == TCA_MSG_ANY ? NULL : &msg->peers[rank],
         .number = request->number,
         .tag = tag,
+        .context = envelope->context,
         .used = true,
         .sends = sends,
+        .synchronous = envelope->flags & TCA_MSG_SYNCHRONOUS,
         .word = -1,
         .room = room,
         .bytes = sends ? room : 0,
@@ -185,7 +191,7 @@ int msg_peer_fail(struct msg_peer *peer, struct tca_msg *msg, int error)
             fail_posted(request, peer, error);
         if (request->used && request->peer == peer && request->state != MSG_IDLE &&
             request->state != MSG_DONE && !told)
-            msg_done(request, error);
+            msg_done(request, request->arrived && !request->persistent ? 0 : error);
         if (request->used && request->peer == peer && request->persistent && request->released &&
             request->state == MSG_DONE) {
             msg_list_remove(&peer->leaving, request);

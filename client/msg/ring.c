@@ -142,7 +142,29 @@ static int tell_taken(struct tca_msg_request *request)
     return r;
 }
 
-/* A short message, or the offer of a long one. */
+/* The offer of a long message, or a short one to which there must be an answer. */
+static int send_offer(struct tca_msg_request *request, struct msg_head head)
+{
+    struct msg_peer *peer = request->peer;
+    const bool whole = msg_is_eager(request);
+    const struct msg_offer offer = {
+        .bytes = request->room, .place = msg_direct_place(request), .context = request->context};
+    uint8_t *to = NULL;
+    int r = reserve(peer, request->msg, &to);
+
+    if (r < 0)
+        return r;
+    memcpy(to, &offer, sizeof(offer));
+    if (whole && (r = msg_gather(request, to + sizeof(offer))) < 0)
+        return r;
+    head.kind = MSG_OFFER;
+    head.bytes = (uint16_t)(sizeof(offer) + (whole ? request->room : 0));
+    request->state = MSG_OFFERED;
+    r = post(peer, request->msg, head);
+    return msg_has_ended(r) ? 0 : r; /* no answer comes */
+}
+
+/* A short message, or the offer of one. */
 static int send_request(struct tca_msg_request *request)
 {
     struct msg_peer *peer = request->peer;
@@ -161,13 +183,9 @@ static int send_request(struct tca_msg_request *request)
         msg_done(request, 0);
         return r;
     }
-    if (request->room > TCA_MSG_EAGER_BYTES) {
-        const struct msg_offer offer = {request->room, msg_direct_place(request)};
-        head.kind = MSG_OFFER;
-        head.bytes = sizeof(offer);
-        request->state = MSG_OFFERED;
-        return send_note(peer, request->msg, head, &offer);
-    }
+    if (request->synchronous || !msg_is_eager(request))
+        return send_offer(request, head);
+    head.request = request->context;
     head.bytes = (uint16_t)request->room;
     if ((r = reserve(peer, request->msg, &to)) >= 0 && (r = msg_gather(request, to)) >= 0)
         r = post(peer, request->msg, head);

@@ -21,6 +21,8 @@ static __attribute__((noinline, cold)) int failure_of(const struct tca_msg_reque
                          "message from rank %u, tag %u: %llu bytes: the receive has room for %llu",
                          peer->rank, request->tag, (unsigned long long)request->bytes,
                          (unsigned long long)request->room);
+    if (request->status == -ECANCELED && !request->persistent)
+        return error_static(-ECANCELED, "message: the receive was cancelled");
     if (peer->failed && request->status == peer->failed)
         return msg_peer_failed(peer);
     return error_set(request->status, "message %s rank %u, tag %u: %s",
@@ -71,18 +73,40 @@ static bool is_open(const struct tca_msg_request *request)
     return request->state > MSG_DONE;
 }
 
-int tca_msg_test(struct tca_msg_request *request)
+static void test_pair(struct tca_msg_request *request)
 {
-    if (request->persistent && request->state == MSG_MOVING) {
-        int r = msg_pair_test(request);
-        if (r < 0 && request->sends)
-            msg_peer_lost(request->peer, request->msg, r);
-    }
-    if (is_open(request))
-        msg_progress(request->msg, request->peer);
+    int r = msg_pair_test(request);
+
+    if (r < 0 && request->sends)
+        msg_peer_lost(request->peer, request->msg, r);
+}
+
+static inline int result_so_far(const struct tca_msg_request *request)
+{
     if (is_open(request))
         return 0;
     return request->state == MSG_IDLE ? 1 : result_of(request);
+}
+
+int tca_msg_is_done(struct tca_msg_request *request)
+{
+    if (request->persistent && request->state == MSG_MOVING)
+        test_pair(request);
+    return result_so_far(request);
+}
+
+int tca_msg_test(struct tca_msg_request *request)
+{
+    if (request->persistent && request->state == MSG_MOVING)
+        test_pair(request);
+    if (is_open(request))
+        msg_progress(request->msg, request->peer);
+    return result_so_far(request);
+}
+
+void tca_msg_progress(struct tca_msg *msg)
+{
+    msg_progress_all(msg);
 }
 
 /* ---- waits */
@@ -202,15 +226,25 @@ int tca_msg_wait_all(struct tca_msg_request *const *requests, uint32_t count, in
     return r < 0 ? r : 0;
 }
 
-static int test_any(void *context)
+static int find_done(struct several *several)
 {
-    struct several *several = context;
     int r = 0;
 
     for (uint32_t i = 0; i < several->count && r == 0; i++)
-        if (several->requests[i] && (r = tca_msg_test(several->requests[i])) != 0)
+        if (several->requests[i] && (r = tca_msg_is_done(several->requests[i])) != 0)
             several->next = i;
     return r;
+}
+
+static int test_any(void *context)
+{
+    struct several *several = context;
+    int r = find_done(several);
+
+    if (r != 0)
+        return r;
+    msg_progress_all(several->msg);
+    return find_done(several);
 }
 
 int tca_msg_wait_any(struct tca_msg_request *const *requests, uint32_t count, int64_t timeout_ns,
@@ -235,6 +269,23 @@ uint64_t tca_msg_bytes(const struct tca_msg_request *request)
 
 /* ---- the end */
 
+/* Of a one-shot request. False: it is no receive, or a message has matched it, or is about to. */
+static bool withdraw(struct tca_msg_request *request)
+{
+    if (request->state != MSG_POSTED || !msg_announce_withdraw(request))
+        return false;
+    match_withdraw(&request->msg->matching, &request->posted);
+    return true;
+}
+
+int tca_msg_cancel(struct tca_msg_request *request)
+{
+    if (request->persistent || !withdraw(request))
+        return 0;
+    msg_done(request, -ECANCELED);
+    return 1;
+}
+
 struct tca_msg_request *tca_msg_release(struct tca_msg_request *request)
 {
     if (!request)
@@ -243,8 +294,7 @@ struct tca_msg_request *tca_msg_release(struct tca_msg_request *request)
         msg_pair_release(request);
     } else if (!is_open(request)) {
         msg_request_free(request);
-    } else if (request->state == MSG_POSTED && msg_announce_withdraw(request)) {
-        match_withdraw(&request->msg->matching, &request->posted);
+    } else if (withdraw(request)) {
         msg_request_free(request);
     } else {
         request->released = true;

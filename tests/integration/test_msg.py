@@ -116,7 +116,8 @@ class Msg(Ranks):
     def test_any_rank_and_tag(self):
         cluster = self.cluster(2, options={"rails.enable": "shm tcp"})
         words = [harness.program("msg-any"), str(SEED)]
-        for places, seat in (([0], "any"), ([0] * 5, "any"), ([0, 1, 0, 1], "any"), ([0, 1, 1], "daemon")):
+        for places, seat in (([0], "any"), ([0] * 2, "any"), ([0] * 5, "any"), ([0, 1, 0, 1], "any"), ([0, 1, 1], "daemon"),
+                             (several_each(2, 16), "any")):
             with self.subTest(places=places, seat=seat, seed=SEED):
                 self.ranks(cluster, places, words, TCA_SEAT=seat)
         for places in ([0] * 3, [0, 1, 1]):
@@ -125,6 +126,13 @@ class Msg(Ranks):
         for places in ([0] * 4, [0, 0, 1, 1]):
             with self.subTest(places=places, ended=1):
                 self.ranks(cluster, places, [*words, "ended"], victim=1)
+
+    def test_modes(self):
+        """Contexts, synchronous sends, messages that are taken, receives that are cancelled."""
+        cluster = self.cluster(2, options={"rails.enable": "shm tcp"})
+        for places, seat in (([0], "any"), ([0, 0], "any"), ([0, 1], "any"), ([0, 1, 0], "daemon")):
+            with self.subTest(places=places, seat=seat):
+                self.ranks(cluster, places, [harness.program("msg-modes")], victim=1 if len(places) > 1 else None, TCA_SEAT=seat)
 
     def test_complete_and_queued_messages(self):
         """Complete sends need no further call of the sender; queued ones end with the messenger."""

@@ -1,6 +1,7 @@
 /*
- * msg-any SEED [reversed|ended]: messages to receives from any rank and of any tag, and found by
- * probes. All ranks draw the same messages. Each receive must get one that it takes, and that
+ * msg-any SEED [reversed|ended]: messages of several contexts to receives from any rank and of any
+ * tag, found by probes, and taken; some are sent synchronously, some receives are cancelled and
+ * made again. All ranks draw the same messages. Each receive must get one that it takes, and that
  * nobody was to get before: of two receives that take both of two messages of a rank, the one made
  * first gets the one sent first. reversed: in a group that has the ranks in reverse order. ended:
  * rank 1 is killed while the others receive from any. Ends with 0, or prints what was wrong.
@@ -18,14 +19,18 @@
 
 enum {
     MESSAGES = 120 /* of all ranks, in a round */,
-    ROUNDS = 12,
+    ROUNDS = 16,
     BYTES_MAX = 9000,
     FULL = 16, /* messages of a rank that another one has not taken */
-    ODD_TAGS = 100
+    ODD_TAGS = 100,
+    TAKEN = 4, /* messages, until they are received */
 };
 
+static const uint32_t contexts[] = {0, 1, UINT32_MAX};
+enum plan { POST, PROBE, TAKE }; /* how the messages of a round are received */
+
 struct message {
-    uint32_t from, to, tag, bytes;
+    uint32_t from, to, tag, context, bytes, flags;
 };
 
 static struct random numbers, delays;
@@ -35,7 +40,7 @@ static uint32_t size;
 static struct message messages[MESSAGES];
 static struct tca_msg_request *sends[MESSAGES], *receives[MESSAGES];
 static uint32_t sent[MESSAGES][BYTES_MAX / 4], got[MESSAGES][BYTES_MAX / 4];
-static uint32_t patterns[MESSAGES][2]; /* of receives: rank, tag */
+static struct tca_msg_envelope patterns[MESSAGES]; /* of receives */
 
 /* Messages of ranks with odd numbers are received with any tag, the others' by tag: from their rank
  * below tag 4, from any above. So that none takes what another one is left without. */
@@ -46,21 +51,32 @@ static void draw(void)
         messages[i].from = (uint32_t)random_below(&numbers, size);
         messages[i].to = (uint32_t)random_below(&numbers, size);
         messages[i].tag = (messages[i].from & 1) * ODD_TAGS + (uint32_t)random_below(&numbers, 8);
+        messages[i].context = contexts[random_below(&numbers, 3)];
         messages[i].bytes = sizes[random_below(&numbers, 6)];
+        messages[i].flags = random_below(&numbers, 4) ? 0 : TCA_MSG_SYNCHRONOUS;
     }
 }
 
-static void choose(const struct message *message, uint32_t pattern[2])
+static struct tca_msg_envelope choose(const struct message *message)
 {
     const bool odd = message->tag >= ODD_TAGS;
-    pattern[0] = !odd && message->tag >= 4 ? TCA_MSG_ANY : message->from;
-    pattern[1] = odd ? TCA_MSG_ANY : message->tag;
+    return (struct tca_msg_envelope){
+        .rank = !odd && message->tag >= 4 ? TCA_MSG_ANY : message->from,
+        .tag = odd ? TCA_MSG_ANY : message->tag,
+        .context = message->context,
+    };
 }
 
-static bool takes(const uint32_t pattern[2], const struct message *message)
+static struct tca_msg_envelope any_of(uint32_t context)
 {
-    return (pattern[0] == TCA_MSG_ANY || pattern[0] == message->from) &&
-           (pattern[1] == TCA_MSG_ANY || pattern[1] == message->tag);
+    return (struct tca_msg_envelope){.rank = TCA_MSG_ANY, .tag = TCA_MSG_ANY, .context = context};
+}
+
+static bool takes(const struct tca_msg_envelope *pattern, const struct message *message)
+{
+    return (pattern->rank == TCA_MSG_ANY || pattern->rank == message->from) &&
+           (pattern->tag == TCA_MSG_ANY || pattern->tag == message->tag) &&
+           pattern->context == message->context;
 }
 
 static void send_one(uint32_t i)
@@ -69,28 +85,73 @@ static void send_one(uint32_t i)
     sent[i][0] = i;
     for (uint32_t n = 1; n < messages[i].bytes / 4; n++)
         sent[i][n] = i * 7 + n;
-    check(tca_msg_send(msg, messages[i].to, messages[i].tag, &buffer, &sends[i]), "send");
+    const struct tca_msg_envelope to = {.rank = messages[i].to,
+                                        .tag = messages[i].tag,
+                                        .context = messages[i].context,
+                                        .flags = messages[i].flags};
+    check(tca_msg_send_to(msg, &to, &buffer, &sends[i]), "send");
 }
 
-static void receive(uint32_t n, uint32_t from, uint32_t tag)
+static void receive(uint32_t n, struct tca_msg_envelope from)
 {
     const struct tca_msg_buffer buffer = {got[n], BYTES_MAX, NULL};
-    patterns[n][0] = from;
-    patterns[n][1] = tag;
-    check(tca_msg_recv(msg, from, tag, &buffer, &receives[n]), "receive");
+    patterns[n] = from;
+    check(tca_msg_recv_from(msg, &from, &buffer, &receives[n]), "receive");
 }
 
-/* A probe for any message, then a receive of just that one. */
-static void probe(uint32_t n)
+/* Cancels a receive, while its message may be on its way, and makes another one in its place if it
+ * has not got it. */
+static void cancel(uint32_t n)
 {
-    struct tca_msg_status found, status;
-    check(tca_msg_probe(msg, TCA_MSG_ANY, TCA_MSG_ANY, TCA_DEFAULT, &found), "probe");
-    receive(n, found.rank, found.tag);
+    for (uint64_t calls = random_below(&delays, 4); calls > 0; calls--)
+        tca_msg_progress(msg);
+    if (!tca_msg_cancel(receives[n]))
+        return;
+    expect(tca_msg_is_done(receives[n]), -ECANCELED, "was cancelled", "a cancelled receive");
+    expect(tca_msg_wait(receives[n], TCA_DEFAULT), -ECANCELED, "was cancelled", "waiting for it");
+    expect(tca_msg_cancel(receives[n]), 0, NULL, "cancelling it again");
+    tca_msg_release(receives[n]);
+    memset(got[n], 0xff, 8); /* not written any more, unless by a later message */
+    receive(n, patterns[n]);
+}
+
+static void same(uint32_t n, const struct tca_msg_status *found)
+{
+    struct tca_msg_status status;
     check(tca_msg_wait(receives[n], TCA_DEFAULT), "wait");
     tca_msg_status(receives[n], &status);
-    expect(status.rank == found.rank && status.tag == found.tag && status.bytes == found.bytes, 1,
-           NULL, "what the probe has found");
-    patterns[n][0] = patterns[n][1] = TCA_MSG_ANY;
+    expect(status.rank == found->rank && status.tag == found->tag && status.bytes == found->bytes,
+           1, NULL, "what the probe has found");
+}
+
+/* A probe for any message of a context, then a receive of just that one. */
+static void probe(uint32_t n, uint32_t context)
+{
+    const struct tca_msg_envelope any = any_of(context);
+    struct tca_msg_status found;
+    check(tca_msg_probe_from(msg, &any, TCA_DEFAULT, &found), "probe");
+    receive(n, (struct tca_msg_envelope){.rank = found.rank, .tag = found.tag, .context = context});
+    same(n, &found);
+    patterns[n] = any;
+}
+
+/* Takes some messages and receives them, the last one first. */
+static void take(uint32_t n, uint32_t count, const uint32_t of[])
+{
+    struct tca_msg_message *taken[TAKEN];
+    struct tca_msg_status found[TAKEN];
+    for (uint32_t i = 0; i < count; i++) {
+        const struct message *message = &messages[of[i]];
+        patterns[n + i] = message->context ? choose(message) : any_of(0);
+        check(tca_msg_take(msg, &patterns[n + i], TCA_DEFAULT, &taken[i], &found[i]), "take");
+    }
+    for (uint32_t i = count; i-- > 0;) {
+        const struct tca_msg_buffer none = {NULL, 8, NULL}, room = {got[n + i], BYTES_MAX, NULL};
+        expect(tca_msg_recv_message(taken[i], &none, &receives[n + i]), -EINVAL, "is NULL",
+               "a receive of a taken message without memory");
+        check(tca_msg_recv_message(taken[i], &room, &receives[n + i]), "receive what was taken");
+        same(n + i, &found[i]);
+    }
 }
 
 /* The message that a receive has got. */
@@ -105,7 +166,7 @@ static const struct message *message_of(uint32_t n)
     expect((long)status.bytes, messages[i].bytes, NULL, "its length");
     for (uint32_t k = 1; k < messages[i].bytes / 4; k++)
         expect(got[n][k], i * 7 + k, NULL, "its content");
-    expect(takes(patterns[n], &messages[i]), 1, NULL, "a receive that takes it");
+    expect(takes(&patterns[n], &messages[i]), 1, NULL, "a receive that takes it");
     return &messages[i];
 }
 
@@ -117,34 +178,44 @@ static void judge(uint32_t count)
         for (uint32_t first = 0; first < later; first++) {
             const struct message *a = of[first], *b = of[later];
             expect(a == b, 0, NULL, "a message received twice");
-            expect(b < a && a->from == b->from && takes(patterns[first], b), 0, NULL,
+            expect(b < a && a->from == b->from && takes(&patterns[first], b), 0, NULL,
                    "a message that an earlier receive should have got");
         }
     }
 }
 
-static void play(bool probes)
+static void receive_late(enum plan plan, uint32_t count, uint32_t late_count, const uint32_t late[])
 {
-    uint32_t count = 0, late_count = 0, late[MESSAGES], pattern[2];
+    for (uint32_t n = 0; n < late_count; n++) {
+        if (plan == POST) {
+            receive(count + n, choose(&messages[late[n]]));
+        } else if (plan == PROBE) {
+            probe(count + n, messages[late[n]].context);
+        } else if (n % TAKEN == 0) {
+            take(count + n, late_count - n < TAKEN ? late_count - n : TAKEN, late + n);
+        }
+    }
+}
+
+static void play(enum plan plan)
+{
+    uint32_t count = 0, late_count = 0, late[MESSAGES];
     draw();
     for (uint32_t i = 0; i < MESSAGES; i++) {
         if (messages[i].from == rank)
             send_one(i);
         if (messages[i].to != rank)
             continue;
-        choose(&messages[i], pattern);
-        if (probes || random_below(&delays, 4) == 0)
+        if (plan != POST || random_below(&delays, 4) == 0) {
             late[late_count++] = i;
-        else
-            receive(count++, pattern[0], pattern[1]);
+            continue;
+        }
+        receive(count++, choose(&messages[i]));
+        if (random_below(&delays, 4) == 0)
+            cancel(count - 1);
     }
-    for (uint32_t n = 0; n < late_count; n++) {
-        choose(&messages[late[n]], pattern);
-        if (probes)
-            probe(count++);
-        else
-            receive(count++, pattern[0], pattern[1]);
-    }
+    receive_late(plan, count, late_count, late);
+    count += late_count;
     check(tca_msg_wait_all(receives, count, TCA_DEFAULT), "wait for the receives");
     check(tca_msg_wait_all(sends, MESSAGES, TCA_DEFAULT), "wait for the sends");
     judge(count);
@@ -280,7 +351,7 @@ int main(int argc, char **argv)
     if (ends)
         ended();
     for (uint32_t round = 0; !ends && round < ROUNDS; round++) {
-        play(round % 4 == 3);
+        play(round % 4 == 3 ? (round % 8 == 3 ? PROBE : TAKE) : POST);
         check(tca_barrier(session, TCA_DEFAULT), "barrier"); /* its receives would take the next */
     }
     tca_msg_free(msg);

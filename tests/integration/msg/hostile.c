@@ -159,7 +159,9 @@ static void any_packet(void)
     uint32_t kind = (uint32_t)random_below(&dice, 9);
 
     if (kind == MSG_OFFER)
-        payload.offer.place = any_place();
+        payload.offer = (struct msg_offer){.bytes = any_length(),
+                                           .place = any_place(),
+                                           .context = (uint32_t)random_below(&dice, 2)};
     else if (random_below(&dice, 4) == 0)
         ((uint8_t *)&payload.note.handle)[random_below(&dice, sizeof(struct tca_handle))] ^= 1;
     if (random_below(&dice, 16) == 0) {
@@ -171,9 +173,13 @@ static void any_packet(void)
         .index = (uint8_t)random_below(&dice, MSG_DATA + 1),
         .bytes = random_below(&dice, 4) ? right[kind] : sizes[random_below(&dice, 7)],
         .tag = (uint32_t)random_below(&dice, 2),
-        .request = (uint32_t)random_below(&dice, REQUESTS + 2),
+        .request = (uint32_t)random_below(&dice, kind == MSG_SHORT ? 2 : REQUESTS + 2),
     };
     size_t bytes = sizeof(payload.note);
+    if (kind == MSG_OFFER && random_below(&dice, 2) == 0) { /* with its data, or with other bytes */
+        bytes = sizeof(payload.offer) + 8 * random_below(&dice, 2);
+        head.bytes = (uint16_t)bytes;
+    }
     if ((kind == MSG_GRANT || kind == MSG_NOTICE) && random_below(&dice, 2) == 0) {
         bytes += any_layout(payload.layout);
         head.bytes = (uint16_t)bytes;
@@ -285,14 +291,41 @@ static void forgive(void)
             requests[i] = tca_msg_release(requests[i]);
 }
 
+static void receive_any(struct tca_msg_envelope envelope, const struct tca_msg_buffer *buffer,
+                        struct tca_msg_request **request)
+{
+    envelope.flags = 0;
+    tca_msg_recv_from(msg, &envelope, buffer, request);
+}
+
+static void take_any(const struct tca_msg_envelope *envelope, const struct tca_msg_buffer *buffer,
+                     struct tca_msg_request **request)
+{
+    struct tca_msg_message *message;
+    struct tca_msg_status status;
+
+    if (tca_msg_take(msg, envelope, 0, &message, &status) < 0)
+        return;
+    forgive();
+    tca_msg_recv_message(message, buffer, request);
+}
+
 static void any_request(void)
 {
     uint32_t i = (uint32_t)random_below(&dice, REQUESTS), tag = (uint32_t)random_below(&dice, 2);
     static const uint64_t sizes[] = {0, 8, BYTES};
     const struct tca_msg_buffer buffer = {buffers[i], sizes[random_below(&dice, 3)], NULL};
 
+    const struct tca_msg_envelope envelope = {.rank = 1,
+                                              .tag = tag,
+                                              .context = (uint32_t)random_below(&dice, 2),
+                                              .flags =
+                                                  random_below(&dice, 2) ? TCA_MSG_SYNCHRONOUS : 0};
+
     if (requests[i]) {
         tca_msg_test(requests[i]);
+        if (random_below(&dice, 4) == 0)
+            tca_msg_cancel(requests[i]);
         if (random_below(&dice, 2))
             requests[i] = tca_msg_release(requests[i]);
         else if (requests[i]->persistent)
@@ -300,15 +333,18 @@ static void any_request(void)
         forgive();
         return;
     }
-    switch (random_below(&dice, 4)) {
+    switch (random_below(&dice, 5)) {
     case 0:
-        tca_msg_send(msg, 1, tag, &buffer, &requests[i]);
+        tca_msg_send_to(msg, &envelope, &buffer, &requests[i]);
         break;
     case 1:
-        tca_msg_recv(msg, 1, tag, &buffer, &requests[i]);
+        receive_any(envelope, &buffer, &requests[i]);
         break;
     case 2:
         tca_msg_send_init(msg, 1, tag, &buffer, &requests[i]);
+        break;
+    case 3:
+        take_any(&envelope, &buffer, &requests[i]);
         break;
     default:
         tca_msg_recv_init(msg, 1, tag, &buffer, &requests[i]);
