@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "client/coll/copies.h"
 #include "client/coll/cost.h"
 #include "client/coll/leaf.h"
 #include "client/coll/siblings.h"
@@ -54,9 +55,10 @@ struct tca_coll {
     enum tca_coll_algorithm algorithm;
     struct collective shown; /* by tcactl plan explain: of its plans */
     struct coll_program program;
-    const uint8_t *in;
+    const uint8_t *in; /* of its plans: the program's memory or, with copies, the own */
     uint8_t *out, *scratch;
     uint64_t in_bytes, out_bytes;
+    struct coll_copies copies;
     uint32_t slot, slot_count;
     uint32_t watch_slot;             /* never notified: testing it detects ranks that have ended */
     bool by_thread;                  /* waits are items: plans have none */
@@ -89,8 +91,7 @@ enum coll_round {
 struct coll_met {
     struct agree_head head;
     /* what the program has asked for, which must be the same at all ranks, */
-    uint32_t operation, wanted, root, regular, ordered, combine, type;
-    uint32_t zero; /* no gap: ranks compare bytes */
+    uint32_t operation, wanted, root, regular, ordered, combine, type, copies;
     uint64_t bytes, element_bytes, wanted_segment_bytes;
     uint64_t digest; /* of the blocks */
     /* what they have chosen from besides, which need not, */

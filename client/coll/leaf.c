@@ -5,7 +5,8 @@
 
 enum { LOOKS = 32 };
 
-/* The step for the data, if all that the program does is to give a credit, wait, and copy. */
+/* The step for the data, if all that the program does is to give a credit and wait: the process
+ * copies what arrives itself. */
 static const struct coll_step *find_wait(const struct tca_coll *coll)
 {
     const struct coll_chain *chain = &coll->program.chains[0];
@@ -13,12 +14,10 @@ static const struct coll_step *find_wait(const struct tca_coll *coll)
     const struct coll_step *steps = chain->steps;
 
     if (coll->by_thread || coll->program.sets != COLL_SETS || coll->program.chain_count != 1 ||
-        chain->count != 3)
+        chain->count != 2 || coll->copies.take_turn == 0)
         return NULL;
-    bool copies = steps[2].kind == COLL_PUT && steps[2].peer == coll->program.rank &&
-                  steps[2].from.buffer == COLL_SCRATCH;
     bool waits = steps[0].kind == COLL_NOTIFY && steps[0].seldom && steps[1].kind == COLL_WAIT;
-    return copies && waits && nodes[steps[1].peer] == nodes[coll->program.rank] ? &steps[1] : NULL;
+    return waits && nodes[steps[1].peer] == nodes[coll->program.rank] ? &steps[1] : NULL;
 }
 
 /* Keeps the plan for credits, if this process runs it. */
@@ -48,13 +47,8 @@ int coll_leaf_make(struct tca_coll *coll, const struct gathered *met,
 
     if (!wait)
         return 0;
-    const struct coll_step *copy = wait + 1;
     leaf->parent = group_to_session(coll->group, wait->peer);
     leaf->slot = coll->slot + wait->slot;
-    leaf->from = coll->scratch + copy->from.offset;
-    leaf->to = coll->out + copy->to.offset;
-    leaf->bytes = copy->bytes;
-    leaf->set_bytes = coll->program.scratch_bytes;
     int r = session_slot_find(coll->session, leaf->parent, leaf->slot, &leaf->arrival);
     return r < 0 ? r : make_credit(coll, wait - 1, met, args);
 }
@@ -71,31 +65,14 @@ int coll_leaf_begin(struct coll_leaf *leaf, uint32_t set)
     return r < 0 ? r : 0;
 }
 
-static inline const uint8_t *place_of(const struct coll_leaf *leaf, uint32_t set)
-{
-    return leaf->from + set * leaf->set_bytes;
-}
-
-static inline void copy(struct coll_leaf *leaf, uint32_t set)
-{
-    if (leaf->bytes == sizeof(uint64_t))
-        memcpy(leaf->to, place_of(leaf, set), sizeof(uint64_t));
-    else
-        memcpy(leaf->to, place_of(leaf, set), leaf->bytes);
-    leaf->arrived = false;
-}
-
-int coll_leaf_test(struct coll_leaf *leaf, struct tca *session, uint32_t set)
+int coll_leaf_test(struct coll_leaf *leaf, struct tca *session)
 {
     int r = leaf->lending ? tca_test(leaf->credit) : 1;
 
     if (r <= 0)
         return r;
     leaf->lending = false;
-    r = leaf->arrived ? 1 : tca_notified(session, leaf->parent, leaf->slot);
-    if (r > 0)
-        copy(leaf, set);
-    return r;
+    return leaf->arrived ? 1 : tca_notified(session, leaf->parent, leaf->slot);
 }
 
 int coll_leaf_wait(struct coll_leaf *leaf, struct tca *session, int64_t timeout_ns)
@@ -108,15 +85,13 @@ int coll_leaf_wait(struct coll_leaf *leaf, struct tca *session, int64_t timeout_
     return r;
 }
 
-bool coll_leaf_take(struct coll_leaf *leaf, struct tca *session, uint32_t set)
+bool coll_leaf_take(struct coll_leaf *leaf, struct tca *session, const void *data)
 {
     for (int i = 0; i < LOOKS && !leaf->lending; i++) {
         int r = session_take(session, &leaf->arrival);
-        if (r > 0)
-            copy(leaf, set);
         if (r != 0)
             return r > 0;
-        __builtin_prefetch(place_of(leaf, set)); /* moves it between the cores with the counter */
+        __builtin_prefetch(data); /* moves it between the cores with the counter */
     }
     return false;
 }

@@ -73,6 +73,8 @@ static void take_slots(struct tca_coll *coll)
 
 static int own_memory(struct tca_coll *coll, struct coll_met *met)
 {
+    if (coll->copies.used)
+        return coll_copies_make(coll, met);
     uint64_t scratch_bytes = coll->program.scratch_bytes * coll->program.sets;
     struct tca_region *region;
     uint64_t offset;
@@ -133,7 +135,10 @@ static uint64_t digest_places(struct tca_coll *coll)
 
 static int ask(struct tca_coll *coll, const struct tca_coll_args *args, struct coll_met *met)
 {
+    int r = coll_copies_choose(coll, args);
+
     met->operation = coll->shape.operation;
+    met->copies = coll->copies.used;
     met->wanted = coll->wanted = args->algorithm;
     met->root = coll->shape.root;
     met->regular = coll->shape.regular;
@@ -147,8 +152,10 @@ static int ask(struct tca_coll *coll, const struct tca_coll_args *args, struct c
     met->cluster = (uint32_t)tca_subcluster_of(coll->session, tca_rank(coll->session));
     coll->any_in_place = coll->shape.in_place;
     coll->any_by_daemon = session_seat(coll->session, &args->plan) == TCA_SEAT_DAEMON;
-    int r = coll_siblings_join(coll->session, &coll->siblings);
-
+    if (r >= 0 && coll->copies.used)
+        r = coll_copies_bind(coll, coll->in, coll->out);
+    if (r >= 0)
+        r = coll_siblings_join(coll->session, &coll->siblings);
     coll->by_thread = args->thread;
     if (r >= 0 && args->thread)
         r = coll_thread_begin(coll->siblings);
@@ -164,6 +171,7 @@ static int meet(struct tca_coll *coll, struct coll_met *met)
     coll->shape.segment_bytes = coll->wanted_segment_bytes;
     tca_coll_costs(coll->session, coll->any_by_daemon ? TCA_SEAT_DAEMON : TCA_SEAT_ANY,
                    &coll->costs);
+    met->out = met->scratch = (struct tca_handle){0};
     int r = schedule(coll);
     if (r >= 0) {
         take_slots(coll);

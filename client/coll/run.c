@@ -18,6 +18,19 @@ static inline void close_start(struct tca_coll *coll)
     coll->open = false;
 }
 
+/* The current start is complete, but for what it has received. */
+static inline void take(const struct tca_coll *coll)
+{
+    const struct coll_copies *copies = &coll->copies;
+
+    const uint8_t *from = copies->take_from + coll->current * copies->take_turn;
+
+    if (__builtin_expect(copies->by_blocks, 0))
+        coll_copies_take_blocks(coll, from);
+    else
+        coll_copies_move(copies->take, from, copies->take_bytes);
+}
+
 void coll_run_end(struct tca_coll *coll)
 {
     struct tca_coll **link = coll->siblings ? &coll->siblings->open : NULL;
@@ -99,7 +112,7 @@ static int advance(struct tca_coll *coll)
     bool all = true;
 
     if (coll->leaf.credit) {
-        int r = coll_leaf_test(&coll->leaf, coll->session, coll->current);
+        int r = coll_leaf_test(&coll->leaf, coll->session);
         if (r <= 0)
             return r < 0 ? fail(coll, r) : 0;
         coll->done++;
@@ -119,6 +132,7 @@ static int advance(struct tca_coll *coll)
     }
     if (!all)
         return 0;
+    take(coll);
     coll_run_end(coll);
     return 1;
 }
@@ -158,15 +172,21 @@ static inline void leave_open(struct tca_coll *coll)
     coll->siblings->running++;
 }
 
+static int still_running(void)
+{
+    return error_static(-EBUSY, "the last start of the collective operation is still running: "
+                                "call tca_coll_wait() or tca_coll_test()");
+}
+
 /* 0, or an error with which nothing has begun. */
 static int begin(struct tca_coll *coll)
 {
     if (coll->failed)
         return failed(coll);
     if (coll->open)
-        return error_static(-EBUSY, "the last start of the collective operation is still running: "
-                                    "call tca_coll_wait() or tca_coll_test()");
+        return still_running();
     turn(coll);
+    coll_copies_give(&coll->copies);
     if (coll->leaf.credit) {
         int r = coll_leaf_begin(&coll->leaf, coll->current);
         if (r < 0)
@@ -191,12 +211,15 @@ static inline int start_quickly(struct tca_coll *coll)
     int r;
 
     turn(coll);
+    coll_copies_give(&coll->copies);
     if (coll->leaf.credit) {
         r = coll_leaf_begin(&coll->leaf, coll->current);
     } else {
         r = plan_start_and_test(only->items[0].plan);
-        if (__builtin_expect(r > 0, 1))
+        if (__builtin_expect(r > 0, 1)) {
+            take(coll);
             return 0;
+        }
         only->next = 0;
         only->started = r == 0;
     }
@@ -204,6 +227,27 @@ static inline int start_quickly(struct tca_coll *coll)
         return fail(coll, r);
     leave_open(coll);
     return 0;
+}
+
+int tca_coll_rebind(struct tca_coll *coll, const void *in, void *out)
+{
+    struct coll_thread *thread = coll->siblings->thread;
+    int r = 0;
+
+    coll_thread_lock(thread);
+    if (coll->failed)
+        r = failed(coll);
+    else if (coll->open)
+        r = still_running();
+    else if (!coll->copies.used)
+        r = error_set(-EINVAL,
+                      "this operation moves data straight between the memory of ranks: only those "
+                      "of at most %d bytes, or with any_memory, can be given other memory",
+                      COLL_SHORT_BYTES);
+    else
+        r = coll_copies_bind(coll, in, out);
+    coll_thread_unlock(thread);
+    return r;
 }
 
 int tca_coll_start(struct tca_coll *coll)
@@ -359,7 +403,10 @@ int tca_coll_wait(struct tca_coll *coll, int64_t timeout_ns)
     if (coll->quick && !coll->siblings->thread) {
         if (!coll->open)
             return 0;
-        if (coll->leaf.credit && coll_leaf_take(&coll->leaf, coll->session, coll->current)) {
+        if (coll->leaf.credit &&
+            coll_leaf_take(&coll->leaf, coll->session,
+                           coll->copies.take_from + coll->current * coll->copies.take_turn)) {
+            take(coll);
             close_start(coll); /* a leaf is in no list */
             return 0;
         }

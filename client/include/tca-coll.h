@@ -36,6 +36,11 @@ extern "C" {
  * operation is done in place: `out` holds the rank's own data at the start. Ranks may differ in
  * this, and in the kind of memory.
  *
+ * An operation of at most 4096 bytes, those of all blocks together, moves data through memory of
+ * the library, and so does every one with any_memory of struct tca_coll_args: its memory may lie
+ * anywhere, need only be valid between start and completion, and can be another one in each start
+ * (tca_coll_rebind()). This does not hold for tca_coll_alltoallv() and tca_coll_neighbours().
+ *
  * The steps of an operation are a plan. In the daemon's seat (TCA_SEAT_DAEMON, and without a
  * request where a rank sends to other nodes), data that arrives releases the steps that send it on,
  * while the program computes. In the client's seat, data moves in the calls of tca_coll_start(),
@@ -78,6 +83,9 @@ struct tca_coll_args {
      * for the session than tca_coll_start(), tca_coll_test() and tca_coll_wait(). Ranks may differ.
      * -EBUSY: an operation is running. */
     int thread;
+    /* 1: memory may lie anywhere (see above). A start then copies what the rank contributes, and
+     * what it receives. -EINVAL in tca_coll_alltoallv() and tca_coll_neighbours(). */
+    int any_memory;
     /* The group whose ranks take part (tca-group.h; NULL: all ranks of the session); and rail,
      * seat, channel, flags and name of the plans, in which ranks may differ. If the name is NULL,
      * they are named after operation and algorithm ("broadcast, trinary"); tcactl plans shows the
@@ -91,7 +99,7 @@ struct tca_coll_args {
  * the same bits. */
 struct tca_coll_operator {
     /* Combines elements of this type in the plan, in either seat. `out` of tca_coll_reduce() must
-     * then be daemon-allocated memory. */
+     * then be daemon-allocated memory, unless the operation may have any memory. */
     enum tca_combine combine;
     enum tca_type type;
     /* If combine is 0: combines `count` elements in this process, result[i] = left[i] op right[i].
@@ -192,6 +200,12 @@ TCA_API int tca_coll_neighbours(struct tca *session, const struct tca_coll_edge 
 /* Starts the operation. -EBUSY: neither tca_coll_wait() nor tca_coll_test() has found the last
  * start complete. Other errors are permanent. */
 TCA_API int tca_coll_start(struct tca_coll *coll);
+
+/* Gives the operation other memory, at this rank only and without asking anybody: that of the next
+ * starts. `in` and `out` as when it was prepared (broadcast: `out`; a reduction may change between
+ * in place and not). -EBUSY: as above. -EINVAL: the operation has more than 4096 bytes and not
+ * any_memory, or needs an argument that is NULL. */
+TCA_API int tca_coll_rebind(struct tca_coll *coll, const void *in, void *out);
 
 /* Tests whether the last start is complete at this rank. 1: complete, or never started; 0: running;
  * negative: it failed. */

@@ -19,7 +19,7 @@ enum kind { ALLREDUCE, ALLTOALL, NEIGHBOURS, HALO, KINDS };
 /* What a rank gives: */
 enum given {
     GOOD,
-    NOWHERE, /* memory of no region */
+    NOWHERE, /* memory of no region, or none where short operations take any */
     NO_RAIL, /* what tcad refuses when the plans are made, but for operations of one rank */
     LONGER,  /* than the others */
     IN_PLACE,
@@ -45,8 +45,8 @@ static int make_allreduce(enum given mine, const struct tca_coll_args *args, uin
 {
     const struct tca_coll_operator add = {.combine = TCA_COMBINE_SUM, .type = TCA_TYPE_UINT64};
 
-    return tca_coll_allreduce(session, mine == IN_PLACE ? NULL : in,
-                              mine == NOWHERE ? nowhere : out, count, &add, args, ret_coll);
+    return tca_coll_allreduce(session, mine == IN_PLACE ? NULL : in, mine == NOWHERE ? NULL : out,
+                              count, &add, args, ret_coll);
 }
 
 static int make_neighbours(enum given mine, const struct tca_coll_args *args, uint64_t count,
@@ -156,10 +156,9 @@ static void run_round(uint32_t round)
         args.plan.seat = TCA_SEAT_DAEMON;
     if (mine == NO_RAIL)
         args.plan.rail_name = "nonsense";
-    const int r = kind == ALLREDUCE ? make_allreduce(mine, &args, own, &coll)
-                  : kind == ALLTOALL
-                      ? tca_coll_alltoall(session, in, mine == NOWHERE ? nowhere : out,
-                                          own * sizeof(*in), &args, &coll)
+    const int r = kind == ALLREDUCE  ? make_allreduce(mine, &args, own, &coll)
+                  : kind == ALLTOALL ? tca_coll_alltoall(session, in, mine == NOWHERE ? NULL : out,
+                                                         own * sizeof(*in), &args, &coll)
                   : kind == NEIGHBOURS ? make_neighbours(mine, &args, own, &coll)
                                        : make_halo(mine, &args, own, &halo);
     const int error = expected(kind, given);

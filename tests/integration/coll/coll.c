@@ -4,7 +4,8 @@
  * start and wait in random order; in every round, one begins one of its starts long after all
  * others. Rank VICTIM kills itself in the midst, and the others must hear of that. PREFER in the
  * environment names a rail; with THREAD, most ranks use a thread; some buffers are attached memory,
- * with ATTACH most of them. Ends with 0, or prints what was wrong.
+ * with ATTACH most of them. Operations that may have any memory have some of malloc(), and ranks
+ * give them other memory between their starts. Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <signal.h>
@@ -91,6 +92,8 @@ static void choose(struct job *job, struct random *random, struct operation *ope
     }
     if (random_below(random, 2))
         operation->args.segment_bytes = shape->segment_bytes;
+    const bool any = shape->operation != COLL_ALLTOALL || shape->regular;
+    operation->args.any_memory = any && random_below(random, 2);
     operation->args.plan.rail_name = getenv("PREFER");
     operation->args.plan.flags = operation->args.plan.rail_name ? TCA_PLAN_PREFER : 0;
     operation->args.plan.channel = (uint32_t)random_below(random, 4);
@@ -163,6 +166,34 @@ static int make(struct job *job, struct operation *operation)
     }
 }
 
+/* Whether it may have any memory. */
+static bool may_move(const struct operation *operation)
+{
+    const struct coll_shape *shape = &operation->world.shape;
+    uint64_t bytes = shape->bytes;
+
+    if (shape->operation == COLL_ALLGATHER || shape->operation == COLL_REDUCE_SCATTER ||
+        shape->operation == COLL_ALLTOALL) {
+        bytes = 0;
+        for (uint32_t rank = 0; rank < shape->places.size; rank++)
+            bytes += operation->world.spans[0][rank].bytes;
+    }
+    if (shape->operation == COLL_ALLTOALL && !shape->regular)
+        return false;
+    return operation->args.any_memory || bytes <= COLL_SHORT_BYTES;
+}
+
+static int take_any_memory(struct job *job, uint64_t bytes, struct buffer *ret_buffer)
+{
+    struct buffer buffer = {.heap = malloc(bytes + MISALIGNED)};
+
+    if (!buffer.heap)
+        return -ENOMEM;
+    buffer.memory = buffer.heap + random_below(&job->delays, MISALIGNED);
+    *ret_buffer = buffer;
+    return 0;
+}
+
 static int take_memory(struct job *job, uint64_t bytes, bool may_attach, struct buffer *ret_buffer)
 {
     bool attaches = may_attach && random_below(&job->delays, 4) < (getenv("ATTACH") ? 3 : 1);
@@ -183,7 +214,9 @@ static int take_memory(struct job *job, uint64_t bytes, bool may_attach, struct 
 /* 0, or a negative errno. */
 static int give_memory(struct job *job, struct buffer *buffer)
 {
-    int r = buffer->heap ? tca_region_free(buffer->region) : tca_free(job->session, buffer->memory);
+    int r = buffer->region ? tca_region_free(buffer->region)
+            : buffer->heap ? 0
+                           : tca_free(job->session, buffer->memory);
 
     free(buffer->heap);
     return r;
@@ -195,6 +228,7 @@ static void prepare(struct job *job, struct random *random, struct operation *op
 
     choose(job, random, operation);
     bool reduces_there = operation->by_plan && world->shape.operation == COLL_REDUCE;
+    reduces_there &= !may_move(operation);
     int r = take_memory(job, world->in_bytes[job->rank] + 1, true, &operation->in);
     if (r >= 0)
         r = take_memory(job, world->out_bytes[job->rank] + 1, !reduces_there, &operation->out);
@@ -217,6 +251,31 @@ static void finish(struct job *job, struct operation *operation)
 
 /* ---- starts */
 
+/* Other memory, from the next start on; what it replaces is freed at once. */
+static void move(struct job *job, struct operation *operation)
+{
+    const struct coll_world *world = &operation->world;
+    struct buffer in = {0}, out = {0};
+    bool from_in;
+
+    coll_world_contribution(world, job->rank, &from_in);
+    if (take_any_memory(job, world->in_bytes[job->rank] + 1, &in) < 0 ||
+        take_any_memory(job, world->out_bytes[job->rank] + 1, &out) < 0)
+        wrong(job, operation, "memory", -ENOMEM);
+    int r = tca_coll_rebind(operation->coll, from_in ? in.memory : NULL, out.memory);
+    if (r != (may_move(operation) ? 0 : -EINVAL))
+        wrong(job, operation, "giving it other memory", r);
+    if (r == 0 && (give_memory(job, &operation->in) < 0 || give_memory(job, &operation->out) < 0))
+        wrong(job, operation, "freeing the memory it had", 0);
+    if (r < 0) {
+        give_memory(job, &in);
+        give_memory(job, &out);
+        return;
+    }
+    operation->in = in;
+    operation->out = out;
+}
+
 static void dawdle(struct job *job)
 {
     if (random_below(&job->delays, 4) == 0)
@@ -228,8 +287,8 @@ static int start(struct job *job, struct operation *operation)
     const struct coll_world *world = &operation->world;
     bool from_in;
     int64_t offset = coll_world_contribution(world, job->rank, &from_in);
-    uint8_t *own = from_in ? operation->in.memory : operation->out.memory;
 
+    uint8_t *own = from_in ? operation->in.memory : operation->out.memory;
     memset(operation->in.memory, 0xa5, world->in_bytes[job->rank]);
     memset(operation->out.memory, 0x5a, world->out_bytes[job->rank]);
     for (uint64_t i = 0; offset >= 0 && i < world->in_bytes[job->rank]; i++)
@@ -272,6 +331,9 @@ static int step(struct job *job, const struct operation **ret_operation)
     uint64_t first = random_below(&job->delays, OPERATIONS);
     int r = 0;
 
+    for (uint64_t i = 0; i < OPERATIONS; i++) /* while none runs: a thread may */
+        if (random_below(&job->delays, 3) == 0)
+            move(job, &job->operations[i]);
     if (job->rank == job->late && job->operations[0].start == job->late_start)
         usleep(LATE_US);
     for (uint64_t i = 0; r >= 0 && i < OPERATIONS; i++) {

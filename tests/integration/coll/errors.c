@@ -11,7 +11,7 @@
 #include "client/include/tca-coll.h"
 #include "tests/integration/expect.h"
 
-enum { COUNT = 10, OPERATIONS = 130, STARTS = 4 };
+enum { COUNT = 10, LONG = 1000, OPERATIONS = 130, STARTS = 4 };
 
 static struct tca *session;
 static double *in, *out;
@@ -28,14 +28,14 @@ static const struct tca_coll_operator sum = {.function = add, .element_bytes = s
 /* An error of one rank is one of both; the other one's text names it. */
 static void by_one_rank(void)
 {
-    double outside[COUNT];
+    double outside[LONG];
     struct tca_coll_operator nothing = sum;
     struct tca_coll *coll = NULL;
 
     nothing.function = NULL;
     expect(tca_coll_allreduce(session, in, rank == 1 ? NULL : out, COUNT, &sum, NULL, &coll),
            -EINVAL, rank == 1 ? "out is NULL" : "rank 1: out is NULL", "no memory");
-    expect(tca_coll_allreduce(session, in, rank == 0 ? outside : out, COUNT, &sum, NULL, &coll),
+    expect(tca_coll_allreduce(session, in, rank == 0 ? outside : out, LONG, &sum, NULL, &coll),
            -EINVAL, rank == 0 ? "out: " : "rank 0: out: ", "memory of no region");
     expect(tca_coll_allreduce(session, in, out, COUNT, rank == 1 ? &nothing : &sum, NULL, &coll),
            -EINVAL, rank == 1 ? "or a function" : "rank 1: a reduction needs", "no function");
@@ -275,7 +275,7 @@ int main(void)
     rank = tca_rank(session);
     void *memory[2];
     for (int i = 0; i < 2; i++)
-        if (tca_alloc(session, 4096, &memory[i]) < 0)
+        if (tca_alloc(session, LONG * sizeof(double), &memory[i]) < 0)
             return 1;
     in = memory[0];
     out = memory[1];
