@@ -50,8 +50,8 @@ static const char *own_reason(void)
         return said;
     }
 #ifdef OPEN_MPI
-    /* Open MPI's Fortran calls its C functions by names of their own. Messages of both languages may
-     * match. */
+    /* Open MPI's Fortran calls its C functions by names of their own. Messages of both languages
+     * may match. */
     void *fortran = dlopen("libmpi_mpifh.so.40", RTLD_LAZY | RTLD_NOLOAD);
     if (fortran) {
         dlclose(fortran);

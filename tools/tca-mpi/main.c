@@ -57,8 +57,9 @@ static enum mpi of_launcher(void)
     return MPIS;
 }
 
-/* Which MPI the program uses; MPIS: none, for the reason, or it is not there. A program that loads it later, as Python
- * and Julia do, or that starts another one, as a script does, uses that of the launcher. */
+/* Which MPI the program uses; MPIS: none, for the reason, or it is not there. A program that loads
+ * it later, as Python and Julia do, or that starts another one, as a script does, uses that of the
+ * launcher. */
 static enum mpi find_mpi(const char *program, char why[static 256])
 {
     char path[PATH_MAX];
