@@ -37,11 +37,11 @@ extern "C" {
  * such messages. A longer message goes straight from the sender's memory to the receiver's once
  * both have made their requests. A *synchronous* send (TCA_MSG_SYNCHRONOUS) of any length is
  * complete only when a receive has got its message, or has failed because it was too long. The
- * library keeps the plans for it, so that the next message
- * between the same places costs no commit. Within a node, unless a rail or the daemon's seat is
- * requested, messages of up to 64 KiB, and longer ones that are sent from a place for the first
- * time, need no plan: where the receive was made first, the sender copies into its memory, and is
- * complete at once; otherwise the receiver copies.
+ * library keeps the plans for it, so that the next message between the same places costs no commit.
+ * Within a node, unless a rail or the daemon's seat is requested, messages of up to 64 KiB, and
+ * longer ones that are sent from a place for the first time or are not in a region, need no plan:
+ * where the receive was made first, the sender copies into its memory, and is complete at once;
+ * otherwise the receiver copies.
  *
  * *Persistent* messages. tca_msg_send_init() and tca_msg_recv_init() of two ranks form a *pair*:
  * the first send of a tag with the first receive of that tag, and so on; they never match one-shot
@@ -56,11 +56,14 @@ extern "C" {
  * library, unless they wait for a buffer. What such a call has started goes on while the program
  * computes, in the daemon's seat (TCA_SEAT_DAEMON) and between nodes.
  *
- * Memory may be anywhere. Data longer than TCA_MSG_EAGER_BYTES, and data of persistent messages, is
- * copied once more on each side where the memory is not in a region of the session. So is data with
- * a layout at the sender of a one-shot message, and at a receiver whose layout has more than about
- * a hundred irregular blocks. Where a rank copies without a plan, its own memory and layout do not
- * matter.
+ * Memory may be anywhere. Data of persistent messages, and, between nodes, data longer than
+ * TCA_MSG_EAGER_BYTES, is copied once more on each side where the memory is not in a region of the
+ * session. So is data with a layout at the sender of a one-shot message, and at a receiver whose
+ * layout has more than about a hundred irregular blocks. Within a node, where a rank copies without
+ * a plan, its own memory and layout do not matter, and contiguous memory of the other one in no
+ * region is copied by the kernel (process_vm_readv(2), process_vm_writev(2)); other data goes
+ * through a buffer of the sender. tca_msg_reaches() says where the kernel does not permit that:
+ * data that is not in a region is then copied once more on each side here, too.
  *
  * Messages of different lengths: a receive may be longer than its message; tca_msg_bytes() returns
  * the length. If it is shorter, nothing is received: the receive fails with -EMSGSIZE, and the send
@@ -234,6 +237,14 @@ TCA_API uint64_t tca_msg_bytes(const struct tca_msg_request *request);
  * released when it is complete; that the other side was released completes it, too. NULL is a
  * no-op. Returns NULL. */
 TCA_API struct tca_msg_request *tca_msg_release(struct tca_msg_request *request);
+
+/* Whether this rank copies from and to any memory of a rank: 0, or why it does not, in
+ * tca_error_text(). -EOPNOTSUPP: they are on different nodes, tcad or the rank is in another PID
+ * namespace, or tca_msg_new() has requested a rail or the daemon's seat; -EPERM, -ENOSYS: the
+ * kernel does not permit it (kernel.yama.ptrace_scope, a seccomp profile, prctl(PR_SET_DUMPABLE));
+ * -ESRCH: the rank's process has ended; -EINVAL, -ENOMEM. Asks tcad before the first message to or
+ * from the rank, and the kernel each time. */
+TCA_API int tca_msg_reaches(struct tca_msg *msg, uint32_t rank);
 
 /* Releases the plans that were kept for long one-shot messages and are not in use, so that their
  * regions can be freed (tca_region_free() returns -EBUSY before). */

@@ -11,6 +11,7 @@
 #include "client/core/segment.h"
 #include "client/core/session.h"
 #include "proto/list.h"
+#include "proto/namespace.h"
 
 /* ---- the regions that are known ---- */
 
@@ -273,6 +274,9 @@ int mapping_share_region(struct tca *session, const Tca__Mapping *mapping, struc
         return r;
     struct mapped_region *region = find_region(session, mapping->region);
     region->shared_only |= !known;
+    if (mapping->owner_pid != 0 && mapping->pid_namespace == pid_namespace())
+        region->owner_pid = (pid_t)mapping->owner_pid;
+    region->owner = mapping->owner;
     mapping_use(session, region);
     if ((r = mapping_region(session, mapping, &region)) < 0) {
         mapping_unuse(session, region);

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "client/core/control.h"
 #include "proto/notify.h"
@@ -25,6 +26,9 @@ struct mapped_region {
     uint8_t *base;         /* in this process; NULL: not mapped yet */
     int fd;                /* until it is mapped, then -1; own: of its dmabuf, for the drivers of
                          connections, or -1 */
+    pid_t owner_pid; /* of a region of mapping_share_region(): its owner's process, in this one's
+                      * PID namespace, as tcad has it from the kernel; 0: not known */
+    uint64_t owner;  /* with owner_pid: its session */
     bool dmabuf;
     bool own;         /* part of a struct tca_region */
     bool in_place;    /* own: memory that the program had before, never unmapped here */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "client/core/error.h"
 #include "client/core/session.h"
@@ -14,6 +15,15 @@
 #include "proto/list.h"
 
 /* ---- the owner */
+
+void near_owner_begin(struct near_owner *owner, struct near_directory *directory)
+{
+    owner->directory = directory;
+    if (getrandom(&owner->proof, sizeof(owner->proof), 0) != sizeof(owner->proof))
+        owner->proof = (uintptr_t)owner; /* one process in billions is as good as none */
+    directory->proof = owner->proof;
+    directory->proof_address = (uintptr_t)&owner->proof;
+}
 
 static uint64_t id_of(const struct near_owner *owner, uint32_t entry)
 {
@@ -46,13 +56,14 @@ static uint32_t find_entry(struct near_owner *owner, const struct tca_region *re
 struct near_place near_place_of(struct tca *session, struct near_owner *owner, const void *address,
                                 uint64_t bytes)
 {
+    const struct near_place private = {.region = NEAR_PRIVATE, .offset = (uintptr_t)address};
     const struct tca_region *region = region_find(session, address);
 
-    if (!region || region->mapped.dmabuf)
-        return (struct near_place){.region = 0};
+    if (!region)
+        return private;
     const uint64_t offset = (uint64_t)((const uint8_t *)address - region_base(region));
-    if (bytes > region->bytes - offset)
-        return (struct near_place){.region = 0};
+    if (region->mapped.dmabuf || bytes > region->bytes - offset)
+        return private;
     owner->last = find_entry(owner, region);
     return (struct near_place){
         .region = region->mapped.id, .offset = region->lead_bytes + offset, .entry = owner->last};
@@ -75,6 +86,13 @@ void *near_map(struct tca *session, const struct tca_handle *handle, uint64_t by
     }
     *ret_region = region;
     return region->base;
+}
+
+pid_t near_owner_pid(const struct tca *session, const struct mapped_region *region, uint32_t rank)
+{
+    const struct group_member *members = session->members;
+
+    return members && members[rank].session == region->owner ? region->owner_pid : 0;
 }
 
 void near_unmap(struct tca *session, struct mapped_region *region)

@@ -1,7 +1,8 @@
 /* Messages between ranks of a node that copy straight from and to each other's memory. A receive
  * that is posted first is announced (client/msg/announce.h), and the sender copies; otherwise the
- * sender offers the place of its data, and the receiver copies. Whoever copies needs the memory of
- * the other one to be in a region; its own may be anywhere. */
+ * sender offers the place of its data, and the receiver copies. Memory in a region is loaded and
+ * stored. Private memory is copied by the kernel, which takes longer to begin: short data, and data
+ * with a layout, is offered in staging instead. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -12,6 +13,20 @@
  * a plan takes about a millisecond to make: only for what is sent again. */
 enum { COPY_BYTES_MAX = 65536 };
 
+/* Of private memory: below, two copies by way of staging take less time than one by the kernel. */
+enum { READ_BYTES_MIN = 65537, WRITE_BYTES_MIN = 16384 };
+
+static struct near_place place_of(const struct tca_msg_request *request)
+{
+    return near_place_of(request->msg->session, &request->msg->owner, request->address,
+                         request->room);
+}
+
+static bool is_in_region(const struct tca_msg_request *request)
+{
+    return !request->layout && place_of(request).region != NEAR_PRIVATE;
+}
+
 bool msg_direct_is_planned(const struct tca_msg_request *request)
 {
     const uint64_t what =
@@ -20,15 +35,10 @@ bool msg_direct_is_planned(const struct tca_msg_request *request)
     uint64_t *place = &request->msg->long_sends[(what >> 32) % MSG_CACHE];
     const bool repeated = *place == what;
 
-    if (request->room <= COPY_BYTES_MAX)
+    if (request->room <= COPY_BYTES_MAX || !is_in_region(request))
         return false;
     *place = what;
     return repeated;
-}
-
-static bool is_direct(const struct tca_msg_request *request)
-{
-    return !msg_is_eager(request) && !request->planned;
 }
 
 /* Before the first message to the other rank: what it announces counts from then on. */
@@ -60,8 +70,27 @@ static bool reach(struct msg_peer *peer, struct tca_msg *msg)
         return false;
     direct->there = (struct msg_area *)(there + peer->area_bytes);
     direct->view.directory = &((struct msg_areas *)there)->directory;
+    direct->view.owner_pid = near_owner_pid(msg->session, direct->areas, peer->session_rank);
     direct->announcer.page = &direct->there->announced;
     return true;
+}
+
+int tca_msg_reaches(struct tca_msg *msg, uint32_t rank)
+{
+    int r = msg_check_rank(msg, rank, false);
+
+    if (r < 0)
+        return r;
+    struct msg_peer *peer = &msg->peers[rank];
+    if (!peer->copies)
+        return error_set(-EOPNOTSUPP,
+                         "messages to and from rank %u: their plans copy, because it is %s", rank,
+                         rank == group_rank(msg->session, msg->args.group) ? "this rank"
+                         : peer->near ? "on this node, but a rail or tcad's seat is requested"
+                                      : "on another node");
+    if ((r = begin(peer)) < 0 || !reach(peer, msg))
+        return r < 0 ? r : -EOPNOTSUPP;
+    return near_check_private(&peer->direct->view);
 }
 
 uint8_t *msg_direct_ring(struct msg_peer *peer, struct tca_msg *msg)
@@ -98,15 +127,14 @@ static void stop_waiting(struct msg_direct *direct, struct tca_msg_request *requ
 static bool announce_one(struct tca_msg_request *request)
 {
     struct msg_peer *peer = request->peer;
-    struct tca_msg *msg = request->msg;
-    const struct announcement announcement = {
-        .context = request->context,
-        .tag = request->tag,
-        .seen = peer->taken,
-        .place = request->layout || request->room <= TCA_MSG_EAGER_BYTES
-                     ? (struct near_place){.region = 0}
-                     : near_place_of(msg->session, &msg->owner, request->address, request->room),
-        .bytes = request->room};
+    const struct announcement announcement = {.context = request->context,
+                                              .tag = request->tag,
+                                              .seen = peer->taken,
+                                              .place = request->layout ||
+                                                               request->room <= TCA_MSG_EAGER_BYTES
+                                                           ? (struct near_place){.region = 0}
+                                                           : place_of(request),
+                                              .bytes = request->room};
 
     request->word = announce_make(&peer->direct->announcer, &announcement);
     if (request->word < 0)
@@ -184,41 +212,95 @@ int msg_take_placed(struct msg_peer *peer, const struct msg_head *head, uint64_t
     return 0;
 }
 
-int msg_direct_pull(struct tca_msg_request *request, struct near_place place)
+/* The message of a private place. 1, 0: out of reach, or a negative errno. */
+static int pull_private(struct tca_msg_request *request, struct near_place place)
+{
+    struct near_view *view = &request->peer->direct->view;
+
+    if (!request->layout)
+        return near_read_private(view, place, request->address, request->bytes) >= 0;
+    void *packed = malloc(request->bytes);
+    if (!packed)
+        return error_static(-ENOMEM, "message: out of memory");
+    int r = near_read_private(view, place, packed, request->bytes) >= 0;
+    if (r > 0 && (r = msg_scatter(request, packed, request->bytes)) >= 0)
+        r = 1;
+    free(packed);
+    return r;
+}
+
+/* The same of any place. */
+static int pull(struct tca_msg_request *request, struct near_place place)
+{
+    if (place.region == NEAR_PRIVATE)
+        return pull_private(request, place);
+    const void *data =
+        near_reach(request->msg->session, &request->peer->direct->view, place, request->bytes);
+    if (!data)
+        return 0;
+    const int r = msg_scatter(request, data, request->bytes);
+    return r < 0 ? r : 1;
+}
+
+int msg_direct_pull(struct tca_msg_request *request, const struct msg_offer *offer)
 {
     struct msg_peer *peer = request->peer;
 
-    if (place.region == 0 || !peer->copies || begin(peer) < 0 || !reach(peer, request->msg))
+    if (offer->place.region == 0 || (offer->planned && is_in_region(request)) || !peer->copies ||
+        begin(peer) < 0 || !reach(peer, request->msg))
         return 0;
-    const void *data =
-        near_reach(request->msg->session, &peer->direct->view, place, request->bytes);
-    if (!data)
+    int r = pull(request, offer->place);
+    if (r == 0)
         return 0;
-    const int r = msg_tell_taken(request, msg_scatter(request, data, request->bytes));
+    r = msg_tell_taken(request, r < 0 ? r : 0);
     return r < 0 ? r : 1;
 }
 
 /* ---- sends */
 
-struct near_place msg_direct_place(const struct tca_msg_request *request)
+/* The place of a copy of the data. */
+static struct near_place stage(struct tca_msg_request *request)
 {
-    if (!request->peer->copies || request->layout || !is_direct(request))
+    struct tca_msg *msg = request->msg;
+
+    if ((!request->staging && tca_alloc(msg->session, request->room, &request->staging) < 0) ||
+        msg_gather(request, request->staging) < 0)
         return (struct near_place){.region = 0};
-    return near_place_of(request->msg->session, &request->msg->owner, request->address,
-                         request->room);
+    return near_place_of(msg->session, &msg->owner, request->staging, request->room);
+}
+
+struct near_place msg_direct_place(struct tca_msg_request *request)
+{
+    if (!request->peer->copies)
+        return (struct near_place){.region = 0};
+    const struct near_place place = place_of(request);
+    if (request->layout || (place.region == NEAR_PRIVATE && request->room < READ_BYTES_MIN))
+        return stage(request);
+    return place;
+}
+
+static bool put_private(struct tca_msg_request *request, struct near_place place)
+{
+    return !request->layout && request->room >= WRITE_BYTES_MIN &&
+           near_write_private(&request->peer->direct->view, place, request->address,
+                              request->room) >= 0;
 }
 
 /* Copies a message to the receive that it will match. */
 static bool put(struct tca_msg_request *request, const struct announcement *announcement)
 {
     struct msg_peer *peer = request->peer;
+    const struct near_place place = announcement->place;
     uint64_t position = 0;
 
-    if (announcement->place.region == 0 || !is_direct(request) ||
-        request->room > announcement->bytes || !reach(peer, request->msg))
+    if (place.region == 0 || msg_is_eager(request) || request->room > announcement->bytes ||
+        !reach(peer, request->msg))
         return false;
-    void *target =
-        near_reach(request->msg->session, &peer->direct->view, announcement->place, request->room);
+    if (place.region == NEAR_PRIVATE)
+        return put_private(request, place);
+    void *target = request->planned ? NULL
+                                    : near_reach(request->msg->session, &peer->direct->view, place,
+                                                 request->room);
     if (!target)
         return false;
     if (request->layout)

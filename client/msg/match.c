@@ -30,7 +30,7 @@ static int accept_offer(struct tca_msg_request *request, uint32_t number,
         return msg_tell_taken(request, -EMSGSIZE);
     if (data)
         return msg_tell_taken(request, msg_scatter(request, data, offer->bytes));
-    const int pulled = msg_direct_pull(request, offer->place);
+    const int pulled = msg_direct_pull(request, offer);
     if (pulled != 0)
         return pulled < 0 ? pulled : 0;
     return msg_grant(request);
@@ -69,11 +69,10 @@ static int keep(struct tca_msg *msg, const struct msg_head *head, struct match_k
         return error_static(-ENOMEM, "message: out of memory");
     message->msg = msg;
     message->link = NULL;
-    message->offer = head->request;
+    message->request = head->request;
     message->offered = head->kind == MSG_OFFER;
     message->whole = data;
-    message->bytes = offer->bytes;
-    message->place = offer->place;
+    message->offer = *offer;
     if (copied > 0)
         memcpy(message->data, data, copied);
     match_keep(&msg->matching, &message->matched, key);
@@ -129,19 +128,18 @@ void msg_forget_messages(struct tca_msg *msg)
 /* Gives a receive a message that came before it. Negative: its rank has failed. */
 static int receive_early(struct tca_msg_request *request, struct tca_msg_message *message)
 {
-    const struct msg_offer offer = {.bytes = message->bytes, .place = message->place};
     const void *data = message->whole ? message->data : NULL;
     int r = 0;
 
     set_source(request, match_key_of(&message->matched));
     struct msg_peer *peer = request->peer;
     if (data && (peer->failed || !message->offered)) {
-        deliver(request, data, message->bytes);
+        deliver(request, data, message->offer.bytes);
     } else if (peer->failed) {
         r = msg_peer_failed(peer);
     } else {
         request->state = MSG_QUEUED; /* matched, as in find_posted() */
-        r = accept_offer(request, message->offer, &offer, data);
+        r = accept_offer(request, message->request, &message->offer, data);
     }
     forget(message);
     return r < 0 && !peer->failed ? msg_peer_lost(peer, request->msg, r) : r;

@@ -112,11 +112,10 @@ struct tca_msg_message {
     struct match_message matched; /* first: in msg->matching, unless it was taken out */
     struct tca_msg *msg;
     struct tca_msg_message *next, **link; /* of msg->taken; link NULL: it was not taken out */
-    uint32_t offer;                       /* request of the sender */
-    struct near_place place;              /* of its data */
+    uint32_t request;                     /* of the sender */
     bool offered;                         /* the sender waits for an answer */
     bool whole;                           /* the data is here: */
-    uint64_t bytes;
+    struct msg_offer offer;               /* if it was not offered: its bytes */
     uint8_t data[];
 };
 
@@ -376,9 +375,9 @@ bool msg_announce_withdraw(struct tca_msg_request *request);
  * been copied to its receive, or 0. */
 int msg_direct_send(struct tca_msg_request *request, uint32_t seq, struct msg_head *head);
 /* The place of a send's data for its receiver; region 0: it cannot read there. */
-struct near_place msg_direct_place(const struct tca_msg_request *request);
-/* Copies what was offered: 1, or 0: it cannot be reached from here. */
-int msg_direct_pull(struct tca_msg_request *request, struct near_place place);
+struct near_place msg_direct_place(struct tca_msg_request *request);
+/* Copies what was offered: 1, or 0: the receive has to grant its memory. */
+int msg_direct_pull(struct tca_msg_request *request, const struct msg_offer *offer);
 int msg_take_placed(struct msg_peer *peer, const struct msg_head *head, uint64_t bytes);
 
 /* ---- large.c */

@@ -27,7 +27,7 @@ static int prepare(struct tca_msg *msg, struct greeting *ret)
     int r = tca_region_alloc(msg->session, bytes, &msg->areas);
     if (r < 0)
         return r;
-    msg->owner.directory = tca_region_address(msg->areas);
+    near_owner_begin(&msg->owner, tca_region_address(msg->areas));
     return tca_region_handle(msg->areas, 0, TCA_ALL, &ret->areas);
 }
 

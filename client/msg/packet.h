@@ -78,7 +78,8 @@ struct msg_areas {
 struct msg_offer {
     uint64_t bytes;
     struct near_place place; /* of the data; region 0: the receiver has to grant memory */
-    uint32_t context, unused;
+    uint32_t context;
+    uint32_t planned; /* not 0: rather by a plan, if both have their memory in regions */
 };
 
 /* Payload of a grant and of a notice. A layout may follow, as plain data: that of the receiver's

@@ -69,8 +69,8 @@ static int find(struct tca_msg *msg, const struct tca_msg_envelope *envelope, in
         return r < 0 ? r : overdue(&probe, timeout_ns);
     const struct match_key key = match_key_of(&probe.found->matched);
     *ret_message = probe.found;
-    *ret_status =
-        (struct tca_msg_status){.rank = key.rank, .tag = key.tag, .bytes = probe.found->bytes};
+    *ret_status = (struct tca_msg_status){
+        .rank = key.rank, .tag = key.tag, .bytes = probe.found->offer.bytes};
     return 0;
 }
 

@@ -147,8 +147,11 @@ static int send_offer(struct tca_msg_request *request, struct msg_head head)
 {
     struct msg_peer *peer = request->peer;
     const bool whole = msg_is_eager(request);
-    const struct msg_offer offer = {
-        .bytes = request->room, .place = msg_direct_place(request), .context = request->context};
+    const struct msg_offer offer = {.bytes = request->room,
+                                    .place = whole ? (struct near_place){.region = 0}
+                                                   : msg_direct_place(request),
+                                    .context = request->context,
+                                    .planned = request->planned};
     uint8_t *to = NULL;
     int r = reserve(peer, request->msg, &to);
 

@@ -7,6 +7,7 @@
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
+#include "proto/namespace.h"
 
 void region_grant(struct session *session, uint32_t tag, struct region *region)
 {
@@ -172,9 +173,11 @@ void region_reach(struct session *session, uint32_t tag, const Tca__RegionReach 
         session_fail(session, tag, r, "%s", text);
         return;
     }
-    Tca__Mapping mapping = BODY_OF(mapping, .region = region->id, .region_address = region->address,
-                                   .region_bytes = region->bytes, .region_fd = 1,
-                                   .region_offset = region->offset_bytes);
+    Tca__Mapping mapping =
+        BODY_OF(mapping, .region = region->id, .region_address = region->address,
+                .region_bytes = region->bytes, .region_fd = 1,
+                .region_offset = region->offset_bytes, .owner = region->session_id,
+                .owner_pid = (uint32_t)region->session->pid, .pid_namespace = pid_namespace());
     const Tca__Message message = MESSAGE_OF(REGION_REACHED, region_reached, &mapping);
     session_answer(session, tag, &message, &region->fd, 1);
 }

@@ -14,7 +14,7 @@
 #include "client/msg/msg.h"
 #include "tests/integration/expect.h"
 
-enum { TAG, SHORT_TAG, LONG_BYTES = 20000, SHORT_BYTES = 100, COUNT = MSG_RING / 2, AHEAD = 9 };
+enum { TAG, SHORT_TAG, LONG_BYTES = 100000, SHORT_BYTES = 100, COUNT = MSG_RING / 2, AHEAD = 9 };
 
 struct board {
     _Atomic uint32_t sent, received;
@@ -23,7 +23,7 @@ struct board {
 static struct tca *session;
 static struct tca_msg *msg;
 static struct board *board;
-static uint8_t data[LONG_BYTES];
+static void *data; /* in a region: what is long and sent again has a plan */
 
 static struct tca_msg_request *begin(uint32_t tag, uint64_t bytes)
 {
@@ -139,7 +139,8 @@ static void ahead(void)
 static void overtake(void)
 {
     struct tca_msg_request *pair = make_pair();
-    finish(begin(TAG, LONG_BYTES), "the first long message"); /* announces its plan */
+    finish(begin(TAG, LONG_BYTES), "the first long message");
+    finish(begin(TAG, LONG_BYTES), "the second long message"); /* announces its plan */
     if (rank == 0)
         send_all(pair);
     else
@@ -153,6 +154,7 @@ int main(int argc, char **argv)
     check(tca_open(NULL, &session), "open");
     rank = tca_rank(session);
     check(tca_msg_new(session, NULL, &msg), "messenger");
+    check(tca_alloc(session, LONG_BYTES, &data), "memory");
     share_board();
     if (argc > 1)
         ahead();

@@ -35,6 +35,7 @@ static struct {
     struct msg_count *counts; /* of messages that it says it has received */
     struct tca_plan *put_counts;
     void *offered; /* other memory */
+    uint8_t private[BYTES];
     struct tca_handle handle;
     struct msg_area *there; /* what rank 0 keeps for this rank; NULL: on another node */
     uint64_t announcements;
@@ -122,6 +123,11 @@ static struct near_place any_place(void)
         break;
     case 2:
         place.entry = any_length();
+        break;
+    case 3: /* any address of this rank */
+        place = (struct near_place){.region = NEAR_PRIVATE,
+                                    .offset = random_below(&dice, 4) ? (uintptr_t)hostile.private
+                                                                     : any_length()};
         break;
     default:
         break;
