@@ -1,6 +1,6 @@
 /*
- * Random datatypes, converted to layouts (client/mpi/datatype.h), must be packed and unpacked to the
- * same bytes as by the MPI that made them.
+ * Random datatypes, converted to layouts (client/mpi/datatype.h), must be packed and unpacked to
+ * the same bytes as by the MPI that made them.
  *
  * usage: mpi_datatypes [SEED]; a failure prints the seed of the datatype.
  */
@@ -317,8 +317,8 @@ static MPI_Datatype random_derived(MPI_Datatype inner)
 }
 
 /* What the MPIs themselves do wrongly: Open MPI 4.1 forgets the gaps between copies of a structure
- * that has an empty part, and MPICH 4.0 divides by its size; MPICH also packs contiguous copies of a
- * datatype with a negative extent elsewhere than its extent says. */
+ * that has an empty part, and MPICH 4.0 divides by its size; MPICH also packs contiguous copies of
+ * a datatype with a negative extent elsewhere than its extent says. */
 static bool mistaken(MPI_Datatype type)
 {
     MPI_Count lower, extent, size;
@@ -502,7 +502,8 @@ static bool try_one(struct kept *kept)
 
 /* ---- single ones ---- */
 
-/* More irregular blocks than a layout may have: packed by the MPI; a short message leaves the rest. */
+/* More irregular blocks than a layout may have: packed by the MPI; a short message leaves the rest
+ * as it was. */
 static void too_irregular(bool absolute)
 {
     enum { BLOCKS = (1 << 20) + 100000 };
