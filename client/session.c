@@ -211,14 +211,7 @@ static const struct control_ops session_control_ops = {
 /* Driver event: a client-seat put with a notification was copied. */
 static void notified(void *context, uint64_t token)
 {
-    struct tca *session = context;
-    const struct notify_target *target = (const struct notify_target *)(uintptr_t)token;
-    struct notify_segment *segment = target->segment;
-    notify_raise_direct_at(target);
-    /* Plans in the daemon's seat may wait for it. notify_tell() orders the store and marks before
-     * this load. */
-    if (__builtin_expect(atomic_load(&segment->engine_armed) != 0, 0))
-        session_ring_engine(session, &segment->engine_armed);
+    session_raise(context, (const struct notify_target *)(uintptr_t)token);
 }
 
 static int open_driver(struct tca *session)

@@ -35,10 +35,13 @@ struct session_slot {
     uint32_t rank, slot;
 };
 
-/* As tca_notified(), in two steps, and without looking for ranks that have ended. */
+/* As tca_notified(), in two steps; session_take() does not look for ranks that have ended. */
 int session_slot_find(struct tca *session, uint32_t rank, uint32_t slot,
                       struct session_slot *ret_slot);
 int session_take(struct tca *session, struct session_slot *slot);
+/* As tca_notified(), of a slot that was looked up; takes at most `most` notifications, and returns
+ * how many. */
+int session_take_all(struct tca *session, struct session_slot *slot, uint32_t most);
 /* Counts one notification more, as if the rank had sent it. No start that waits for it may run.
  * -EPROTO: no committed plan waits for the slot, or notifies it. */
 int session_grant(const struct session_slot *slot);

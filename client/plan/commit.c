@@ -267,6 +267,17 @@ enum plan_pace plan_pace(const struct tca_plan *plan)
                                                              : PACE_FAST;
 }
 
+/* A notification within the node, that waits for no put of another plan: it needs no chain. */
+static const struct notify_target *raised_by(const struct tca_plan *plan)
+{
+    const struct transfer *transfer = plan->transfers;
+
+    return plan->apart && plan->client_count == 1 && plan->transfer_count == 1 &&
+                   transfer->process && !transfer->region && transfer->token.line
+               ? &transfer->token
+               : NULL;
+}
+
 /* Makes the plan startable. */
 static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *committed)
 {
@@ -285,6 +296,7 @@ static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *commi
     for (uint32_t i = 0; i < plan->transfer_count; i++)
         plan->paired |= plan->transfers[i].pair != NULL;
     plan->pace = plan_pace(plan);
+    plan->raises = raised_by(plan);
     session->plans_by_id[plan->id] = plan;
     if (!daemon_waits(plan, committed))
         plan_stop_engine(plan);

@@ -117,6 +117,8 @@ struct tca_plan {
     int ending; /* 0, or the error that ends the running start, see session->ending */
     bool lossy; /* broken, and data of the last start may have been lost */
     enum plan_pace pace;
+    /* Not NULL: a start does nothing but raise this, if its pace is PACE_FAST. */
+    const struct notify_target *raises;
     bool paired;    /* puts over connections to other nodes (pair.h) */
     uint32_t flags; /* TCA_PLAN_*, PLAN_TRIES */
     uint32_t id;

@@ -149,16 +149,21 @@ int tca_start(struct tca_plan *plan)
 
     plan->starts++;
     plan->status = 0;
-    run_client_chains(plan);
-    if (unlikely(plan->client_left != 0)) {
-        plan->state = PLAN_RUNNING;
-        plan_run_later(plan);
-        return 0;
-    }
-    if (unlikely(plan->status < 0)) {
-        plan->state = PLAN_RUNNING;
-        plan_finish(plan);
-        return 0;
+    if (plan->raises) {
+        session_raise(session, plan->raises);
+        count_start(plan);
+    } else {
+        run_client_chains(plan);
+        if (unlikely(plan->client_left != 0)) {
+            plan->state = PLAN_RUNNING;
+            plan_run_later(plan);
+            return 0;
+        }
+        if (unlikely(plan->status < 0)) {
+            plan->state = PLAN_RUNNING;
+            plan_finish(plan);
+            return 0;
+        }
     }
     plan->last_status = 0;
     plan->last_starts = plan->starts;

@@ -472,18 +472,22 @@ static inline void advance(struct tca *session)
         session_progress(session);
 }
 
-static inline int take(struct tca *session, struct session_slot *awaited)
+/* Takes what has arrived, at most `most`, and returns how many. */
+static inline __attribute__((always_inline)) int
+take_some(struct tca *session, struct session_slot *awaited, uint64_t most)
 {
     const bool found = __builtin_expect(awaited->line != NULL, 1) || find_line(session, awaited);
-    if (found && notify_arrived(awaited->line) !=
-                     atomic_load_explicit(awaited->taken, memory_order_relaxed)) {
+    uint64_t count = found ? pending(awaited) : 0;
+    if (count > 0) {
         int landed = lane_complete(session, awaited->rank);
         if (__builtin_expect(landed <= 0, 0))
             return landed;
+        if (count > most)
+            count = most;
         if (__builtin_expect(session->engine_takes, 0)
-                ? notify_take(awaited->line, awaited->taken, 1)
-                : notify_take_alone(awaited->line, awaited->taken, 1))
-            return 1;
+                ? notify_take(awaited->line, awaited->taken, count)
+                : notify_take_alone(awaited->line, awaited->taken, count))
+            return (int)count;
     }
     struct lane_in *in = lane_in_of(session, awaited->rank);
     if (__builtin_expect(in && lane_pending(&in->lane), 0))
@@ -496,6 +500,11 @@ static inline int take(struct tca *session, struct session_slot *awaited)
         __builtin_prefetch((const void *)(uintptr_t)landing);
     advance(session);
     return 0;
+}
+
+static inline int take(struct tca *session, struct session_slot *awaited)
+{
+    return take_some(session, awaited, 1);
 }
 
 int session_take(struct tca *session, struct session_slot *slot)
@@ -536,22 +545,33 @@ static int rank_failed(struct tca *session, void *subject)
     return session->control.lost ? session_drain(session) : 0;
 }
 
-int tca_notified(struct tca *session, uint32_t rank, uint32_t slot)
+static inline __attribute__((always_inline)) int take_all(struct tca *session,
+                                                          struct session_slot *slot, uint32_t most)
 {
-    struct session_slot awaited = {0};
-    int r = session_slot_find(session, rank, slot, &awaited);
-    if (r < 0)
-        return r;
-    if ((r = take_notification(session, &awaited)) != 0)
+    int r = take_some(session, slot, most);
+    if (r != 0)
         return r;
     if (has_events(session))
         session_drain(session);
-    int failure = rank_failed(session, &awaited);
+    const int failure = rank_failed(session, slot);
     if (__builtin_expect(failure == 0, 1))
         return 0;
     if (session->pairs)
         pairs_take(session);
-    return take_notification(session, &awaited) ? 1 : failure;
+    r = take_some(session, slot, most);
+    return r != 0 ? r : failure;
+}
+
+int session_take_all(struct tca *session, struct session_slot *slot, uint32_t most)
+{
+    return take_all(session, slot, most);
+}
+
+int tca_notified(struct tca *session, uint32_t rank, uint32_t slot)
+{
+    struct session_slot awaited = {0};
+    int r = session_slot_find(session, rank, slot, &awaited);
+    return r < 0 ? r : take_all(session, &awaited, 1);
 }
 
 int tca_notified_wait(struct tca *session, uint32_t rank, uint32_t slot, int64_t timeout_ns)
