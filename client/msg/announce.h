@@ -91,6 +91,19 @@ int forecast_read(struct forecast *forecast, uint32_t processed);
  * given to it. False: not known. */
 bool forecast_claim(struct forecast *forecast, struct match_key message,
                     struct announcement *ret_announcement);
+/* The same as the other calls for a message, as long as no receive is announced. False: it has done
+ * nothing. */
+static inline bool forecast_pass(struct forecast *forecast, struct match_key message,
+                                 uint32_t number)
+{
+    const struct announcement *line = &forecast->page->lines[(forecast->read + 1) % ANNOUNCE_LINES];
+
+    if (forecast->standing_count > 0 || forecast->plain_count == ANNOUNCE_PLAIN ||
+        atomic_load_explicit(&line->number, memory_order_relaxed) == forecast->read + 1)
+        return false;
+    forecast->plain[forecast->plain_count++] = (struct forecast_plain){message, number};
+    return true;
+}
 /* A message was sent that forecast_claim() found no announcement for. At most ANNOUNCE_PLAIN may
  * not be processed. */
 void forecast_sent(struct forecast *forecast, struct match_key message, uint32_t number);

@@ -29,14 +29,14 @@ static bool is_in_region(const struct tca_msg_request *request)
 
 bool msg_direct_is_planned(const struct tca_msg_request *request)
 {
+    if (request->room <= COPY_BYTES_MAX || !is_in_region(request))
+        return false;
     const uint64_t what =
         ((uint64_t)(uintptr_t)request->address + request->room) * UINT64_C(0x9e3779b97f4a7c15) ^
         request->peer->rank;
     uint64_t *place = &request->msg->long_sends[(what >> 32) % MSG_CACHE];
     const bool repeated = *place == what;
 
-    if (request->room <= COPY_BYTES_MAX || !is_in_region(request))
-        return false;
     *place = what;
     return repeated;
 }
@@ -151,7 +151,7 @@ void msg_announce(struct tca_msg_request *request)
     struct msg_peer *peer = request->peer;
     struct tca_msg *msg = request->msg;
 
-    if (begin(peer) < 0) {
+    if (!peer->direct && begin(peer) < 0) {
         peer->copies = false; /* nothing after it may be announced, even with memory again */
         return;
     }
@@ -315,7 +315,7 @@ int msg_direct_send(struct tca_msg_request *request, uint32_t seq, struct msg_he
     const struct match_key key = {
         .context = request->context, .rank = peer->rank, .tag = request->tag};
     struct announcement announcement;
-    int r = begin(peer);
+    int r = peer->direct ? 0 : begin(peer);
 
     if (r < 0)
         return r;

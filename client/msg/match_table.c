@@ -6,24 +6,24 @@
 
 enum { ANY_TAG = 1, ANY_RANK = 2, KINDS = 4, QUEUES_FIRST = 64, LINKS_PER_QUEUE = 2 };
 
-static uint32_t hash_of(struct match_key key)
+static inline uint32_t hash_of(struct match_key key)
 {
     uint64_t hash = ((uint64_t)key.rank << 32 | key.tag) * UINT64_C(0x9e3779b97f4a7c15);
     hash = (hash ^ hash >> 32 ^ key.context) * UINT64_C(0xd6e8feb86659fd93);
     return hash >> 32;
 }
 
-static struct match_queue *queue_of(const struct match_table *table, uint32_t hash)
+static inline struct match_queue *queue_of(const struct match_table *table, uint32_t hash)
 {
     return &table->queues[hash & (table->queue_count - 1)];
 }
 
-static bool same(struct match_key a, struct match_key b)
+static inline bool same(struct match_key a, struct match_key b)
 {
     return a.rank == b.rank && a.tag == b.tag && a.context == b.context;
 }
 
-static struct match_link *find(const struct match_table *table, struct match_key key)
+static inline struct match_link *find(const struct match_table *table, struct match_key key)
 {
     struct match_link *link = queue_of(table, hash_of(key))->first;
 
@@ -32,7 +32,7 @@ static struct match_link *find(const struct match_table *table, struct match_key
     return link;
 }
 
-static void append(struct match_queue *queue, struct match_link *link)
+static inline void append(struct match_queue *queue, struct match_link *link)
 {
     link->next = NULL;
     link->previous = queue->last;
@@ -45,7 +45,7 @@ static void append(struct match_queue *queue, struct match_link *link)
 
 /* Links with one key stay in order: they come from one queue. Without memory the table stays as it
  * is, and gets slower. */
-static void grow(struct match_table *table)
+static __attribute__((noinline)) void grow(struct match_table *table)
 {
     struct match_table wider = {.queue_count = table->queue_count * 2,
                                 .link_count = table->link_count};
@@ -62,7 +62,7 @@ static void grow(struct match_table *table)
     *table = wider;
 }
 
-static void add(struct match_table *table, struct match_link *link)
+static inline void add(struct match_table *table, struct match_link *link)
 {
     if (table->link_count >= table->queue_count * LINKS_PER_QUEUE)
         grow(table);
@@ -70,7 +70,7 @@ static void add(struct match_table *table, struct match_link *link)
     table->link_count++;
 }
 
-static void take_out(struct match_table *table, struct match_link *link)
+static inline void take_out(struct match_table *table, struct match_link *link)
 {
     struct match_queue *queue = queue_of(table, link->hash);
 

@@ -37,18 +37,15 @@ static int scatter_part(const struct tca_msg_request *request, const void *data,
     return r;
 }
 
-int msg_scatter(const struct tca_msg_request *request, const void *data, uint64_t bytes)
+int msg_unpack(const struct tca_msg_request *request, const void *data, uint64_t bytes)
 {
     uint64_t position = 0;
 
     if (bytes == 0)
         return 0;
-    if (request->layout && bytes < request->room)
+    if (bytes < request->room)
         return scatter_part(request, data, bytes);
-    if (request->layout)
-        return tca_unpack(request->layout, request->address, data, bytes, &position);
-    memcpy(request->address, data, bytes);
-    return 0;
+    return tca_unpack(request->layout, request->address, data, bytes, &position);
 }
 
 /* Whether a plan can reach the memory: all of it is in one region. Its first byte, or the layout's

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "client/core/subgroup.h"
 #include "client/core/wait.h"
@@ -66,26 +67,26 @@ struct tca_msg_request {
     bool used, sends, persistent;
     bool synchronous; /* a send: complete when it is matched */
     bool released;    /* by the program, while running */
-    uint32_t index;   /* of the data slot */
+    bool arrived;     /* a receive's data is here, but a pair's length is not, or its sender has not
+                       * been told */
+    bool in_use;      /* a running plan, here or at the other rank, may use the staging */
+    bool planned;     /* a send: a plan is to copy it, also within the node */
+    int word;         /* of an announced receive; -1: it is not */
     uint64_t room;    /* bytes of the buffer */
     uint64_t bytes;   /* of the message */
     void *address;
     const struct tca_layout *layout;
+    struct tca_msg_request *announce_next, **announce_link; /* of those not yet announced */
+    /* ---- NULL, unless it has a use: */
     struct tca_layout *own_layout; /* a pair's copy */
     void *staging;                 /* from tca_alloc(), `room` bytes */
-    bool arrived;                  /* a receive's data is here, but a pair's length is not, or
-                                    * its sender has not been told */
-    bool in_use; /* a running plan, here or at the other rank, may use the staging */
+    struct msg_target target;      /* of a send; its layout */
+    /* ---- while it has a use */
     struct msg_out out;
-    struct msg_target target; /* of a send */
-    /* ---- announced receives */
-    struct tca_msg_request *announce_next, **announce_link; /* of those that are not yet */
-    int word;                                               /* -1: it is not */
-    /* ---- long messages */
-    bool planned;   /* a send: a plan is to copy it, also within the node */
+    uint32_t index; /* of the data slot */
     uint32_t offer; /* a receive's: the number of the send */
     struct msg_kept *kept;
-    /* ---- pairs */
+    /* ---- pairs: zero, unless it is persistent */
     struct tca_plan *plan; /* the put, or the notification that a receive has started */
     uint64_t starts, ends; /* starts, other than of a short receive; those that are complete */
     uint64_t limit;        /* once the other side is gone: starts that it has completed (a send),
@@ -146,8 +147,10 @@ struct msg_peer {
     struct tca_plan *bell; /* they are written where they arrive, and it tells; NULL: likewise */
     struct tca_plan *puts[MSG_RING][MSG_CLASSES];
     uint32_t sent, confirmed;
+    struct session_slot confirmations;
     struct msg_out *out, **out_last;
     /* ---- receiving them */
+    struct session_slot arrivals;
     uint32_t taken, pending;                         /* packets consumed; notifications of others */
     struct tca_plan *credits[MSG_RING / MSG_CREDIT]; /* used in turn */
     uint32_t given, owed;
@@ -270,7 +273,16 @@ static inline bool msg_has_ended(int error)
 
 /* Copies the message of a send to `data`, and the data of a message of a receive to its memory. */
 int msg_gather(const struct tca_msg_request *request, void *data);
-int msg_scatter(const struct tca_msg_request *request, const void *data, uint64_t bytes);
+int msg_unpack(const struct tca_msg_request *request, const void *data, uint64_t bytes);
+static inline int msg_scatter(const struct tca_msg_request *request, const void *data,
+                              uint64_t bytes)
+{
+    if (request->layout)
+        return msg_unpack(request, data, bytes);
+    if (bytes > 0)
+        memcpy(request->address, data, bytes);
+    return 0;
+}
 /* The memory in a region from which a send's data goes: its own, or contiguous staging. pack:
  * whether own memory with a layout is staged, too. */
 int msg_place(struct tca_msg_request *request, bool pack, void **ret_memory);
@@ -371,6 +383,15 @@ void msg_announce(struct tca_msg_request *request);
 void msg_unannounce(struct tca_msg_request *request);
 /* The program withdraws it. False: a message is coming. */
 bool msg_announce_withdraw(struct tca_msg_request *request);
+/* A message is about to be sent as packet `seq` to a rank whose ring is here. False: call
+ * msg_direct_send(). */
+static inline bool msg_direct_pass(const struct tca_msg_request *request, uint32_t seq)
+{
+    const struct match_key key = {
+        .context = request->context, .rank = request->peer->rank, .tag = request->tag};
+
+    return forecast_pass(&request->peer->direct->forecast, key, seq);
+}
 /* A message is about to be sent as packet `seq`. Returns 1 and the packet's head if its data has
  * been copied to its receive, or 0. */
 int msg_direct_send(struct tca_msg_request *request, uint32_t seq, struct msg_head *head);

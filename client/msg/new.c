@@ -56,6 +56,11 @@ static int meet(struct tca_msg *msg, int error, struct greeting *mine)
         peer->area_bytes =
             sizeof(struct msg_areas) + group_rank(session, group) * sizeof(struct msg_area);
         peer->here = ((struct msg_areas *)tca_region_address(msg->areas))->of + rank;
+        r = session_slot_find(session, peer->session_rank, msg->slot + MSG_SLOT_RING,
+                              &peer->arrivals);
+        if (r >= 0)
+            r = session_slot_find(session, peer->session_rank, msg->slot + MSG_SLOT_CREDIT,
+                                  &peer->confirmations);
     }
     gathered_deinit(&all);
     return r;

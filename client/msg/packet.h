@@ -38,13 +38,15 @@ enum msg_kind {
     MSG_PAIRED = 5, /* its send: index; tag: 1, is short; length */
     MSG_RECV_GONE = 6, /* index; starts */
     MSG_SEND_GONE = 7, /* index; completed starts, or UINT64_MAX: one is left incomplete */
-    MSG_PLACED = 8,    /* tag; index: the word of an announced receive, request: the announcement;
+    /* The sender has stored it where it is, and notified then: packets are complete in order. */
+    MSG_STRAIGHT = 128,
+    MSG_PLACED = 8, /* tag; index: the word of an announced receive, request: the announcement;
                      * length: of its data, which is there */
 };
 
 struct msg_head {
     uint32_t seq; /* of packets between two ranks, from 1 on */
-    uint8_t kind;
+    uint8_t kind; /* perhaps with MSG_STRAIGHT */
     uint8_t index;
     uint16_t bytes; /* of the payload */
     uint32_t tag;

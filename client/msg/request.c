@@ -3,6 +3,7 @@
 #include "client/msg/msg.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,7 @@ static int grow(struct tca_msg *msg)
     if (!chunk)
         return error_static(-ENOMEM, "message: out of memory");
     for (uint32_t i = MSG_CHUNK; i-- > 0;) {
+        chunk[i].msg = msg;
         chunk[i].number = count + i;
         chunk[i].next = msg->unused;
         msg->unused = &chunk[i];
@@ -96,26 +98,27 @@ int msg_request_new(struct tca_msg *msg, const struct tca_msg_envelope *envelope
         return r;
     struct tca_msg_request *request = msg->unused;
     msg->unused = request->next;
-    *request = (struct tca_msg_request){
-        .msg = msg,
-        .peer = rank == TCA_MSG_ANY ? NULL : &msg->peers[rank],
-        .number = request->number,
-        .tag = tag,
-        .context = envelope->context,
-        .used = true,
-        .sends = sends,
-        .synchronous = envelope->flags & TCA_MSG_SYNCHRONOUS,
-        .word = -1,
-        .room = room,
-        .bytes = sends ? room : 0,
-        .address = buffer->address,
-        .layout = buffer->layout,
-    };
+    request->peer = rank == TCA_MSG_ANY ? NULL : &msg->peers[rank];
+    request->tag = tag;
+    request->context = envelope->context;
+    request->state = MSG_IDLE;
+    request->status = 0;
+    request->used = true;
+    request->sends = sends;
+    request->synchronous = envelope->flags & TCA_MSG_SYNCHRONOUS;
+    request->persistent = request->released = request->arrived = request->in_use =
+        request->planned = false;
+    request->word = -1;
+    request->room = room;
+    request->bytes = sends ? room : 0;
+    request->address = buffer->address;
+    request->layout = buffer->layout;
+    request->announce_link = NULL;
     *ret_request = request;
     return 0;
 }
 
-void msg_request_free(struct tca_msg_request *request)
+static __attribute__((noinline)) void release_memory(struct tca_msg_request *request)
 {
     struct tca_msg *msg = request->msg;
 
@@ -129,6 +132,23 @@ void msg_request_free(struct tca_msg_request *request)
     request->target.layout = NULL;
     request->staging = NULL;
     request->own_layout = NULL;
+}
+
+static void forget_pair(struct tca_msg_request *request)
+{
+    const size_t begin = offsetof(struct tca_msg_request, plan);
+
+    memset((uint8_t *)request + begin, 0, sizeof(*request) - begin);
+}
+
+void msg_request_free(struct tca_msg_request *request)
+{
+    struct tca_msg *msg = request->msg;
+
+    if (request->staging || request->own_layout || request->target.layout)
+        release_memory(request);
+    if (request->persistent)
+        forget_pair(request);
     request->used = false;
     request->next = msg->unused;
     msg->unused = request;

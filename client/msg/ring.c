@@ -24,8 +24,8 @@ static int has_room(struct msg_peer *peer, struct tca_msg *msg)
 
     if (peer->sent - peer->confirmed < MSG_RING)
         return 1;
-    while ((r = tca_notified(msg->session, peer->session_rank, msg->slot + MSG_SLOT_CREDIT)) > 0)
-        peer->confirmed += MSG_CREDIT;
+    while ((r = session_take_all(msg->session, &peer->confirmations, MSG_RING)) > 0)
+        peer->confirmed += (uint32_t)r * MSG_CREDIT;
     return peer->sent - peer->confirmed < MSG_RING ? 1 : r;
 }
 
@@ -108,6 +108,7 @@ static int post(struct msg_peer *peer, struct tca_msg *msg, struct msg_head head
 
     if (r >= 0) {
         head.seq = ++peer->sent;
+        head.kind |= peer->bell ? MSG_STRAIGHT : 0;
         memcpy(peer->ring + (size_t)place * MSG_PACKET_BYTES, &head, sizeof(head));
         r = msg_plan_start(msg, plan);
     }
@@ -167,7 +168,34 @@ static int send_offer(struct tca_msg_request *request, struct msg_head head)
     return msg_has_ended(r) ? 0 : r; /* no answer comes */
 }
 
-/* A short message, or the offer of one. */
+/* A short message whose data is copied as it is, to a rank whose ring is here. */
+static inline bool is_plain(const struct tca_msg_request *request)
+{
+    return request->peer->bell && request->room <= TCA_MSG_EAGER_BYTES && !request->synchronous &&
+           !request->layout;
+}
+
+static inline int send_plain(struct tca_msg_request *request)
+{
+    struct msg_peer *peer = request->peer;
+    const struct msg_head head = {.seq = peer->sent + 1,
+                                  .kind = MSG_SHORT | MSG_STRAIGHT,
+                                  .bytes = (uint16_t)request->room,
+                                  .tag = request->tag,
+                                  .request = request->context};
+    uint8_t *packet = peer->ring + (size_t)(head.seq % MSG_RING) * MSG_PACKET_BYTES;
+
+    if (request->room > 0)
+        memcpy(packet + sizeof(head), request->address, request->room);
+    memcpy(packet, &head, sizeof(head));
+    peer->sent++;
+    const int r = msg_plan_start(request->msg, peer->bell);
+    if (r >= 0)
+        msg_done(request, 0);
+    return r;
+}
+
+/* A message, or the offer of one. */
 static int send_request(struct tca_msg_request *request)
 {
     struct msg_peer *peer = request->peer;
@@ -177,6 +205,8 @@ static int send_request(struct tca_msg_request *request)
 
     if (!request->sends)
         return tell_taken(request);
+    if (is_plain(request) && msg_direct_pass(request, peer->sent + 1))
+        return send_plain(request);
     r = peer->copies ? msg_direct_send(request, peer->sent + 1, &head) : 0;
     if (r < 0)
         return r;
@@ -226,7 +256,7 @@ int msg_request_send(struct tca_msg_request *request)
 {
     struct msg_peer *peer = request->peer;
 
-    const int room = has_room(peer, request->msg);
+    const int room = peer->sent - peer->confirmed < MSG_RING ? 1 : has_room(peer, request->msg);
     if (room < 0)
         return room;
     if (!peer->out && room > 0)
@@ -263,13 +293,23 @@ static const uint8_t *packet_of(const struct msg_peer *peer, uint32_t seq)
     return peer->here->packets[seq % MSG_RING];
 }
 
+static bool is_here(const struct msg_peer *peer, uint32_t seq)
+{
+    return ((const struct msg_head *)packet_of(peer, seq))->seq == seq;
+}
+
+static bool is_straight(const struct msg_peer *peer, uint32_t seq)
+{
+    return ((const struct msg_head *)packet_of(peer, seq))->kind & MSG_STRAIGHT;
+}
+
 /* The packets whose heads are here. Read after the notifications were taken. */
 static uint32_t visible(const struct msg_peer *peer)
 {
     uint32_t count = 0;
 
     for (uint32_t seq = peer->taken + 1; seq != peer->taken + 1 + MSG_RING; seq++)
-        count += ((const struct msg_head *)packet_of(peer, seq))->seq == seq;
+        count += is_here(peer, seq);
     return count;
 }
 
@@ -306,6 +346,7 @@ static int take_packet(struct msg_peer *peer, struct tca_msg *msg)
     struct msg_head head;
 
     memcpy(&head, packet, sizeof(head)); /* once: the other rank can write it at any time */
+    head.kind &= (uint8_t)~MSG_STRAIGHT;
     int r = head.bytes > TCA_MSG_EAGER_BYTES
                 ? error_set(-EPROTO, "a packet of %u bytes: at most %d are possible", head.bytes,
                             TCA_MSG_EAGER_BYTES)
@@ -316,20 +357,28 @@ static int take_packet(struct msg_peer *peer, struct tca_msg *msg)
     return r;
 }
 
-/* A rail may deliver packets, as those of any plans, in another order. The notification of one does
- * not say that an earlier one is complete, even if its head is here: all packets whose heads are
- * here are complete when as many notifications have arrived. */
-static int take_packets(struct msg_peer *peer, struct tca_msg *msg)
+/* How many of the packets that come next are complete. A rail may deliver packets, as those of any
+ * plans, in another order. The notification of one does not say that an earlier one is complete,
+ * even if its head is here: all packets whose heads are here are complete when as many
+ * notifications have arrived. */
+static int complete(const struct msg_peer *peer)
 {
-    uint32_t count = visible(peer);
-    int r = 0;
+    uint32_t count = peer->pending;
 
+    if (count > MSG_RING || !is_here(peer, peer->taken + 1) || !is_straight(peer, peer->taken + 1))
+        count = visible(peer);
     if (peer->pending > count)
         return error_static(-EPROTO, "a notification without its packet");
-    if (peer->pending < count)
-        return 0;
-    while (r >= 0 && peer->pending > 0 && peer->early_count < MSG_EARLY_MAX &&
-           ((const struct msg_head *)packet_of(peer, peer->taken + 1))->seq == peer->taken + 1)
+    return peer->pending < count ? 0 : (int)count;
+}
+
+static int take_packets(struct msg_peer *peer, struct tca_msg *msg)
+{
+    int count = complete(peer), r = count < 0 ? count : 0;
+
+    for (;
+         r >= 0 && count > 0 && peer->early_count < MSG_EARLY_MAX && is_here(peer, peer->taken + 1);
+         count--)
         r = take_packet(peer, msg);
     return r;
 }
@@ -355,16 +404,26 @@ static int take_data(struct msg_peer *peer, int *ret_end)
     return r;
 }
 
+/* Makes the cache line where the next packet begins come with the one that tells. */
+static void expect_packet(const struct msg_peer *peer)
+{
+    __builtin_prefetch(packet_of(peer, peer->taken + 1));
+}
+
 /* < 0: it has failed. ret_end: the error with which notifications from the rank end; what had
  * arrived before was perhaps not taken yet. */
 static int progress(struct msg_peer *peer, struct tca_msg *msg, int *ret_end)
 {
     int r;
 
-    while ((r = tca_notified(msg->session, peer->session_rank, msg->slot + MSG_SLOT_RING)) > 0)
-        peer->pending++;
-    *ret_end = r;
-    r = peer->pending > 0 ? take_packets(peer, msg) : 0;
+    r = session_take_all(msg->session, &peer->arrivals, MSG_RING);
+    peer->pending += r > 0 ? (uint32_t)r : 0;
+    *ret_end = r < 0 ? r : 0;
+    r = 0;
+    if (peer->pending > 0)
+        r = take_packets(peer, msg);
+    else
+        expect_packet(peer);
     if (r >= 0 && peer->owed > 0)
         r = give_credits(peer, msg);
     if (r >= 0 && peer->data_taken)
@@ -377,7 +436,9 @@ static int progress(struct msg_peer *peer, struct tca_msg *msg, int *ret_end)
         r = msg_pair_progress(peer);
     if (r >= 0 && peer->waiting.first)
         r = msg_pair_introduce(peer, msg);
-    return r < 0 ? r : msg_large_progress(peer, msg);
+    if (r >= 0 && (peer->moving.first || peer->granted.first))
+        r = msg_large_progress(peer, msg);
+    return r;
 }
 
 /* Errors that say that the rank has ended, for example of an answer to it, do not keep what it has

@@ -292,7 +292,7 @@ struct tca_msg_request *tca_msg_release(struct tca_msg_request *request)
         return NULL;
     if (request->persistent) {
         msg_pair_release(request);
-    } else if (!is_open(request)) {
+    } else if (__builtin_expect(!is_open(request), 1)) {
         msg_request_free(request);
     } else if (withdraw(request)) {
         msg_request_free(request);

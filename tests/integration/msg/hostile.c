@@ -175,7 +175,7 @@ static void any_packet(void)
         start(hostile.put_counts);
     }
     struct msg_head head = {
-        .kind = (uint8_t)kind,
+        .kind = (uint8_t)(kind | (random_below(&dice, 4) ? 0 : MSG_STRAIGHT)),
         .index = (uint8_t)random_below(&dice, MSG_DATA + 1),
         .bytes = random_below(&dice, 4) ? right[kind] : sizes[random_below(&dice, 7)],
         .tag = (uint32_t)random_below(&dice, 2),
