@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/include/tca.h"
@@ -33,6 +34,7 @@ struct session_slot {
     struct notify_line *line; /* NULL: not found yet, as nobody can have notified it yet */
     _Atomic uint64_t *taken;
     uint32_t rank, slot;
+    uint32_t searched; /* lines that the session had when it was not found */
 };
 
 /* As tca_notified(), in two steps; session_take() does not look for ranks that have ended. */
@@ -42,6 +44,11 @@ int session_take(struct tca *session, struct session_slot *slot);
 /* As tca_notified(), of a slot that was looked up; takes at most `most` notifications, and returns
  * how many. */
 int session_take_all(struct tca *session, struct session_slot *slot, uint32_t most);
+/* For those who look at many slots: session_advance() does once what session_take_all() does each
+ * time beside looking at its slot. False: the latter finds something, also that the rank or tcad
+ * has ended. */
+void session_advance(struct tca *session);
+bool session_is_quiet(struct tca *session, struct session_slot *slot);
 /* Counts one notification more, as if the rank had sent it. No start that waits for it may run.
  * -EPROTO: no committed plan waits for the slot, or notifies it. */
 int session_grant(const struct session_slot *slot);

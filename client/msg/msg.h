@@ -131,9 +131,21 @@ struct msg_notice {
 /* What connects this rank with another one. */
 struct msg_peer {
     uint32_t rank;
+    int failed; /* a negative errno */
+    /* ---- what each look at all ranks looks at: msg_peer_is_quiet() */
+    struct session_slot arrivals;
+    uint32_t pending;    /* notifications of packets that were not consumed */
+    uint32_t owed;       /* credits */
+    uint32_t data_taken; /* bits: data slots in use */
+    struct msg_out *out, **out_last;
+    struct msg_list granted; /* sends that wait for a plan */
+    struct msg_list moving;  /* sends whose plan runs */
+    struct msg_list held;    /* started sends: msg_short_hold() */
+    struct msg_list waiting; /* receives of pairs that wait for an index */
+    struct msg_list leaving; /* sends of pairs that the program has released while they run */
+    /* ---- */
     uint32_t session_rank; /* as notifications name it */
     uint32_t slot;         /* first one of the other's messenger */
-    int failed;            /* a negative errno */
     char why[200];
     bool near;                 /* on this node */
     bool copies;               /* this rank may copy between here and there (direct.c) */
@@ -148,25 +160,17 @@ struct msg_peer {
     struct tca_plan *puts[MSG_RING][MSG_CLASSES];
     uint32_t sent, confirmed;
     struct session_slot confirmations;
-    struct msg_out *out, **out_last;
     /* ---- receiving them */
-    struct session_slot arrivals;
-    uint32_t taken, pending;                         /* packets consumed; notifications of others */
+    uint32_t taken;                                  /* packets consumed */
     struct tca_plan *credits[MSG_RING / MSG_CREDIT]; /* used in turn */
-    uint32_t given, owed;
+    uint32_t given;
     uint32_t early_count;
     /* ---- requests */
     struct msg_list offered; /* receives that wait for a slot to grant */
-    struct msg_list granted; /* sends that wait for a plan */
-    struct msg_list moving;  /* sends whose plan runs */
     struct msg_list single;  /* sends of pairs without receive */
-    uint32_t data_taken;     /* bits: data slots in use */
-    uint32_t data_leaving;   /* bits: of these, receives that were released before their sends */
-    uint32_t data_ended;     /* bits: both are, and notifications are on their way: */
+    uint32_t data_leaving; /* bits: of data_taken, receives that were released before their sends */
+    uint32_t data_ended;   /* bits: both are, and notifications are on their way: */
     uint64_t left[TCA_MSG_PAIRS]; /* their number; while leaving: those taken */
-    struct msg_list held;         /* started sends: msg_short_hold() */
-    struct msg_list waiting;      /* receives of pairs that wait for an index */
-    struct msg_list leaving;      /* sends of pairs that the program has released while they run */
     uint32_t receive_count;       /* receives of pairs that the program has not released */
     /* by index of the other rank's receives: notifications that the last send has taken of those
      * that say that its receive was started; and those that it has not, and that may be on their
@@ -344,6 +348,15 @@ int msg_request_send(struct tca_msg_request *request);
 /* Everything that a rank waits for from this one, and what has arrived from it. 0 or a negative
  * errno: the peer has failed. */
 int msg_peer_progress(struct msg_peer *peer, struct tca_msg *msg);
+/* Whether it has nothing to do. */
+static inline bool msg_peer_is_quiet(struct msg_peer *peer, struct tca_msg *msg)
+{
+    const bool works = peer->pending || peer->owed || peer->data_taken || peer->out ||
+                       peer->granted.first || peer->moving.first || peer->held.first ||
+                       peer->waiting.first || peer->leaving.first;
+
+    return !works && (peer->failed || session_is_quiet(msg->session, &peer->arrivals));
+}
 /* The same as msg_peer_fail(), after what the rank has sent before its end was taken. */
 int msg_peer_lost(struct msg_peer *peer, struct tca_msg *msg, int error);
 /* Fails the peer if the rail has lost one of its packets, or of its receives' notifications. */

@@ -49,11 +49,11 @@ void msg_progress_all(struct tca_msg *first)
     const uint64_t failures = session_failures(first->session);
     struct tca_msg *msg = first;
 
+    session_advance(first->session);
     do {
-        struct msg_peer *peer = msg->peers, *end = peer + msg->size;
-        do
-            msg_peer_progress(peer++, msg);
-        while (peer < end);
+        for (struct msg_peer *peer = msg->peers, *end = peer + msg->size; peer < end; peer++)
+            if (!msg_peer_is_quiet(peer, msg))
+                msg_peer_progress(peer, msg);
         if (failures != msg->failures)
             find_failures(msg, failures);
         msg = msg->next;

@@ -148,6 +148,11 @@ static __attribute__((cold)) int plan_failure(const struct tca_plan *plan)
 /* Looks for its line. */
 static bool find_line(const struct tca *session, struct session_slot *slot)
 {
+    /* acquire: pairs with the release in lines_add(): the table has these lines */
+    const uint32_t count = atomic_load_explicit(&session->notify->line_count, memory_order_acquire);
+    if (count == slot->searched)
+        return false;
+    slot->searched = count;
     const uint32_t line = notify_find(session->notify, slot->rank, slot->slot);
     if (line == NOTIFY_NO_LINE)
         return false;
@@ -477,7 +482,7 @@ static inline __attribute__((always_inline)) int
 take_some(struct tca *session, struct session_slot *awaited, uint64_t most)
 {
     const bool found = __builtin_expect(awaited->line != NULL, 1) || find_line(session, awaited);
-    uint64_t count = found ? pending(awaited) : 0;
+    uint64_t count = pending(awaited);
     if (count > 0) {
         int landed = lane_complete(session, awaited->rank);
         if (__builtin_expect(landed <= 0, 0))
@@ -565,6 +570,20 @@ static inline __attribute__((always_inline)) int take_all(struct tca *session,
 int session_take_all(struct tca *session, struct session_slot *slot, uint32_t most)
 {
     return take_all(session, slot, most);
+}
+
+void session_advance(struct tca *session)
+{
+    if (has_events(session))
+        session_drain(session);
+    advance(session);
+}
+
+bool session_is_quiet(struct tca *session, struct session_slot *slot)
+{
+    if (!slot->line && !find_line(session, slot))
+        return rank_failed(session, slot) == 0;
+    return pending(slot) == 0 && rank_failed(session, slot) == 0;
 }
 
 int tca_notified(struct tca *session, uint32_t rank, uint32_t slot)
