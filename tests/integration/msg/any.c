@@ -39,8 +39,8 @@ static struct tca_msg *msg;
 static uint32_t size;
 static struct message messages[MESSAGES];
 static struct tca_msg_request *sends[MESSAGES], *receives[MESSAGES];
-static uint32_t sent[MESSAGES][BYTES_MAX / 4], got[MESSAGES][BYTES_MAX / 4];
-static struct tca_msg_envelope patterns[MESSAGES]; /* of receives */
+static uint32_t (*sent)[BYTES_MAX / 4], (*got)[BYTES_MAX / 4]; /* [MESSAGES] */
+static struct tca_msg_envelope patterns[MESSAGES];             /* of receives */
 
 /* Messages of ranks with odd numbers are received with any tag, the others' by tag: from their rank
  * below tag 4, from any above. So that none takes what another one is left without. */
@@ -330,6 +330,25 @@ static void ended(void)
           "a probe of the dead");
 }
 
+/* Others of the node copy straight to and from the memory of ranks with even numbers. */
+static void *allocate(void)
+{
+    void *memory = NULL;
+    if (rank % 2 == 0)
+        check(tca_alloc(session, MESSAGES * sizeof(*got), &memory), "memory");
+    else
+        memory = calloc(MESSAGES, sizeof(*got));
+    return memory;
+}
+
+static void release(void *memory)
+{
+    if (rank % 2 == 0)
+        check(tca_free(session, memory), "free");
+    else
+        free(memory);
+}
+
 int main(int argc, char **argv)
 {
     check(tca_open(NULL, &session), "open");
@@ -345,6 +364,8 @@ int main(int argc, char **argv)
     tca_group_free(args.group);
     numbers.state = strtoull(argv[1], NULL, 10);
     delays.state = numbers.state + rank;
+    sent = allocate();
+    got = allocate();
     refused();
     check(tca_barrier(session, TCA_DEFAULT), "barrier");
     const bool ends = strcmp(mode, "ended") == 0;
@@ -355,6 +376,8 @@ int main(int argc, char **argv)
         check(tca_barrier(session, TCA_DEFAULT), "barrier"); /* its receives would take the next */
     }
     tca_msg_free(msg);
+    release(sent);
+    release(got);
     tca_close(session);
     return 0;
 }
