@@ -371,6 +371,8 @@ struct tca *tca_close(struct tca *session)
 {
     if (!session)
         return NULL;
+    if (session->keeper)
+        session->keeper->drop(session->keeper, NULL);
     /* shutdown() works even if a forked child has the socket open. A child that closes its parent's
      * session must neither end it nor touch its lanes. */
     if (session->control.fd >= 0 && !control_is_inherited(&session->control)) {
@@ -424,6 +426,11 @@ int tca_dispatch(struct tca *session)
 }
 
 /* ---- properties ---- */
+
+struct session_keeper **session_keeper(struct tca *session)
+{
+    return &session->keeper;
+}
 
 struct tca_msg **session_messengers(struct tca *session)
 {

@@ -104,5 +104,6 @@ int tca_coll_alltoallv(struct tca *session, const void *in, const struct tca_col
         return error_static(-ENOMEM, "out of memory");
     coll->in = in;
     coll->out = out;
+    coll_say_first(coll);
     return coll_make(coll, prepare(coll, sent, received), args, ret_coll);
 }

@@ -6,6 +6,7 @@
 
 #include "client/coll/copies.h"
 #include "client/coll/cost.h"
+#include "client/coll/kept.h"
 #include "client/coll/leaf.h"
 #include "client/coll/siblings.h"
 #include "client/core/agree.h"
@@ -35,10 +36,22 @@ struct coll_set {
     uint32_t count;
 };
 
+/* What the program has asked for, which must be the same at all ranks. */
+struct coll_asked {
+    uint32_t operation, wanted, root, regular, ordered, combine, type, copies;
+    uint64_t bytes, element_bytes, wanted_segment_bytes;
+    uint64_t digest; /* of the blocks */
+};
+static_assert(sizeof(struct coll_asked) == 64, "no gaps: ranks compare bytes");
+
 struct tca_coll {
     struct tca *session;
     struct tca_group *group; /* its ranks take part; NULL: all */
     struct coll_shape shape;
+    struct coll_asked asked;
+    uint64_t own_args;           /* a digest of the arguments that concern this rank only */
+    bool is_same;                /* the module's own (client/coll/kept.h) */
+    bool has_said;               /* coll_say_first() */
     uint32_t *nodes, *clusters;  /* [size], of shape.places */
     struct coll_span *spans;     /* [size], of shape.spans; or NULL */
     uint64_t *targets;           /* [size], of shape.targets; or NULL */
@@ -51,6 +64,7 @@ struct tca_coll {
     uint64_t wanted_segment_bytes; /* 0: by predicted cost */
     bool any_in_place;             /* a rank does it in place, not necessarily this one, */
     bool any_by_daemon;            /* or in the daemon's seat */
+    enum coll_same_state same;     /* of all ranks, once they have met */
     struct tca_coll_costs costs;
     enum tca_coll_algorithm algorithm;
     struct collective shown; /* by tcactl plan explain: of its plans */
@@ -64,7 +78,10 @@ struct tca_coll {
     bool by_thread;                  /* waits are items: plans have none */
     struct coll_set sets[COLL_SETS]; /* program.sets of them; empty if it is a leaf */
     struct coll_leaf leaf;
-    bool shared; /* other ranks may notify the slots, and put into the scratch memory */
+    bool shared;   /* other ranks may notify the slots, and put into the scratch memory */
+    uint64_t made; /* names it among those of the group, at all ranks */
+    struct tca_coll *next_kept;
+    uint64_t taken_over; /* how often, after it had been freed */
     struct coll_siblings *siblings;
     struct tca_coll *next_open; /* in siblings->open */
     bool quick;                 /* each set is one plan, and it has not failed */
@@ -90,22 +107,20 @@ enum coll_round {
 /* What ranks tell one another when they meet; in the last round, the head alone. */
 struct coll_met {
     struct agree_head head;
-    /* what the program has asked for, which must be the same at all ranks, */
-    uint32_t operation, wanted, root, regular, ordered, combine, type, copies;
-    uint64_t bytes, element_bytes, wanted_segment_bytes;
-    uint64_t digest; /* of the blocks */
+    struct coll_asked asked;
     /* what they have chosen from besides, which need not, */
     uint32_t in_place, by_daemon;
     uint64_t places; /* a digest */
     /* and their choice. */
     uint64_t algorithm, segment_bytes;
+    uint64_t same; /* enum coll_same_state */
     /* What is this rank's own: others need only that of the ranks with which they communicate. */
     uint32_t slot, cluster;
     uint64_t scratch_bytes;
     struct tca_handle out, scratch; /* zero if without bytes */
 };
 enum { COLL_SAME_BYTES = offsetof(struct coll_met, slot) };
-static_assert(sizeof(struct coll_met) == 248, "no gaps");
+static_assert(sizeof(struct coll_met) == 256, "no gaps");
 
 static inline const struct coll_met *coll_met_of(const struct gathered *heads, uint32_t rank)
 {
@@ -122,6 +137,10 @@ static inline uint32_t coll_rank(const struct tca_coll *coll)
 /* An operation of all ranks of the arguments' group, which may be NULL. NULL: out of memory. */
 struct tca_coll *coll_begin(struct tca *session, enum coll_operation operation,
                             const struct tca_coll_args *args);
+/* An allreduce in place for coll_same(). */
+int coll_make_same(struct tca *session, void *memory, uint64_t count,
+                   const struct tca_coll_operator *operation, const struct tca_coll_args *args,
+                   struct tca_coll **ret_coll);
 
 /* ---- new.c */
 
@@ -130,6 +149,14 @@ struct tca_coll *coll_begin(struct tca *session, enum coll_operation operation,
  * fails. */
 int coll_make(struct tca_coll *coll, int error, const struct tca_coll_args *args,
               struct tca_coll **ret_coll);
+/* Before collective calls that precede coll_make(), so that a rank that makes another call finds
+ * out. */
+void coll_say_first(struct tca_coll *coll);
+/* Frees it, with its plans; complete: nobody notifies it or puts into its memory any more. Neither
+ * its group nor its siblings learn of it. */
+void coll_release(struct tca_coll *coll, bool complete);
+/* The same without what is the session's: when that is closed. */
+void coll_forget(struct tca_coll *coll);
 
 /* ---- build.c: plans, from what is known of all ranks */
 

@@ -18,6 +18,10 @@ struct tca_coll *coll_begin(struct tca *session, enum coll_operation operation,
 
     if (!coll)
         return NULL;
+    if (coll_siblings_join(session, &coll->siblings) < 0) {
+        free(coll);
+        return NULL;
+    }
     coll->session = session;
     coll->group = group_use(args ? args->plan.group : NULL);
     coll->shape = (struct coll_shape){.operation = operation,
@@ -272,6 +276,20 @@ int tca_coll_allreduce(struct tca *session, const void *in, void *out, uint64_t 
         coll->in = coll->out;
     }
     return coll_make(coll, r < 0 ? r : check_memory(coll), args, ret_coll);
+}
+
+int coll_make_same(struct tca *session, void *memory, uint64_t count,
+                   const struct tca_coll_operator *operation, const struct tca_coll_args *args,
+                   struct tca_coll **ret_coll)
+{
+    struct tca_coll *coll;
+    int r = begin_reduction(session, COLL_ALLREDUCE, NULL, memory, count, operation, args, &coll);
+
+    if (!coll)
+        return r;
+    coll->is_same = true;
+    coll->in = coll->out;
+    return coll_make(coll, r, args, ret_coll);
 }
 
 static int set_counts(struct tca_coll *coll, const uint64_t *counts)

@@ -7,8 +7,7 @@
 
 enum { ALIGNMENT = 64 };
 
-/* Of all that a rank gives or receives: the same at all ranks. */
-static uint64_t common_bytes(const struct coll_shape *shape)
+uint64_t coll_common_bytes(const struct coll_shape *shape)
 {
     uint64_t bytes = 0;
 
@@ -28,7 +27,7 @@ int coll_copies_choose(struct tca_coll *coll, const struct tca_coll_args *args)
     if (args->any_memory && !can)
         return error_static(-EINVAL, "any_memory: this operation needs memory in regions of the "
                                      "session");
-    coll->copies.used = can && (args->any_memory || common_bytes(shape) <= COLL_SHORT_BYTES);
+    coll->copies.used = can && (args->any_memory || coll_common_bytes(shape) <= COLL_SHORT_BYTES);
     if (!coll->copies.used)
         return 0;
     if (shape->operation == COLL_ALLGATHER)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 struct coll_met;
+struct coll_shape;
 struct tca_coll;
 struct tca_coll_args;
 
@@ -27,6 +28,8 @@ struct coll_copies {
 /* Decides whether it has memory of its own: if it is short, or if args want that. -EINVAL: they do,
  * and it cannot. */
 int coll_copies_choose(struct tca_coll *coll, const struct tca_coll_args *args);
+/* Of all that a rank gives or receives: the same at all ranks, unless the blocks are irregular. */
+uint64_t coll_common_bytes(const struct coll_shape *shape);
 /* Makes the own memory, behind the scratch memory, and binds the program's. The last step of the
  * rank's program is left out if it only copies the result. */
 int coll_copies_make(struct tca_coll *coll, struct coll_met *met);

@@ -142,6 +142,9 @@ static void explain(const struct tca_coll *coll, FILE *file)
             (unsigned long long)coll->program.scratch_bytes * coll->program.sets);
     if (coll->leaf.credit)
         fputs("received by this process, without a plan\n", file);
+    if (coll->taken_over > 0)
+        fprintf(file, "made before, and used again %llu times after it was freed\n",
+                (unsigned long long)coll->taken_over);
     if (coll->by_thread)
         fputs("carried out by a thread, which starts a plan after each wait\n", file);
     if (coll->shape.operation == COLL_NEIGHBOURS)

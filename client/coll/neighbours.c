@@ -131,5 +131,6 @@ int tca_coll_neighbours(struct tca *session, const struct tca_coll_edge *edges, 
         r = error_static(-EINVAL, "edges is NULL");
     if (r >= 0)
         r = copy_edges(coll, edges, edge_count);
+    coll_say_first(coll);
     return coll_make(coll, count_all(coll, r), args, ret_coll);
 }

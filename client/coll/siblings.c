@@ -1,55 +1,53 @@
 #include "client/coll/siblings.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "client/coll/kept.h"
 #include "client/coll/thread.h"
 #include "client/core/error.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list, and of `users` */
-static struct coll_siblings *all;
-
-static struct coll_siblings *find(struct tca *session)
+static void free_unused(struct coll_siblings *siblings)
 {
-    struct coll_siblings *siblings = all;
+    if (siblings->users > 0 || siblings->kept)
+        return;
+    *session_keeper(siblings->session) = NULL;
+    free(siblings);
+}
 
-    while (siblings && siblings->session != session)
-        siblings = siblings->next;
-    if (siblings || !(siblings = calloc(1, sizeof(*siblings))))
-        return siblings;
-    siblings->session = session;
-    siblings->next = all;
-    all = siblings;
-    return siblings;
+static void drop(struct session_keeper *keeper, struct tca_group *group)
+{
+    struct coll_siblings *siblings = (struct coll_siblings *)keeper;
+
+    coll_kept_drop(siblings, group);
+    free_unused(siblings);
 }
 
 int coll_siblings_join(struct tca *session, struct coll_siblings **ret_siblings)
 {
-    pthread_mutex_lock(&lock);
-    struct coll_siblings *siblings = find(session);
-    if (siblings)
-        siblings->users++;
-    pthread_mutex_unlock(&lock);
-    if (!siblings)
-        return error_static(-ENOMEM, "out of memory");
+    struct session_keeper **keeper = session_keeper(session);
+    struct coll_siblings *siblings = (struct coll_siblings *)*keeper;
+
+    if (!siblings) {
+        siblings = calloc(1, sizeof(*siblings));
+        if (!siblings)
+            return error_static(-ENOMEM, "out of memory");
+        siblings->keeper.drop = drop;
+        siblings->session = session;
+        siblings->process = getpid();
+        *keeper = &siblings->keeper;
+    }
+    siblings->users++;
     *ret_siblings = siblings;
     return 0;
 }
 
 void coll_siblings_leave(struct coll_siblings *siblings)
 {
-    struct coll_siblings **link = &all;
-
-    if (!siblings)
+    if (!siblings || --siblings->users > 0)
         return;
-    pthread_mutex_lock(&lock);
-    if (--siblings->users == 0) {
-        while (*link != siblings)
-            link = &(*link)->next;
-        *link = siblings->next;
-        coll_thread_end(siblings->thread);
-        free(siblings);
-    }
-    pthread_mutex_unlock(&lock);
+    coll_thread_end(siblings->thread);
+    siblings->thread = NULL;
+    free_unused(siblings);
 }

@@ -75,6 +75,7 @@ struct tca {
     uint64_t collectives;               /* completed collective calls of the group */
     struct tca_group *groups;           /* of some of its ranks */
     struct tca_msg *messengers;
+    struct session_keeper *keeper; /* client/core/wait.h */
 
     uint64_t id;
     uint32_t node;

@@ -7,6 +7,7 @@
 
 #include "client/core/error.h"
 #include "client/core/session.h"
+#include "client/core/wait.h"
 #include "proto/frame_memfd.h"
 #include "proto/limits.h"
 
@@ -112,9 +113,36 @@ struct tca_group *group_use(struct tca_group *group)
     return group;
 }
 
+bool group_keep(struct tca_group *group, unsigned uses)
+{
+    if (!group)
+        return true;
+    if (group->uses <= uses)
+        return false;
+    group->uses -= uses;
+    return true;
+}
+
+void group_unkeep(struct tca_group *group, unsigned uses)
+{
+    if (group)
+        group->uses += uses;
+}
+
+uint64_t group_calls(const struct tca *session, const struct tca_group *group)
+{
+    return group ? group->collectives : session->collectives;
+}
+
 struct tca_group *group_unuse(struct tca_group *group)
 {
     if (!group || --group->uses > 0)
+        return NULL;
+    struct session_keeper *keeper = group->session->keeper;
+    group->uses = 1; /* while that makes its uses known, and ends them */
+    if (keeper)
+        keeper->drop(keeper, group);
+    if (--group->uses > 0) /* by what cannot be ended before the session is closed */
         return NULL;
     if (group->id != 0)
         release(group->session, group->id);

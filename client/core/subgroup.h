@@ -2,6 +2,8 @@
  * consists of all ranks of the session. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "client/include/tca-group.h"
 
 struct tca_group {
@@ -19,6 +21,13 @@ struct tca_group {
 /* What an object uses is not released before it has been freed. Return the group, and NULL. */
 struct tca_group *group_use(struct tca_group *group);
 struct tca_group *group_unuse(struct tca_group *group);
+/* Uses become none, as they are by what the session's keeper has (client/core/wait.h). False: there
+ * are no others, and nothing has changed. */
+bool group_keep(struct tca_group *group, unsigned uses);
+/* And again uses. */
+void group_unkeep(struct tca_group *group, unsigned uses);
+/* How many collective calls of the group have been completed: the same at all ranks. */
+uint64_t group_calls(const struct tca *session, const struct tca_group *group);
 
 static inline uint32_t group_size(const struct tca *session, const struct tca_group *group)
 {

@@ -57,6 +57,13 @@ int session_grant(const struct session_slot *slot);
  * grown, some plan has an error to report. */
 uint64_t session_failures(struct tca *session);
 
+/* What client/coll/ has for a session; NULL: nothing. It is called before one of the session's
+ * groups is released, and with NULL before the session is closed. */
+struct session_keeper {
+    void (*drop)(struct session_keeper *keeper, struct tca_group *group);
+};
+struct session_keeper **session_keeper(struct tca *session);
+
 /* One of the session's messengers, for client/msg/; NULL: it has none. */
 struct tca_msg;
 struct tca_msg **session_messengers(struct tca *session);

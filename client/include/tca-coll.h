@@ -27,8 +27,11 @@ extern "C" {
  *
  * Preparing and freeing are collective: all ranks make these calls in the same order, with
  * arguments that fit together. Either all ranks succeed or all fail, as long as they can reach each
- * other. Preparing takes milliseconds. All ranks start an operation equally often, and several
- * operations in any order; a rank that has completed a start may begin the next one at once.
+ * other. Preparing takes a millisecond or more, but as long as a barrier or two if an operation
+ * like it was freed that may have any memory (see below): up to eight of them are kept for each
+ * group (64 in all), of at most 256 KiB, until the group is released or the session closed. All
+ * ranks start an operation equally often, and several operations in any order; a rank that has
+ * completed a start may begin the next one at once.
  *
  * Memory lies in regions of the session, for example from tca_alloc(), and must remain valid until
  * tca_coll_free(). Between start and completion, an operation reads `in`, and reads and writes
@@ -216,10 +219,10 @@ TCA_API int tca_coll_test(struct tca_coll *coll);
 TCA_API int tca_coll_wait(struct tca_coll *coll, int64_t timeout_ns);
 
 /* Releases the operation. Collective, unless it has failed: waits for a running start and for the
- * other ranks to call it, together at most for the session's time-out. Its memory and its
- * notification counters can then be used again, unless it has failed or the ranks have not started
- * it equally often: as other ranks could still notify and put, they are kept until the session is
- * closed. NULL is a no-op. Returns NULL. */
+ * other ranks to call it, together at most for the session's time-out. What the library has made
+ * for it can then be used again, unless it has failed or the ranks have not started it equally
+ * often: as other ranks could still notify and put, that remains until the session is closed. NULL
+ * is a no-op. Returns NULL. */
 TCA_API struct tca_coll *tca_coll_free(struct tca_coll *coll);
 
 /* Describes the operation in lines of text: algorithm, segments, steps and scratch memory of this

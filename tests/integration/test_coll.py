@@ -110,6 +110,17 @@ class Coll(Ranks):
             with self.subTest(places=places, seat=seat):
                 self.ranks(cluster, places, [harness.program("coll-neighbours"), str(SEED), "5", "4"], TCA_SEAT=seat)
 
+    def test_made_again(self):
+        """Operations that are freed and made again with other memory, also of nested groups, with errors among them."""
+        for nodes, places, seats in ((1, [0] * 2, ("any", "daemon")), (1, [0] * 5, ("any", "daemon")), (2, [0, 1, 0], ("any", "daemon")),
+                                     (3, [0, 1, 2, 0, 1, 2, 2, 1], ("any",)), (2, [0] * 8 + [1] * 8, ("any",))):
+            cluster = self.cluster(nodes)
+            for seat in seats:
+                with self.subTest(places=places, seat=seat, seed=SEED):
+                    self.ranks(cluster, places, [harness.program("coll-kept"), str(SEED), str(harness.rounds(40))], TCA_SEAT=seat)
+            with self.subTest(places=places, seed=SEED):
+                self.ranks(cluster, places, [harness.program("coll-kept"), str(SEED), "3", "die"], len(places) - 1)
+
     def test_root_is_ahead(self):
         cluster = self.cluster(2)
         for places, environment in (([0] * 4, {}), ([0] * 3, {"TCA_SEAT": "daemon"}), ([0, 1, 0, 1], {})):

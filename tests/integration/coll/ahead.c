@@ -1,7 +1,8 @@
 /*
  * coll-ahead [die]: short broadcasts whose root has completed several starts before any other rank
- * begins the first; then all go on at their own pace, or the root kills itself, and the others
- * learn of it. Every byte is checked after every start. Ends with 0, or prints what was wrong.
+ * begins the first, also when they are freed and made again; then all go on at their own pace, or
+ * the root kills itself, and the others learn of it. Every byte is checked after every start. Ends
+ * with 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 enum {
     AHEAD = 4 /* as tca-coll.h promises */,
     STARTS = 41,
+    TURNS = 4, /* the same operation, freed and made again */
     BYTES_MAX = 4096,
     SEGMENT_BYTES = 1000,
     ROOT = 1
@@ -76,7 +78,7 @@ static void run_to_death(void)
     tca_coll_free(coll);
 }
 
-static void run(enum tca_coll_algorithm algorithm, uint64_t bytes)
+static void run(enum tca_coll_algorithm algorithm, uint64_t bytes, int turn)
 {
     const struct tca_coll_args args = {.algorithm = algorithm, .segment_bytes = SEGMENT_BYTES};
     struct tca_coll *coll;
@@ -87,7 +89,7 @@ static void run(enum tca_coll_algorithm algorithm, uint64_t bytes)
     for (; rank == ROOT && start < AHEAD; start++)
         once(coll, bytes, start);
     check(tca_barrier(session, TCA_DEFAULT), "barrier");
-    for (; start < STARTS; start++)
+    for (; start < STARTS - (uint32_t)turn; start++)
         once(coll, bytes, start);
     tca_coll_free(coll);
 }
@@ -101,7 +103,8 @@ static void run_all(void)
 
     for (size_t a = 0; a < sizeof(algorithms) / sizeof(algorithms[0]); a++)
         for (size_t b = 0; b < sizeof(bytes) / sizeof(bytes[0]); b++)
-            run(algorithms[a], bytes[b]);
+            for (int turn = 0; turn < TURNS; turn++)
+                run(algorithms[a], bytes[b], turn);
 }
 
 int main(int argc, char **argv)
