@@ -260,7 +260,7 @@ static inline Tca__PeerHello node_hello(const struct node *node)
         BODY_OF(peer_hello, .version = PROTO_VERSION, .node = node->tcad.node,
                 .node_name = cluster_by_id(node->tcad.cluster, node->tcad.node)->name,
                 .incarnation = node->tcad.incarnation, .cluster = node->tcad.cluster->name,
-                .daemon_version = (char *)"0.1.0");
+                .daemon_version = (char *)TCAD_VERSION);
     return hello;
 }
 

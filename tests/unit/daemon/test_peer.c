@@ -49,7 +49,7 @@ static void greet_and_ask(uint32_t security)
     struct peer_info info;
     cr_assert_eq(peers_info(a->tcad.peers, 1, &info), 0);
     cr_assert_str_eq(info.state, "up");
-    cr_assert_str_eq(info.version, "0.1.0");
+    cr_assert_str_eq(info.version, TCAD_VERSION);
     cr_assert_gt(info.sent_bytes, 0);
     cr_assert_gt(info.received_bytes, 0);
     cr_assert_eq(peers_info(a->tcad.peers, 3, &info), 0);

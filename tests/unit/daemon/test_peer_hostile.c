@@ -81,7 +81,7 @@ Test(peer_hostile, another_version_is_said_on_both_sides)
     char own[64], theirs[64];
     snprintf(theirs, sizeof(theirs), "version %d (tcad 9.9.9)", PROTO_VERSION + 1);
     expect_refusal(&test.nodes[0], 1, theirs);
-    snprintf(own, sizeof(own), "version %d (tcad 0.1.0)", PROTO_VERSION);
+    snprintf(own, sizeof(own), "version %d (tcad %s)", PROTO_VERSION, TCAD_VERSION);
     contains(reply.text, own);
     expect_refusal(b, 0, own);
     contains(reply.text, theirs);
