@@ -1,4 +1,4 @@
-/* README's second snippet: a row from tca_alloc() goes into a put as it is. */
+/* The tutorial's second snippet: a row from tca_alloc() goes into a put as it is. */
 #include "tests/integration/snippets/checked.h"
 
 enum { N = 1000 };
@@ -16,7 +16,7 @@ int main(void)
     tca_region_handle(region, 0, TCA_ALL, &own);
     tca_allgather(session, &own, sizeof(own), all, TCA_DEFAULT);
     tca_plan_new(session, NULL, &row_plan);
-#include "readme-2.inc"
+#include "tutorial-2.inc"
     tca_plan_notify(row_plan, peer, 0);
     tca_plan_commit(row_plan, TCA_DEFAULT);
     for (int i = 0; i < N; i++)

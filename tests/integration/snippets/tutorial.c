@@ -1,10 +1,10 @@
 /*
- * README's program, with a compute() that checks all that it may read, and the ghost column twice:
- * before and after a pause in which a premature put would arrive.
+ * The tutorial's program, with a compute() that checks all that it may read, and the ghost column
+ * twice: before and after a pause in which a premature put would arrive.
  */
 #include "tests/integration/snippets/checked.h"
 
-#include "readme-1.inc"
+#include "tutorial-1.inc"
 
 enum { SIDE = N, GHOST = SIDE - 1 };
 
@@ -57,7 +57,7 @@ static void check_and_write(const double *from, double *to)
 #define compute    check_and_write
 #define main       program
 int program(void);
-#include "readme-1-main.inc"
+#include "tutorial-1-main.inc"
 #undef main
 
 int main(void)
