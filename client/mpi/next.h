@@ -5,7 +5,10 @@
  */
 #pragma once
 
+/* Ours of the same names are to be seen, too. */
+#pragma GCC visibility push(default)
 #include <mpi.h>
+#pragma GCC visibility pop
 
 /* What is called below; NEXT_OWN: what one MPI has. */
 // clang-format off

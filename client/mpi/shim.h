@@ -7,7 +7,6 @@
  */
 #pragma once
 
-#include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
 
