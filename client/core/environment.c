@@ -47,6 +47,9 @@ static const struct tca_variable variables[VARIABLE_COUNT + 1] = {
     [VARIABLE_CUDA] = {"TCA_CUDA", "auto",
                        "whether tcaMemoryGPU of the TCA API is GPU memory: auto, on, off"},
     [VARIABLE_HOSTD] = {"TCA_HOSTD", "", "socket of the tca-hostd to use"},
+    [VARIABLE_MPI] = {"TCA_MPI", "on", "whether tca-mpi carries messages of MPI programs: on, off"},
+    [VARIABLE_MPI_REPORT] = {"TCA_MPI_REPORT", "0",
+                             "1: tca-mpi prints at MPI_Finalize() which messages it has carried"},
 };
 
 const struct tca_variable *tca_variables(void)

@@ -5,9 +5,10 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "client/mpi/shim.h"
+#include "client/mpi/request.h"
 
-struct shim shim;
+struct shim shim = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static bool reports; /* as rank 0 was asked to */
 
 enum { WHY_BYTES = 512 };
 
@@ -83,6 +84,39 @@ static void leave(void)
 {
     shim.msg = tca_msg_free(shim.msg);
     shim.session = tca_close(shim.session);
+    requests_deinit();
+}
+
+/* What rank 0 chooses. */
+struct choice {
+    uint64_t number; /* of the group */
+    uint64_t reports;
+};
+
+static bool open_together(void)
+{
+    const char *wish = getenv("TCA_MPI_REPORT");
+    struct choice choice = {random_number(), wish && strcmp(wish, "1") == 0};
+
+    next.Bcast(&choice, 2, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+    reports = choice.reports;
+    return agree(open_session(choice.number, shim.rank, shim.size, &shim.session)) &&
+           agree(tca_msg_new(shim.session, NULL, &shim.msg) < 0 ? tca_error_text()
+                 : requests_init() < 0                          ? "no address space left"
+                                                                : NULL);
+}
+
+/* From here on. */
+static void activate(int provided)
+{
+    void *tag_max;
+    int flag;
+
+    next.Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_max, &flag);
+    shim.tag_max = flag ? *(int *)tag_max : 32767;
+    shim.threaded = provided == MPI_THREAD_MULTIPLE;
+    communicators_init();
+    shim.active = true;
 }
 
 static void begin(int provided)
@@ -96,21 +130,18 @@ static void begin(int provided)
         return;
     why = own_reason();
     if (!why)
+        why = progress_open();
+    if (!why)
         why = open_session(random_number(), 0, 1, &alone);
     if (!agree(why)) {
         tca_close(alone);
         return;
     }
     tca_close(alone);
-    uint64_t number = random_number();
-    next.Bcast(&number, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
-    if (agree(open_session(number, shim.rank, shim.size, &shim.session)) &&
-        agree(tca_msg_new(shim.session, NULL, &shim.msg) < 0 ? tca_error_text() : NULL)) {
-        shim.threaded = provided == MPI_THREAD_MULTIPLE;
-        shim.active = true;
-    } else {
+    if (open_together())
+        activate(provided);
+    else
         leave();
-    }
 }
 
 int MPI_Init(int *argc, char ***argv)
@@ -133,11 +164,25 @@ int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
     return r;
 }
 
+int MPI_Type_free(MPI_Datatype *type)
+{
+    if (shim.active && type) {
+        shim_lock();
+        datatype_freed(*type);
+        shim_unlock();
+    }
+    return next.Type_free(type);
+}
+
 int MPI_Finalize(void)
 {
     if (shim.active) {
-        next.Barrier(MPI_COMM_WORLD);
+        next.Barrier(MPI_COMM_WORLD); /* what others still wait for goes on meanwhile */
+        if (reports)
+            report_print();
         shim.active = false;
+        communicators_deinit();
+        datatype_deinit();
         leave();
     }
     return next.Finalize();

@@ -15,6 +15,9 @@ static const struct {
 #undef NEXT_NAME
 };
 
+/* A name that the linker finds in the MPI: this library needs it. */
+static __attribute__((used)) int (*const needed)(int *flag) = PMPI_Initialized;
+
 /* This library is linked with its MPI, which is therefore behind it in the global scope, also where
  * a program loads the MPI with dlopen() and RTLD_LOCAL, as Python does: it is the same library. */
 static __attribute__((constructor)) void find(void)
