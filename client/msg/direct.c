@@ -16,6 +16,10 @@ enum { COPY_BYTES_MAX = 65536 };
 /* Of private memory: below, two copies by way of staging take less time than one by the kernel. */
 enum { READ_BYTES_MIN = 65537, WRITE_BYTES_MIN = 16384 };
 
+/* Of data with a layout: longer staging is a region of its own, which the receiver would have to
+ * map for each message. A plan that is kept keeps its region, too. */
+enum { STAGED_BYTES_MAX = 262144 };
+
 static struct near_place place_of(const struct tca_msg_request *request)
 {
     return near_place_of(request->msg->session, &request->msg->owner, request->address,
@@ -274,6 +278,8 @@ struct near_place msg_direct_place(struct tca_msg_request *request)
     if (!request->peer->copies)
         return (struct near_place){.region = 0};
     const struct near_place place = place_of(request);
+    if (request->layout && request->room > STAGED_BYTES_MAX)
+        return (struct near_place){.region = 0};
     if (request->layout || (place.region == NEAR_PRIVATE && request->room < READ_BYTES_MIN))
         return stage(request);
     return place;
