@@ -584,14 +584,14 @@ struct tca_plan_args {
     /* 0 to 3. Starts on one channel are posted in order: a start hands its puts and notifications
      * to the rails before the next start does. A chain with wait steps is posted in this order up
      * to the first of them: a start that waits delays no other, and its steps after the wait are
-     * not ordered with later starts. Posting order is data order among puts to one node over one
-     * rail, and holds for the plans of each seat by themselves. A plan that may use any seat counts
-     * as one of the seat that enum tca_seat names, and keeps its place when it moves to the other:
-     * tca_start() then first lets the data of earlier starts arrive. Where several rails lead to a
-     * node, plans that rely on this order require a rail. A start that needs the data of another
-     * start must wait for its completion or its notification. A large put that tcad divides among
-     * several rails (rails.stripe in tcad.conf(5)) may overtake puts of earlier starts that are
-     * still in flight; no put overtakes it. */
+     * not ordered with later starts. Posting order is data order among puts to one node, and holds
+     * for the plans of each seat by themselves. A plan that may use any seat counts as one of the
+     * seat that enum tca_seat names, and keeps its place when it moves to the other. A start in
+     * another seat or over other rails than earlier ones begins when the data of these has arrived:
+     * plans that need no order take different channels. In the client's seat, plans that request
+     * connections over different rails have no order; nor have, over different rails, plans with
+     * `together`. A start that needs the data of another start must wait for its completion or its
+     * notification. */
     uint32_t channel;
     uint32_t flags;
     const char *rail_name; /* instead of `rail`: a rail or a driver of this node; NULL: not used */

@@ -191,6 +191,14 @@ struct engine_wait {
     const struct notify_line *line; /* NULL: it does not wait */
 };
 
+/* A rail over which the plan puts to a node: engine_flow.c. */
+struct engine_route {
+    uint32_t node;
+    struct driver *driver;
+    struct driver_peer *peer;
+    struct engine_path *path; /* private to the engine; NULL: not entered */
+};
+
 /* Filled in by daemon/plans, then attached. The loop's thread may read the counters. */
 struct engine_plan {
     uint32_t id;
@@ -206,6 +214,10 @@ struct engine_plan {
     struct engine_part *parts;     /* owned */
     uint32_t part_count, parts_at; /* parts_at: of the first in session_segment.parts */
     uint64_t other_bytes;          /* per start, of puts that move all */
+    /* Owned: engine_plan_enter(). None: its starts have no order with those on other rails. */
+    struct engine_route *routes;
+    uint32_t route_count;
+    bool lands; /* a start holds its channel until all its data has arrived */
 
     /* counters */
     _Atomic uint64_t starts;
@@ -231,6 +243,7 @@ struct engine_plan {
     bool again;                /* a repeating plan is between two rounds */
     bool stopping;             /* this round is its last */
     bool cut;                  /* which not all chains have begun */
+    bool later;                /* it is not the first of its start */
     struct submit_entry entry; /* of the start that is running or held */
     uint64_t taken_ns;
     /* Posted to the loop when nothing is in flight: */
@@ -259,6 +272,13 @@ bool engine_plan_may_take(void *plan, const struct chain_step *step);
 
 /* Engine's thread (in engine_call()): makes the plan startable. */
 void engine_plan_attach(struct engine_session *session, struct engine_plan *plan);
+/* Engine's thread, before its first start and after each move: from now on, its starts keep their
+ * order with others that put to the same nodes over other rails. -ENOMEM. */
+int engine_plan_enter(struct engine_session *session, struct engine_plan *plan);
+/* Engine's thread, when nothing of it runs and its data has arrived. Frees its routes, after which
+ * its peers may be disconnected. False: something still asks one of these; call it again in a later
+ * round. */
+bool engine_plan_leave(struct engine_plan *plan);
 /* Loop's thread: refuses further starts. Runs done(context) on the loop's thread when nothing of
  * the plan is in flight and the engine no longer refers to it. */
 void engine_plan_detach(struct engine_session *session, struct engine_plan *plan, int error,

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "daemon/base/heap.h"
+#include "daemon/base/table.h"
 #include "daemon/engine/engine.h"
 #include "proto/ring.h"
 #include "proto/wait.h"
@@ -38,7 +39,10 @@ struct engine_session {
     bool ready;                /* one that runs can go on, and has not been advanced since */
     struct engine_line *lines; /* [line_room]: those that plans can wait for */
     uint32_t line_room;
-    uint32_t word; /* of the marks that were taken last */
+    uint32_t word;      /* of the marks that were taken last */
+    struct table flows; /* engine_flow.c: by node and channel */
+    uint32_t split;     /* of these: over several rails */
+    bool held;          /* a start may wait for the data of earlier ones on other rails */
     uint64_t starts;
     struct engine_plan **plans; /* [PLANS_PER_SESSION_MAX], allocated with the first plan */
     uint32_t idle_rounds;
@@ -184,6 +188,15 @@ static inline bool engine_plan_takes_starts(const struct engine_plan *plan)
 
 /* Advances the plan. True: its start, or a round of it, is complete; it may be freed. */
 bool engine_plan_run(struct engine_plan *plan);
+
+/* Begins the starts that waited for the data of earlier ones, if that has arrived. */
+void engine_plans_go_on(struct engine_session *session);
+
+/* engine_flow.c */
+/* Whether the start of this plan, the next one of its channel, must wait for the data of earlier
+ * ones on other rails. Then it asks for that, and engine_plans_go_on() is called again. Otherwise
+ * the start is to begin now. */
+bool engine_flow_holds(struct engine_plan *plan);
 
 /* engine_parts.c: SUBMIT_PARTS */
 void engine_parts_start(struct engine_session *session, const struct submit_entry *entry);

@@ -174,6 +174,14 @@ static void start(struct engine_plan *plan)
     engine_plan_list(plan, &session->running);
 }
 
+/* Later rounds of a repeating plan, which hold up no channel, have no order with other starts. */
+static bool must_wait(struct engine_plan *plan)
+{
+    const struct engine_session *session = plan->session;
+    return __builtin_expect(session->split > 0, 0) && session->on_channel[plan->channel] == plan &&
+           engine_flow_holds(plan);
+}
+
 void engine_plan_start(struct engine_session *session, const struct submit_entry *entry)
 {
     struct engine_plan *plan =
@@ -193,13 +201,22 @@ void engine_plan_start(struct engine_session *session, const struct submit_entry
         return;
     }
     plan->entry = *entry;
-    plan->stopping = plan->cut = false;
+    plan->stopping = plan->cut = plan->later = false;
     engine_count(&plan->starts, 1);
     session->on_channel[plan->channel] = plan;
-    if (plan->state == ENGINE_PLAN_PAUSED)
+    if (plan->state == ENGINE_PLAN_PAUSED || must_wait(plan))
         plan->held = true;
     else
         start(plan);
+}
+
+static void start_held(struct engine_plan *plan)
+{
+    if (must_wait(plan))
+        return;
+    plan->held = false;
+    engine_parts_apply(plan);
+    start(plan);
 }
 
 void engine_plan_resume(struct engine_plan *plan)
@@ -207,10 +224,18 @@ void engine_plan_resume(struct engine_plan *plan)
     engine_plan_set_state(plan, ENGINE_PLAN_OPEN);
     if (!plan->held)
         return;
-    plan->held = false;
-    engine_parts_apply(plan);
     engine_session_wake(plan->session);
-    start(plan);
+    start_held(plan);
+}
+
+void engine_plans_go_on(struct engine_session *session)
+{
+    session->held = false;
+    for (int channel = 0; channel < CHANNELS; channel++) {
+        struct engine_plan *plan = session->on_channel[channel];
+        if (plan && plan->held && plan->state == ENGINE_PLAN_OPEN)
+            start_held(plan);
+    }
 }
 
 bool engine_plan_run(struct engine_plan *plan)

@@ -36,7 +36,7 @@ static void count_round(struct engine_plan *plan)
 /* The next round begins at the engine's next poll of the plan, so that others get their turn. */
 static void go_on(struct engine_plan *plan)
 {
-    plan->again = plan->session->ready = true;
+    plan->again = plan->later = plan->session->ready = true;
     plan->unfinished = engine_plan_all_chains(plan);
     plan->holding = 0;
     leave_channel(plan);

@@ -14,7 +14,7 @@ enum {
 
 static bool has_starts(const struct engine_session *session)
 {
-    return session->running.first || session->waiting.first;
+    return session->running.first || session->waiting.first || session->held;
 }
 
 /* ---- the two lists ---- */
@@ -150,6 +150,8 @@ void engine_session_take_all(struct engine_session *session)
 static unsigned run_plans(struct engine_session *session)
 {
     struct engine_plan *plan;
+    if (session->held)
+        engine_plans_go_on(session);
     engine_session_take_marks(session);
     unsigned work = session->ready;
     session->ready = false;
@@ -234,6 +236,7 @@ static void detached_on_loop(void *context)
     void (*done)(void *context) = session->detached;
     void *done_context = session->detached_context;
     session->engine->session_count--;
+    table_deinit(&session->flows);
     free(session->plans);
     free(session->lines);
     free(session);

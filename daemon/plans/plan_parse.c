@@ -179,8 +179,6 @@ static int begin(struct plan *plan, const Tca__PlanCommit *commit)
     plan->wanted_seat = commit->seat;
     plan->wanted_copy_mode = commit->copy_method;
     plan->repeat = commit->repeat;
-    /* Starts in a requested seat are ordered with others of their channel, which a move would
-     * overtake. */
     plan->tries =
         commit->tries && !plan->wanted_seat && !plan->preferred_rails && !plan_demands_one(plan);
     plan->run.parts_at = commit->parts_at;

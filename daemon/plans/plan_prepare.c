@@ -1,6 +1,7 @@
 /* PREPARING: compiles the puts, makes the chains (the puts, the waits, and what must precede them),
  * and attaches the plan to the engine, in slices on its thread, because a plan can have 65,536
  * puts. */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -315,10 +316,19 @@ static int prepare_step(struct plan_preparing *preparing, uint32_t i)
     return 0;
 }
 
+static bool has_waits(const struct plan_chain *chain)
+{
+    for (uint32_t i = 0; i < chain->step_count; i++)
+        if (chain->steps[i].is_wait)
+            return true;
+    return false;
+}
+
 /* When a start is complete, what it has put into memory of its own session must be visible, also to
  * other starts. */
 static void prepare_end(struct plan_preparing *preparing)
 {
+    preparing->plan->run.lands &= preparing->striped && !has_waits(preparing->from);
     if (preparing->striped)
         fence_stripes(preparing);
     if (preparing->own && preparing->from->bound.rail != RAIL_SHM)
@@ -401,6 +411,7 @@ static const struct plan_chain *next_chain(struct plan_preparing *preparing)
             continue;
         if (!plan->run.chains[preparing->made])
             return &plan->chains[preparing->chain];
+        plan->run.lands &= preparing->from == &plan->chains[preparing->chain]; /* else it stayed */
         preparing->made++;
     }
     return NULL;
@@ -452,7 +463,9 @@ static bool prepare_some(struct engine *engine, void *context)
     prepare_run(plan);
     if (parts_prepare(plan) < 0)
         return false;
-    if (!plan_attached(plan))
+    if (engine_plan_enter(plan->session->engine, &plan->run) < 0)
+        plan_fail(plan, -ENOMEM, "out of memory for the order of starts");
+    else if (!plan_attached(plan))
         engine_plan_attach(plan->session->engine, &plan->run);
     return false;
 }
@@ -490,6 +503,41 @@ static void prepared(void *context)
     if (plan_works(plan))
         plan_charge_puts(plan);
     plan_done(plan);
+}
+
+/* Its links, each once: into `routes`, unless NULL. Returns their number. */
+static uint32_t list_routes(const struct plan *plan, struct engine_route *routes)
+{
+    const uint64_t mark = ++plan->tcad->last_mark;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        struct link *link = plan->transfers[i].link;
+        if (!link || link->mark == mark)
+            continue;
+        link->mark = mark;
+        if (routes)
+            routes[count] = (struct engine_route){
+                .node = link->node, .driver = plan->transfers[i].driver, .peer = link->peer};
+        count++;
+    }
+    return count;
+}
+
+/* Plans that are started together share the rails (plan_route.c), and keep no order between
+ * them. */
+static int make_routes(struct plan *plan)
+{
+    struct engine_plan *run = &plan->run;
+    const uint32_t count = plan->together ? 0 : list_routes(plan, NULL);
+    assert(!run->routes);
+    run->lands = true;
+    if (count == 0)
+        return 0;
+    run->routes = calloc(count, sizeof(*run->routes));
+    if (!run->routes)
+        return -ENOMEM;
+    run->route_count = list_routes(plan, run->routes);
+    return 0;
 }
 
 static void prepare(void *context)
@@ -543,7 +591,7 @@ static bool compile_first(struct plan_preparing *preparing)
 
 void plan_do_prepare(struct plan *plan)
 {
-    struct plan_preparing *preparing = calloc(1, sizeof(*preparing));
+    struct plan_preparing *preparing = make_routes(plan) < 0 ? NULL : calloc(1, sizeof(*preparing));
     if (!preparing) {
         plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->chain_count);
         return;

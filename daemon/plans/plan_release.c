@@ -38,6 +38,8 @@ static void free_chains(struct plan *plan)
 static bool strip_some(struct engine *engine, void *context)
 {
     struct plan *plan = context;
+    if (!engine_plan_leave(&plan->run))
+        return true;
     if (plan->stripped_transfers == 0)
         free_chains(plan);
     while (plan->stripped_transfers < plan->transfer_count) {

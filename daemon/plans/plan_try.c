@@ -11,8 +11,8 @@
  * plan rests, and is flushed. The chains part from tcad's seat at the client's request, or when
  * tcad cannot run them (any more): then they go on in the client's seat.
  *
- * Only plans for which any seat will do: their starts have no order with those of other plans that
- * a move could break.
+ * Only plans for which any seat will do. A move keeps the order of starts: within the daemon's seat
+ * by daemon/engine/engine_flow.c, between the seats by client/plan/order.h.
  */
 #include "daemon/plans/plan_internal.h"
 #include "daemon/rails/rails.h"
