@@ -10,7 +10,7 @@ static const struct {
     const char *name;
     size_t offset;
 } functions[] = {
-#define NEXT_NAME(name) {"MPI_" #name, offsetof(struct next, name)},
+#define NEXT_NAME(name) {"PMPI_" #name, offsetof(struct next, name)},
     NEXT_FUNCTIONS(NEXT_NAME) NEXT_OWN(NEXT_NAME)
 #undef NEXT_NAME
 };

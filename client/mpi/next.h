@@ -1,7 +1,7 @@
 /*
- * The MPI below this library: its functions, as the program would reach them without us, so that
- * tools between us and the MPI (PMPI) see the calls that we pass on. No file of this room calls an
- * MPI_ function by its name: that would be our own.
+ * The MPI below this library, by the names PMPI_. Ours have both names: Fortran calls those of Open
+ * MPI as PMPI_x, and so do tools, which are before us (tca-mpi(1)) and see every call. No file of
+ * this room calls a function of the MPI by its name: that would be our own.
  */
 #pragma once
 

@@ -42,6 +42,9 @@ struct request *request_new(enum request_kind kind, struct communicator *communi
     else
         return NULL;
     *request = (struct request){.kind = kind, .communicator = communicator};
+#ifdef OPEN_MPI
+    request->number = INT32_MIN + (MPI_Fint)(request - requests); /* below all of the MPI's */
+#endif
     if (communicator)
         communicator->uses++;
     return request;

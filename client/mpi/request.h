@@ -7,7 +7,9 @@
  */
 #pragma once
 
+#include <assert.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "client/mpi/next.h"
@@ -47,12 +49,20 @@ struct request {
     struct communicator *communicator;
     struct tca_msg_request *carried; /* NULL: not active, or complete */
     struct datatype_use use;
-    struct request *behind;          /* the send of REQUEST_BOTH */
+    struct request *behind; /* the send of REQUEST_BOTH */
+#ifdef OPEN_MPI
+    MPI_Fint number; /* in Fortran: where Open MPI's Fortran reads it out of the MPI's requests */
+#endif
     void *copy;                      /* what is sent, if it is a copy */
     struct tca_msg_message *message; /* of REQUEST_MESSAGE */
     uint64_t message_bytes;
     struct request_idup idup;
 };
+
+#ifdef OPEN_MPI
+enum { REQUEST_NUMBER_OFFSET = 104 };
+static_assert(offsetof(struct request, number) == REQUEST_NUMBER_OFFSET, "as in Open MPI 4.1");
+#endif
 
 enum { REQUESTS_MAX = 1 << 20 };
 

@@ -389,12 +389,11 @@ int MPI_Cancel(MPI_Request *handle)
 }
 
 #ifdef OPEN_MPI
-/* Ours are below all numbers of the MPI. */
 MPI_Fint MPI_Request_c2f(MPI_Request handle)
 {
     struct request *request = request_of(handle);
 
-    return request ? INT32_MIN + (MPI_Fint)(request - requests) : next.Request_c2f(handle);
+    return request ? request->number : next.Request_c2f(handle);
 }
 
 MPI_Request MPI_Request_f2c(MPI_Fint number)

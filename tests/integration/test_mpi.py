@@ -30,9 +30,10 @@ class Mpi(harness.Case):
 
     def program(self, mpi, name="messages"):
         """One that was built with this MPI."""
-        if f"TCA_TEST_MPI_{name.upper()}_{mpi.upper()}" not in os.environ:
+        name = f"mpi-{name}-{mpi}"
+        if "TCA_TEST_" + name.replace("-", "_").upper() not in os.environ:
             self.skipTest(f"built without {mpi} (tools/setup --all)")
-        return harness.program(f"mpi-{name}-{mpi}")
+        return harness.program(name)
 
     def check(self, result, carried):
         self.assertEqual((result.returncode, result.stdout), (0, "0 wrong\n"), result.stderr)
@@ -45,6 +46,29 @@ class Mpi(harness.Case):
         for mpi in MPIS:
             with self.subTest(mpi=mpi):
                 self.check(self.launch(mpi, 3, TCA_MPI, self.program(mpi), node=node, TCA_MPI_REPORT="1"), True)
+
+    def test_fortran(self):
+        """By each of its bindings: mpif.h, mpi, mpi_f08."""
+        node = self.cluster()[0]
+        for mpi in MPIS:
+            for binding in range(3):
+                with self.subTest(mpi=mpi, binding=binding):
+                    program = self.program(mpi, f"fortran-{binding}")
+                    result = self.launch(mpi, 2, TCA_MPI, "--mpi=" + mpi, program, node=node, TCA_MPI_REPORT="1")
+                    self.assertEqual((result.returncode, result.stdout), (0, "0 wrong\n"), result.stderr)
+                    self.assertRegex(result.stderr, r"received by tcad +14\b")
+
+    def test_names(self):
+        """Each function that the library has is there by its name for tools, too, by which Fortran calls it."""
+        for mpi in MPIS:
+            library = f"{os.environ['TCA_TEST_BUILD']}/client/mpi/libtca-mpi-{mpi}.so"
+            if os.path.exists(library):
+                with self.subTest(mpi=mpi):
+                    listed = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+                    names = {line.split()[-1] for line in listed.splitlines()}
+                    wrapped = {name for name in names if name.startswith("MPI_")}
+                    self.assertTrue(wrapped)
+                    self.assertEqual({"P" + name for name in wrapped}, {name for name in names if name.startswith("PMPI_")})
 
     def test_threads(self):
         """Two threads of a rank wait for messages of their own."""

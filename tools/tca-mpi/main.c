@@ -95,7 +95,8 @@ static void preload(const char *library)
     const char *others = getenv("LD_PRELOAD");
     char *all;
 
-    if (asprintf(&all, "%s%s%s", library, others && *others ? ":" : "", others ? others : "") < 0)
+    /* Behind tools, which see the program's calls first. */
+    if (asprintf(&all, "%s%s%s", others ? others : "", others && *others ? ":" : "", library) < 0)
         all = NULL;
     setenv("LD_PRELOAD", must(all), 1);
     free(all);
