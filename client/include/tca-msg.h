@@ -28,16 +28,16 @@ extern "C" {
  *
  * *One-shot* messages. Each has a *context*, a number that keeps messages apart as MPI's
  * communicators do: tca_msg_send_to() and tca_msg_recv_from() name it, in the other calls it is 0.
- * A receive names the sending rank and the tag, or takes any (TCA_MSG_ANY); a
- * message goes to the receive that was made first of those that take it, and the messages of a rank
- * are received in the order in which they were sent, as far as receives take both. Messages of
- * up to TCA_MSG_EAGER_BYTES are buffered: the send is complete at once, unless the receiver is more
- * than 8 messages behind, and the message arrives without another call. The receiver keeps a copy
- * of a message that no receive matches yet; it accepts no more messages of a rank that has 65536
- * such messages. A longer message goes straight from the sender's memory to the receiver's once
- * both have made their requests. A *synchronous* send (TCA_MSG_SYNCHRONOUS) of any length is
- * complete only when a receive has got its message, or has failed because it was too long. The
- * library keeps the plans for it, so that the next message between the same places costs no commit.
+ * A receive names the sending rank and the tag, or takes any (TCA_MSG_ANY); a message goes to the
+ * receive that was made first of those that take it, and the messages of a rank are received in the
+ * order in which they were sent, as far as receives take both. Messages of up to
+ * TCA_MSG_EAGER_BYTES are buffered: the send is complete at once, unless the receiver is more than
+ * 8 messages behind, and the message arrives without another call. The receiver keeps a copy of a
+ * message that no receive matches yet; it accepts no more messages of a rank that has 65536 such
+ * messages. A longer message goes straight from the sender's memory to the receiver's once
+ * both have made their requests. The library keeps the plans for it, so that the next message
+ * between the same places costs no commit. A *synchronous* send (TCA_MSG_SYNCHRONOUS) of any length
+ * is complete only when a receive has got its message, or has failed because it was too long.
  * Within a node, unless a rail or the daemon's seat is requested, messages of up to 64 KiB, and
  * longer ones that are sent from a place for the first time or are not in a region, need no plan:
  * where the receive was made first, the sender copies into its memory, and is complete at once;
@@ -222,8 +222,8 @@ TCA_API int tca_msg_take(struct tca_msg *msg, const struct tca_msg_envelope *env
                          int64_t timeout_ns, struct tca_msg_message **ret_message,
                          struct tca_msg_status *ret_status);
 
-/* Receives a message that was taken, as tca_msg_recv(), and releases it. -EINVAL: it is not
- * released, and can be received again; after any other error it cannot. */
+/* Receives a message that was taken, as tca_msg_recv(), and releases it. -EINVAL, -ENOMEM: it is
+ * not released, and can be received again; after any other error it cannot. */
 TCA_API int tca_msg_recv_message(struct tca_msg_message *message,
                                  const struct tca_msg_buffer *buffer,
                                  struct tca_msg_request **ret_request);

@@ -274,7 +274,8 @@ int mapping_share_region(struct tca *session, const Tca__Mapping *mapping, struc
         return r;
     struct mapped_region *region = find_region(session, mapping->region);
     region->shared_only |= !known;
-    if (mapping->owner_pid != 0 && mapping->pid_namespace == pid_namespace())
+    if (mapping->owner_pid != 0 && mapping->pid_namespace != 0 && /* 0: not known */
+        mapping->pid_namespace == pid_namespace())
         region->owner_pid = (pid_t)mapping->owner_pid;
     region->owner = mapping->owner;
     mapping_use(session, region);

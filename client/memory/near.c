@@ -25,6 +25,11 @@ void near_owner_begin(struct near_owner *owner, struct near_directory *directory
     directory->proof_address = (uintptr_t)&owner->proof;
 }
 
+void near_owner_end(struct near_owner *owner)
+{
+    explicit_bzero(&owner->proof, sizeof(owner->proof)); /* others may look after it was freed */
+}
+
 static uint64_t id_of(const struct near_owner *owner, uint32_t entry)
 {
     return atomic_load_explicit(&owner->directory->regions[entry].id, memory_order_relaxed);
@@ -62,7 +67,9 @@ struct near_place near_place_of(struct tca *session, struct near_owner *owner, c
     if (!region)
         return private;
     const uint64_t offset = (uint64_t)((const uint8_t *)address - region_base(region));
-    if (region->mapped.dmabuf || bytes > region->bytes - offset)
+    if (region->mapped.dmabuf) /* processors reach it slowly, or not at all */
+        return (struct near_place){.region = 0};
+    if (bytes > region->bytes - offset)
         return private;
     owner->last = find_entry(owner, region);
     return (struct near_place){

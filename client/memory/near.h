@@ -7,8 +7,8 @@
  *
  * A place comes from the other process and is used with that process only: tcad, which has it from
  * the kernel, says which one that is. Each copy also compares a number that only this process has
- * at its address, so that another one, which has got the same process ID after its end, is neither
- * read nor written.
+ * at its address, so that another one, which has got the same process ID after its end, is not read
+ * by mistake, nor written, unless it gets the ID between the comparison and the copy.
  */
 #pragma once
 
@@ -46,8 +46,10 @@ struct near_owner {
 
 /* The owner, itself in private memory, has a directory, which is zero. */
 void near_owner_begin(struct near_owner *owner, struct near_directory *directory);
+/* From now on, nobody copies from and to private places of the owner. */
+void near_owner_end(struct near_owner *owner);
 /* The place of memory of this session; its region is entered. Of memory that is not in one region:
- * its private place. */
+ * its private place. Of a device's memory: none. */
 struct near_place near_place_of(struct tca *session, struct near_owner *owner, const void *address,
                                 uint64_t bytes);
 

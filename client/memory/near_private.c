@@ -82,10 +82,12 @@ static int write_piece(struct near_view *view, uint64_t address, const uint8_t *
 int near_write_private(struct near_view *view, struct near_place place, const void *source,
                        uint64_t bytes)
 {
-    int r = near_check_private(view); /* before anything is written */
+    int r = 0;
 
     for (uint64_t done = 0; r >= 0 && done < bytes; done += PIECE_BYTES) {
         const uint64_t left = bytes - done;
+        if ((r = near_check_private(view)) < 0) /* before anything is written */
+            break;
         r = write_piece(view, place.offset + done, (const uint8_t *)source + done,
                         left < PIECE_BYTES ? left : PIECE_BYTES);
     }

@@ -134,11 +134,13 @@ static int begin(struct request *request, void *address, MPI_Count count, MPI_Da
 
     if (r == 0)
         r = datatype_use_start(&request->use);
-    if (r == 0)
+    if (r == 0) {
         r = tca_msg_recv_message(request->message, &request->use.buffer, &request->carried);
+        if (r != -EINVAL && r != -ENOMEM)
+            request->message = NULL; /* released */
+    }
     if (r < 0)
         return r;
-    request->message = NULL;
     request->kind = REQUEST_RECEIVE;
     request->active = true;
     requests_active++;

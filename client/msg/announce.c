@@ -4,8 +4,9 @@
 
 #include "client/core/error.h"
 
-/* Of a word. Only from ANNOUNCED to another one. */
-enum { ANNOUNCED = 1, CLAIMED = 2, WITHDRAWN = 3 };
+/* Of a word. From ANNOUNCED to another one, and from CLAIMED, while the sender may be copying, to
+ * COPIED. */
+enum { COPIED = 0, ANNOUNCED = 1, CLAIMED = 2, WITHDRAWN = 3 };
 
 /* Of messages: their numbers wrap. */
 static bool is_before(uint32_t a, uint32_t b)
@@ -83,6 +84,12 @@ bool announce_withdraw(struct announcer *announcer, uint32_t word)
     return true;
 }
 
+bool announce_is_copied(const struct announcer *announcer, uint32_t word)
+{
+    return atomic_load_explicit(&announcer->page->words[word], memory_order_acquire) !=
+           (announcer->numbers[word] << 2 | CLAIMED);
+}
+
 /* ---- the sender */
 
 static bool takes(const struct announcement *announcement, struct match_key message)
@@ -111,7 +118,7 @@ static void give(struct forecast *forecast, const struct announcement *announcem
         const struct forecast_plain *plain = &forecast->plain[i];
         if (!is_before(announcement->seen, plain->number) || !takes(announcement, plain->key))
             continue;
-        if (decide(forecast->page, announcement->word, number_of(announcement), CLAIMED))
+        if (decide(forecast->page, announcement->word, number_of(announcement), COPIED))
             forget(forecast, i);
         return; /* otherwise it has been withdrawn */
     }
@@ -191,6 +198,16 @@ bool forecast_claim(struct forecast *forecast, struct match_key message,
         }
     }
     return false;
+}
+
+void forecast_copied(struct forecast *forecast, const struct announcement *announcement)
+{
+    uint64_t claimed = number_of(announcement) << 2 | CLAIMED;
+
+    /* For announce_is_copied(): the receiver's memory is not touched any more. */
+    atomic_compare_exchange_strong_explicit(&forecast->page->words[announcement->word], &claimed,
+                                            number_of(announcement) << 2 | COPIED,
+                                            memory_order_release, memory_order_relaxed);
 }
 
 void forecast_sent(struct forecast *forecast, struct match_key message, uint32_t number)

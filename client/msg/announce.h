@@ -64,6 +64,8 @@ struct announcer {
 int announce_make(struct announcer *announcer, const struct announcement *announcement);
 /* The program withdraws the receive: true, or false: a message is coming for it. */
 bool announce_withdraw(struct announcer *announcer, uint32_t word);
+/* Of a receive that could not be withdrawn: whether the sender's copying, if any, has ended. */
+bool announce_is_copied(const struct announcer *announcer, uint32_t word);
 /* The receive has got its message. told: the packet has named it. */
 void announce_end(struct announcer *announcer, uint32_t word, bool told);
 
@@ -104,6 +106,8 @@ static inline bool forecast_pass(struct forecast *forecast, struct match_key mes
     forecast->plain[forecast->plain_count++] = (struct forecast_plain){message, number};
     return true;
 }
+/* What was to be copied to a claimed receive has been copied, or will not be. */
+void forecast_copied(struct forecast *forecast, const struct announcement *announcement);
 /* A message was sent that forecast_claim() found no announcement for. At most ANNOUNCE_PLAIN may
  * not be processed. */
 void forecast_sent(struct forecast *forecast, struct match_key message, uint32_t number);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "client/core/clock.h"
 #include "client/core/error.h"
 #include "client/msg/msg.h"
 
@@ -19,6 +20,11 @@ enum { READ_BYTES_MIN = 65537, WRITE_BYTES_MIN = 16384 };
 /* Of data with a layout: longer staging is a region of its own, which the receiver would have to
  * map for each message. A plan that is kept keeps its region, too. */
 enum { STAGED_BYTES_MAX = 262144 };
+/* Of all messages that wait for their receives: the rest of the quota is the program's. */
+enum { STAGED_IN_ALL_MAX = 4194304 };
+
+/* For how long a sender is waited for that copies to a receive which fails: it may be stopped. */
+static const uint64_t COPY_LIMIT_NS = 1000000000;
 
 static struct near_place place_of(const struct tca_msg_request *request)
 {
@@ -197,6 +203,17 @@ bool msg_announce_withdraw(struct tca_msg_request *request)
     return true;
 }
 
+void msg_announce_settle(const struct tca_msg_request *request)
+{
+    const uint64_t end_ns = clock_now_ns() + COPY_LIMIT_NS;
+
+    for (uint64_t round = 0;
+         !announce_is_copied(&request->peer->direct->announcer, (uint32_t)request->word) &&
+         clock_now_ns() < end_ns;
+         round++)
+        tca_pause(round);
+}
+
 int msg_take_placed(struct msg_peer *peer, const struct msg_head *head, uint64_t bytes)
 {
     struct msg_direct *direct = peer->direct;
@@ -267,22 +284,23 @@ static struct near_place stage(struct tca_msg_request *request)
 {
     struct tca_msg *msg = request->msg;
 
-    if ((!request->staging && tca_alloc(msg->session, request->room, &request->staging) < 0) ||
-        msg_gather(request, request->staging) < 0)
+    if (msg_staging_new(request) < 0 || msg_gather(request, request->staging) < 0)
         return (struct near_place){.region = 0};
     return near_place_of(msg->session, &msg->owner, request->staging, request->room);
 }
 
 struct near_place msg_direct_place(struct tca_msg_request *request)
 {
+    const bool fits = request->msg->staged_bytes + request->room <= STAGED_IN_ALL_MAX;
+
     if (!request->peer->copies)
         return (struct near_place){.region = 0};
+    if (request->layout)
+        return fits && request->room <= STAGED_BYTES_MAX ? stage(request)
+                                                         : (struct near_place){.region = 0};
     const struct near_place place = place_of(request);
-    if (request->layout && request->room > STAGED_BYTES_MAX)
-        return (struct near_place){.region = 0};
-    if (request->layout || (place.region == NEAR_PRIVATE && request->room < READ_BYTES_MIN))
-        return stage(request);
-    return place;
+    return fits && place.region == NEAR_PRIVATE && request->room < READ_BYTES_MIN ? stage(request)
+                                                                                  : place;
 }
 
 static bool put_private(struct tca_msg_request *request, struct near_place place)
@@ -332,7 +350,9 @@ int msg_direct_send(struct tca_msg_request *request, uint32_t seq, struct msg_he
         forecast_sent(forecast, key, seq);
         return 0;
     }
-    if (!put(request, &announcement))
+    const bool copied = put(request, &announcement);
+    forecast_copied(forecast, &announcement);
+    if (!copied)
         return 0;
     head->kind = MSG_PLACED;
     head->index = (uint8_t)announcement.word;

@@ -71,7 +71,7 @@ static int keep(struct tca_msg *msg, const struct msg_head *head, struct match_k
     message->link = NULL;
     message->request = head->request;
     message->offered = head->kind == MSG_OFFER;
-    message->whole = data;
+    message->whole = data || offer->bytes == 0;
     message->offer = *offer;
     if (copied > 0)
         memcpy(message->data, data, copied);
@@ -133,7 +133,7 @@ static int receive_early(struct tca_msg_request *request, struct tca_msg_message
 
     set_source(request, match_key_of(&message->matched));
     struct msg_peer *peer = request->peer;
-    if (data && (peer->failed || !message->offered)) {
+    if (message->whole && (peer->failed || !message->offered)) {
         deliver(request, data, message->offer.bytes);
     } else if (peer->failed) {
         r = msg_peer_failed(peer);
@@ -331,7 +331,7 @@ int tca_msg_recv_message(struct tca_msg_message *message, const struct tca_msg_b
     struct tca_msg_request *request = NULL;
     int r = msg_request_new(message->msg, &envelope, buffer, false, &request);
 
-    if (r < 0)
+    if (r < 0) /* -EINVAL, -ENOMEM: the message stays */
         return r;
     return finish(request, receive_early(request, message), ret_request);
 }

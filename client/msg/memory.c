@@ -67,6 +67,16 @@ static bool in_region(const struct tca_msg_request *request, const uint8_t **ret
            *ret_bytes <= tca_region_bytes(*ret_region) - offset;
 }
 
+int msg_staging_new(struct tca_msg_request *request)
+{
+    if (request->staging)
+        return 0;
+    const int r = tca_alloc(request->msg->session, request->room, &request->staging);
+    if (r == 0)
+        request->msg->staged_bytes += request->room;
+    return r;
+}
+
 int msg_place(struct tca_msg_request *request, bool pack, void **ret_memory)
 {
     struct tca_region *region;
@@ -74,11 +84,9 @@ int msg_place(struct tca_msg_request *request, bool pack, void **ret_memory)
     uint64_t bytes;
     bool own = !(pack && request->layout) && in_region(request, &first, &bytes, &region);
 
-    if (!own && !request->staging) {
-        int r = tca_alloc(request->msg->session, request->room, &request->staging);
-        if (r < 0)
-            return r;
-    }
+    int r = own ? 0 : msg_staging_new(request);
+    if (r < 0)
+        return r;
     *ret_memory = own ? request->address : request->staging;
     return 0;
 }

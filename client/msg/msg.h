@@ -226,6 +226,7 @@ struct tca_msg {
     uint64_t calls;                 /* of tests */
     uint64_t failures;              /* of the session, when plans were last checked */
     uint64_t uses;                  /* of kept plans */
+    uint64_t staged_bytes;          /* of all requests */
     uint64_t long_sends[MSG_CACHE]; /* what was sent, for which a plan may be worth it */
 };
 
@@ -287,6 +288,8 @@ static inline int msg_scatter(const struct tca_msg_request *request, const void 
         memcpy(request->address, data, bytes);
     return 0;
 }
+/* Allocates a request's staging, unless it has some. */
+int msg_staging_new(struct tca_msg_request *request);
 /* The memory in a region from which a send's data goes: its own, or contiguous staging. pack:
  * whether own memory with a layout is staged, too. */
 int msg_place(struct tca_msg_request *request, bool pack, void **ret_memory);
@@ -394,6 +397,8 @@ uint8_t *msg_direct_ring(struct msg_peer *peer, struct tca_msg *msg);
 void msg_announce(struct tca_msg_request *request);
 /* It has got a message that was sent as if it were not announced, or has failed. */
 void msg_unannounce(struct tca_msg_request *request);
+/* Waits until a sender, which is alive, does not copy to a receive that was not withdrawn. */
+void msg_announce_settle(const struct tca_msg_request *request);
 /* The program withdraws it. False: a message is coming. */
 bool msg_announce_withdraw(struct tca_msg_request *request);
 /* A message is about to be sent as packet `seq` to a rank whose ring is here. False: call

@@ -164,6 +164,7 @@ struct tca_msg *tca_msg_free(struct tca_msg *msg)
     const uint64_t outer_ns = session_limit_begin(session);
     if (msg->shared) /* otherwise nobody sends, and it may have no slots */
         msg_drain(msg);
+    near_owner_end(&msg->owner); /* the memory of what is abandoned is the program's again */
     leave(msg);
     for (uint32_t rank = 0; msg->peers && rank < msg->size; rank++)
         peer_deinit(msg, &msg->peers[rank]); /* first: what is queued belongs to requests */

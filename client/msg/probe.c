@@ -57,6 +57,9 @@ static int find(struct tca_msg *msg, const struct tca_msg_envelope *envelope, in
 
     if (r < 0)
         return r;
+    if (envelope->flags)
+        return error_set(-EINVAL, "message: flags %u of a probe, which takes none",
+                         envelope->flags);
     struct probe probe = {.msg = msg,
                           .peer =
                               envelope->rank == TCA_MSG_ANY ? NULL : &msg->peers[envelope->rank],

@@ -122,6 +122,8 @@ static __attribute__((noinline)) void release_memory(struct tca_msg_request *req
 {
     struct tca_msg *msg = request->msg;
 
+    if (request->staging)
+        msg->staged_bytes -= request->room;
     if (request->staging && !request->in_use &&
         tca_free(msg->session, request->staging) == -EBUSY) {
         tca_msg_forget(msg); /* the plans that still use it */
@@ -184,8 +186,11 @@ void msg_peer_drop(struct msg_peer *peer)
 static void fail_posted(struct tca_msg_request *request, struct msg_peer *peer, int error)
 {
     match_withdraw(&request->msg->matching, &request->posted);
-    if (!msg_announce_withdraw(request))
+    if (!msg_announce_withdraw(request)) {
+        if (error != -EOWNERDEAD) /* the kernel has ended the copying of a process that has ended */
+            msg_announce_settle(request);
         msg_unannounce(request);
+    }
     request->peer = peer;
     msg_done(request, error);
 }
@@ -195,6 +200,8 @@ int msg_peer_fail(struct msg_peer *peer, struct tca_msg *msg, int error)
     if (peer->failed)
         return msg_peer_failed(peer);
     error = msg_error_of(error);
+    if (error == -EINVAL) /* of this process, for what the rank has sent */
+        error = -EPROTO;
     peer->failed = error;
     snprintf(peer->why, sizeof(peer->why), "%s", tca_error_text());
     msg_peer_drop(peer);

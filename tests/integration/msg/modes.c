@@ -12,7 +12,7 @@
 #include "client/include/tca-msg.h"
 #include "tests/integration/expect.h"
 
-enum { LONG = 9000, MESSAGES = 3 /* that rank 1 has sent when it is killed */, POLLS = 200 };
+enum { LONG = 9000, MESSAGES = 4 /* that rank 1 has sent when it is killed */, POLLS = 200 };
 
 static struct tca *session;
 static struct tca_msg *msg;
@@ -196,12 +196,16 @@ static void refused(void)
            "a send with a flag that does not exist");
     expect(tca_msg_recv_from(msg, &receive, &buffer, &request), -EINVAL, "flags 0x1",
            "a synchronous receive");
+    struct tca_msg_status status;
+    const struct tca_msg_envelope flagged = {.rank = 0, .flags = TCA_MSG_SYNCHRONOUS};
+    expect(tca_msg_probe_from(msg, &flagged, 0, &status), -EINVAL, "flags 1",
+           "a synchronous probe");
 }
 
 /* What rank 1 has sent, and rank 0 taken: it ends before that is received. */
 static void ended(void)
 {
-    static const uint64_t bytes[MESSAGES] = {8, 8, LONG};
+    static const uint64_t bytes[MESSAGES] = {8, 8, 0, LONG};
     struct tca_msg_message *messages[MESSAGES];
     for (uint32_t i = 0; i < MESSAGES && rank == 1; i++)
         send_to(0, i, 6, i > 0 ? TCA_MSG_SYNCHRONOUS : 0, bytes[i]);
@@ -220,7 +224,7 @@ static void ended(void)
     for (uint32_t i = 0; i < MESSAGES; i++) {
         const struct tca_msg_buffer room = {got, LONG, NULL};
         const int r = tca_msg_recv_message(messages[i], &room, &receive);
-        expect(r, i < 2 ? 0 : -EOWNERDEAD, NULL, "a message of a rank that has ended");
+        expect(r, i < 3 ? 0 : -EOWNERDEAD, NULL, "a message of a rank that has ended");
         if (r < 0)
             continue;
         end(receive, 0, "a message that had arrived");

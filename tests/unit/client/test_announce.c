@@ -255,3 +255,30 @@ Test(announce, garbage)
     cr_assert_eq(forecast_read(&forecast, processed), -EPROTO);
     cr_assert(forecast_claim(&forecast, (struct match_key){.tag = 0}, &announcement));
 }
+
+/* A receive that fails while its sender copies knows when that has ended; one that was given to a
+ * message that had been sent before is not copied to. */
+Test(announce, copying)
+{
+    const struct match_key key = {.rank = SENDER, .tag = 1};
+    const struct announcement receive = {.tag = 1, .seen = 0xffffff00u};
+    struct announcement claimed;
+    reset();
+    const int word = announce_make(&announcer, &receive);
+    cr_assert_geq(word, 0);
+    cr_assert(announce_is_copied(&announcer, (uint32_t)word));
+    cr_assert_eq(forecast_read(&forecast, processed), 0);
+    cr_assert(forecast_claim(&forecast, key, &claimed));
+    cr_assert_not(announce_withdraw(&announcer, (uint32_t)word));
+    cr_assert_not(announce_is_copied(&announcer, (uint32_t)word));
+    forecast_copied(&forecast, &claimed);
+    cr_assert(announce_is_copied(&announcer, (uint32_t)word));
+    cr_assert_not(announce_withdraw(&announcer, (uint32_t)word));
+
+    reset();
+    forecast_sent(&forecast, key, ++sent);
+    const int given = announce_make(&announcer, &receive);
+    cr_assert_eq(forecast_read(&forecast, processed), 0);
+    cr_assert_not(announce_withdraw(&announcer, (uint32_t)given));
+    cr_assert(announce_is_copied(&announcer, (uint32_t)given));
+}
