@@ -5,6 +5,7 @@
  * with a layout, is offered in staging instead. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/core/clock.h"
 #include "client/core/error.h"
@@ -54,12 +55,12 @@ bool msg_direct_is_planned(const struct tca_msg_request *request)
 /* Before the first message to the other rank: what it announces counts from then on. */
 static int begin(struct msg_peer *peer)
 {
-    struct msg_direct *direct = peer->direct ? NULL : calloc(1, sizeof(*direct));
-
     if (peer->direct)
         return 0;
+    struct msg_direct *direct = aligned_alloc(_Alignof(struct msg_direct), sizeof(*direct));
     if (!direct)
         return error_static(-ENOMEM, "message: out of memory");
+    memset(direct, 0, sizeof(*direct));
     direct->forecast.page = &peer->here->announced;
     direct->waiting_last = &direct->waiting;
     peer->direct = direct;
