@@ -366,7 +366,7 @@ static void pack(struct datatype_use *use, uint8_t *to)
     CHECK(datatype_use_start(use) == 0);
     if (use->buffer.layout)
         CHECK(tca_pack(use->buffer.layout, use->buffer.address, to, use->bytes, &position) == 0);
-    else
+    else if (use->bytes > 0)
         memcpy(to, use->buffer.address, use->bytes);
 }
 
@@ -377,7 +377,7 @@ static void unpack(struct datatype_use *use, const uint8_t *from)
     if (use->buffer.layout)
         CHECK(tca_unpack(use->buffer.layout, use->buffer.address, from, use->bytes, &position) ==
               0);
-    else
+    else if (use->bytes > 0)
         memcpy(use->buffer.address, from, use->bytes);
     CHECK(datatype_use_finish(use) == 0);
 }
