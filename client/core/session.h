@@ -47,6 +47,7 @@ struct tca {
     bool ending;             /* plan->ending is set in some plan */
     uint32_t plans_in_doubt; /* with plan->doubt_end_ns */
     uint32_t plans_held;     /* with plan->hold_end_ns */
+    uint32_t helpers;        /* session_expect_help() */
     uint32_t movers;         /* plans that may move between seats: client/plan/order.h */
     uint32_t engine_takes; /* plans whose waits may run in the daemon's seat, where the engine takes
                               notifications too */

@@ -53,6 +53,10 @@ bool session_is_quiet(struct tca *session, struct session_slot *slot);
  * -EPROTO: no committed plan waits for the slot, or notifies it. */
 int session_grant(const struct session_slot *slot);
 
+/* Another process copies for this one, and does not wake it: until as many calls with false, waits
+ * sleep for a tenth of a millisecond at a time. */
+void session_expect_help(struct tca *session, bool begins);
+
 /* How many starts and plans have failed so far, including those that have just ended: if it has
  * grown, some plan has an error to report. */
 uint64_t session_failures(struct tca *session);

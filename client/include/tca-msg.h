@@ -41,7 +41,8 @@ extern "C" {
  * Within a node, unless a rail or the daemon's seat is requested, messages of up to 64 KiB, and
  * longer ones that are sent from a place for the first time or are not in a region, need no plan:
  * where the receive was made first, the sender copies into its memory, and is complete at once;
- * otherwise the receiver copies.
+ * otherwise the receiver copies. From 256 KiB on, the other rank copies parts, too, while it calls
+ * the library; the send is then complete when both are done.
  *
  * *Persistent* messages. tca_msg_send_init() and tca_msg_recv_init() of two ranks form a *pair*:
  * the first send of a tag with the first receive of that tag, and so on; they never match one-shot

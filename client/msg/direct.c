@@ -117,6 +117,7 @@ void msg_direct_free(struct msg_peer *peer, struct tca_msg *msg)
 
     if (!direct)
         return;
+    msg_share_forget(direct);
     near_view_end(msg->session, &direct->view);
     near_unmap(msg->session, direct->areas);
     free(direct);
@@ -251,7 +252,7 @@ static int pull_private(struct tca_msg_request *request, struct near_place place
     return r;
 }
 
-/* The same of any place. */
+/* The same of any place; by this rank alone. */
 static int pull(struct tca_msg_request *request, struct near_place place)
 {
     if (place.region == NEAR_PRIVATE)
@@ -264,6 +265,16 @@ static int pull(struct tca_msg_request *request, struct near_place place)
     return r < 0 ? r : 1;
 }
 
+static int pull_alone(struct tca_msg_request *request, struct near_place place)
+{
+    int r = pull(request, place);
+
+    if (r == 0)
+        return 0;
+    r = msg_tell_taken(request, r < 0 ? r : 0);
+    return r < 0 ? r : 1;
+}
+
 int msg_direct_pull(struct tca_msg_request *request, const struct msg_offer *offer)
 {
     struct msg_peer *peer = request->peer;
@@ -271,10 +282,14 @@ int msg_direct_pull(struct tca_msg_request *request, const struct msg_offer *off
     if (offer->place.region == 0 || (offer->planned && is_in_region(request)) || !peer->copies ||
         begin(peer) < 0 || !reach(peer, request->msg))
         return 0;
-    int r = pull(request, offer->place);
+    if (!msg_share_is_worth(request, request->bytes))
+        return pull_alone(request, offer->place);
+    int r = msg_share_lead(request, offer->place, request->bytes, request->offer, 0);
     if (r == 0)
+        return 1; /* the request is still MSG_QUEUED */
+    if (r < 0)
         return 0;
-    r = msg_tell_taken(request, r < 0 ? r : 0);
+    r = msg_tell_taken(request, 0);
     return r < 0 ? r : 1;
 }
 
@@ -311,27 +326,30 @@ static bool put_private(struct tca_msg_request *request, struct near_place place
                               request->room) >= 0;
 }
 
-/* Copies a message to the receive that it will match. */
-static bool put(struct tca_msg_request *request, const struct announcement *announcement)
+/* Copies a message to the receive that it will match: 1, 2: the other rank still copies, or 0. */
+static int put(struct tca_msg_request *request, const struct announcement *announcement)
 {
     struct msg_peer *peer = request->peer;
     const struct near_place place = announcement->place;
     uint64_t position = 0;
 
     if (place.region == 0 || msg_is_eager(request) || request->room > announcement->bytes ||
-        !reach(peer, request->msg))
-        return false;
+        !reach(peer, request->msg) || (request->planned && place.region != NEAR_PRIVATE))
+        return 0;
+    if (msg_share_is_worth(request, request->room)) {
+        const int r =
+            msg_share_lead(request, place, request->room, announcement->word, announcement->number);
+        return r < 0 ? 0 : 2 - r;
+    }
     if (place.region == NEAR_PRIVATE)
         return put_private(request, place);
-    void *target = request->planned ? NULL
-                                    : near_reach(request->msg->session, &peer->direct->view, place,
-                                                 request->room);
+    void *target = near_reach(request->msg->session, &peer->direct->view, place, request->room);
     if (!target)
-        return false;
+        return 0;
     if (request->layout)
         return tca_pack(request->layout, request->address, target, request->room, &position) >= 0;
     near_copy(target, request->address, request->room);
-    return true;
+    return 1;
 }
 
 int msg_direct_send(struct tca_msg_request *request, uint32_t seq, struct msg_head *head)
@@ -351,12 +369,43 @@ int msg_direct_send(struct tca_msg_request *request, uint32_t seq, struct msg_he
         forecast_sent(forecast, key, seq);
         return 0;
     }
-    const bool copied = put(request, &announcement);
-    forecast_copied(forecast, &announcement);
-    if (!copied)
+    r = put(request, &announcement);
+    forecast_copied(forecast, &announcement); /* what is left is the receiver's part */
+    if (r == 0)
         return 0;
     head->kind = MSG_PLACED;
     head->index = (uint8_t)announcement.word;
     head->request = (uint32_t)announcement.number;
-    return 1;
+    peer->direct->led_head = *head;
+    return r;
+}
+
+/* ---- both */
+
+/* What this rank leads. */
+static int follow(struct msg_peer *peer)
+{
+    struct msg_direct *direct = peer->direct;
+    struct tca_msg_request *request = direct->led;
+    const int r = msg_share_is_over(direct);
+
+    if (r == 0)
+        return 0;
+    if (request->sends)
+        return msg_held_send(request, r > 0 ? &direct->led_head : NULL);
+    return r > 0 ? msg_tell_taken(request, 0) : msg_grant(request);
+}
+
+int msg_direct_progress(struct msg_peer *peer, struct tca_msg *msg)
+{
+    int r = 0;
+
+    if (atomic_load_explicit(&peer->here->share.left, memory_order_relaxed) > 0 && reach(peer, msg))
+        r = msg_share_help(peer, msg);
+    return r >= 0 && peer->direct->led ? follow(peer) : r;
+}
+
+bool msg_direct_holds(const struct msg_peer *peer, const struct msg_out *out)
+{
+    return out->request && peer->direct && out->request == peer->direct->led;
 }

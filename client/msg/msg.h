@@ -193,6 +193,11 @@ struct msg_direct {
     struct tca_msg_request *announced[ANNOUNCE_WORDS];
     struct tca_msg_request *waiting,
         **waiting_last; /* receives that were not announced, in order */
+    /* ---- what this rank leads (share.c) */
+    struct tca_msg_request *led; /* all parts are taken, and the other rank copies; NULL: nothing */
+    struct msg_head led_head;    /* of a send: its packet */
+    uint64_t led_parts;          /* of the other rank */
+    bool led_failed;             /* this rank could not copy */
 };
 
 /* A plan for a long message. */
@@ -348,9 +353,19 @@ struct tca_plan *msg_plan_end(struct tca_plan *plan);
 int msg_note_send(struct msg_peer *peer, struct tca_msg *msg, struct msg_head head,
                   const void *payload);
 int msg_request_send(struct tca_msg_request *request);
+/* Of a send for which msg_direct_send() has returned 2: the packet that says that its data has been
+ * copied, or, head NULL, an offer, because it could not be. */
+int msg_held_send(struct tca_msg_request *request, const struct msg_head *head);
 /* Everything that a rank waits for from this one, and what has arrived from it. 0 or a negative
  * errno: the peer has failed. */
 int msg_peer_progress(struct msg_peer *peer, struct tca_msg *msg);
+/* Whether one of both ranks leads: msg_direct_progress(). */
+static inline bool msg_direct_has_work(const struct msg_peer *peer)
+{
+    return peer->direct->led ||
+           atomic_load_explicit(&peer->here->share.left, memory_order_relaxed) > 0;
+}
+
 /* Whether it has nothing to do. */
 static inline bool msg_peer_is_quiet(struct msg_peer *peer, struct tca_msg *msg)
 {
@@ -358,7 +373,8 @@ static inline bool msg_peer_is_quiet(struct msg_peer *peer, struct tca_msg *msg)
                        peer->granted.first || peer->moving.first || peer->held.first ||
                        peer->waiting.first || peer->leaving.first;
 
-    return !works && (peer->failed || session_is_quiet(msg->session, &peer->arrivals));
+    return !works && (peer->failed || (session_is_quiet(msg->session, &peer->arrivals) &&
+                                       !(peer->direct && msg_direct_has_work(peer))));
 }
 /* The same as msg_peer_fail(), after what the rank has sent before its end was taken. */
 int msg_peer_lost(struct msg_peer *peer, struct tca_msg *msg, int error);
@@ -411,13 +427,34 @@ static inline bool msg_direct_pass(const struct tca_msg_request *request, uint32
     return forecast_pass(&request->peer->direct->forecast, key, seq);
 }
 /* A message is about to be sent as packet `seq`. Returns 1 and the packet's head if its data has
- * been copied to its receive, or 0. */
+ * been copied to its receive, 2 if the other rank still copies, so that nothing else may be sent
+ * before that packet, or 0. */
 int msg_direct_send(struct tca_msg_request *request, uint32_t seq, struct msg_head *head);
 /* The place of a send's data for its receiver; region 0: it cannot read there. */
 struct near_place msg_direct_place(struct tca_msg_request *request);
 /* Copies what was offered: 1, or 0: the receive has to grant its memory. */
 int msg_direct_pull(struct tca_msg_request *request, const struct msg_offer *offer);
 int msg_take_placed(struct msg_peer *peer, const struct msg_head *head, uint64_t bytes);
+
+/* Messages that both ranks copy. */
+int msg_direct_progress(struct msg_peer *peer, struct tca_msg *msg);
+/* Whether what is to be sent is such a message, of which the other rank copies parts. */
+bool msg_direct_holds(const struct msg_peer *peer, const struct msg_out *out);
+
+/* ---- share.c */
+
+/* Whether both ranks should copy `bytes` bytes that are the request's message. */
+bool msg_share_is_worth(const struct tca_msg_request *request, uint64_t bytes);
+/* Copies between the request's memory and a place of the other rank, which helps. other, number:
+ * its request, as in struct msg_share. Then, or when it is called again, msg_share_is_over(): 1, 0:
+ * the other rank still copies, or a negative errno: one of them could not. */
+int msg_share_lead(struct tca_msg_request *request, struct near_place place, uint64_t bytes,
+                   uint32_t other, uint64_t number);
+int msg_share_is_over(struct msg_direct *direct);
+/* The other rank has failed. NULL is a no-op. */
+void msg_share_forget(struct msg_direct *direct);
+/* Copies parts of what the other rank leads. -EPROTO: it is not valid. */
+int msg_share_help(struct msg_peer *peer, const struct tca_msg *msg);
 
 /* ---- large.c */
 

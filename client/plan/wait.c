@@ -273,9 +273,9 @@ static int64_t arm(struct tca *session)
 {
     const bool helped = session->running && session->shm->ops->arm(session->shm) == -EAGAIN;
     int r = session->pairs ? pairs_arm(session) : 0;
-    return r == -EAGAIN                                 ? 0
-           : helped || session->plans_held > 0 || r < 0 ? HELPED_SLICE_NS
-                                                        : SLICE_NS;
+    return r == -EAGAIN                                                         ? 0
+           : helped || session->plans_held > 0 || session->helpers > 0 || r < 0 ? HELPED_SLICE_NS
+                                                                                : SLICE_NS;
 }
 
 static int sleep_slice(struct tca *session, const struct wait_spec *spec)
@@ -728,6 +728,11 @@ int tca_wait_until(struct tca *session, int (*ready)(void *context), void *conte
     return r == 0 ? error_set(-ETIMEDOUT, "the condition has not become true %s",
                               session_timeout_text(session, timeout_ns, waited))
                   : r;
+}
+
+void session_expect_help(struct tca *session, bool begins)
+{
+    session->helpers += begins ? 1 : -1u;
 }
 
 uint64_t session_failures(struct tca *session)
