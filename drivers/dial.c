@@ -160,6 +160,12 @@ uint32_t dial_failed(const struct dial *dial)
     return failed;
 }
 
+int dial_result(const struct dial *dial, unsigned which)
+{
+    const int error = dial->attempts[which].error;
+    return error ? error : dial->tried & 1u << which ? -EINPROGRESS : 0;
+}
+
 void dial_text(const struct dial *dial, char *ret_text, size_t text_bytes)
 {
     const bool many = (dial->tried & (dial->tried - 1)) != 0;

@@ -28,5 +28,8 @@ uint64_t dial_due_ns(const struct dial *dial);
 int dial_step(struct dial *dial, uint64_t now_ns, unsigned *ret_which);
 /* Which addresses have failed, a bit each. */
 uint32_t dial_failed(const struct dial *dial);
+/* What came of this address: 0 (not tried), -EINPROGRESS (no answer so far, or connected), or why
+ * it has failed. */
+int dial_result(const struct dial *dial, unsigned which);
 /* Why: "No route to host", or "fd00::1: No route to host; 10.0.0.1: Connection refused". */
 void dial_text(const struct dial *dial, char *ret_text, size_t text_bytes);

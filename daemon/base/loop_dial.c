@@ -76,6 +76,11 @@ struct loop_dial *loop_dial_free(struct loop_dial *dial)
     return NULL;
 }
 
+int loop_dial_result(const struct loop_dial *dial, unsigned which)
+{
+    return dial_result(dial->dial, which);
+}
+
 uint32_t loop_dial_failed(const struct loop_dial *dial)
 {
     return dial_failed(dial->dial);

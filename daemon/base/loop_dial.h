@@ -16,3 +16,5 @@ int loop_dial_new(struct loop *loop, const struct addresses *addresses, uint32_t
 struct loop_dial *loop_dial_free(struct loop_dial *dial);
 /* Which addresses have failed, a bit each. */
 uint32_t loop_dial_failed(const struct loop_dial *dial);
+/* What came of this address, as of dial_result(). */
+int loop_dial_result(const struct loop_dial *dial, unsigned which);

@@ -257,6 +257,10 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
         struct admin_reply *reply = reply_later(client, tag);
         if (reply)
             admin_ping(tcad, reply, admin->argument);
+    } else if (strcmp(verb, "why") == 0) {
+        struct admin_reply *reply = reply_later(client, tag);
+        if (reply)
+            admin_why(tcad, reply, admin->argument);
     } else if (strcmp(verb, "topology") == 0) {
         struct admin_reply *reply = reply_later(client, tag);
         if (reply)

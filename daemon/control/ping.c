@@ -71,6 +71,16 @@ static void ask(struct ping *ping)
                   ping->tcad->conf->control.request_timeout_ns, replied, ping);
 }
 
+const struct cluster_node *admin_node(const struct tcad *tcad, const char *text)
+{
+    const struct cluster_node *node = cluster_by_name(tcad->cluster, text);
+    char *end;
+    const unsigned long id = strtoul(text, &end, 10);
+    return node || *end || end == text || id >= CLUSTER_NODES_MAX
+               ? node
+               : cluster_by_id(tcad->cluster, (uint32_t)id);
+}
+
 /* argument: "NODE" or "NODE COUNT"; NODE is a name or an id. */
 void admin_ping(struct tcad *tcad, struct admin_reply *reply, const char *argument)
 {
@@ -81,11 +91,7 @@ void admin_ping(struct tcad *tcad, struct admin_reply *reply, const char *argume
                          argument, PINGS_MAX);
         return;
     }
-    const struct cluster_node *node = cluster_by_name(tcad->cluster, name);
-    char *end;
-    unsigned long id = strtoul(name, &end, 10);
-    if (!node && *end == '\0')
-        node = cluster_by_id(tcad->cluster, (uint32_t)id);
+    const struct cluster_node *node = admin_node(tcad, name);
     struct ping *ping = node ? calloc(1, sizeof(*ping)) : NULL;
     if (!ping) {
         admin_reply_fail(reply, node ? -ENOMEM : -EINVAL, "node \"%s\": %s", name,

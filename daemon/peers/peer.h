@@ -112,5 +112,30 @@ struct peer_info {
     uint64_t cluster_digest; /* of its cluster file when it last greeted; 0: unknown */
 };
 int peers_info(const struct peers *peers, uint32_t node, struct peer_info *ret_info);
+/* How far the last attempt to connect has come. */
+enum peer_step {
+    PEER_STEP_NONE, /* there was none */
+    PEER_STEP_NAME,
+    PEER_STEP_DIAL,
+    PEER_STEP_SECURE, /* TLS, if the cluster has a key */
+    PEER_STEP_GREET,
+    PEER_STEP_UP,
+};
+struct peer_reach {
+    enum peer_step step;
+    int status;            /* negative: why the node went down last, or the last connection ended */
+    int name_error;        /* of getaddrinfo(); 0: none */
+    uint64_t name_next_ns; /* CLOCK_MONOTONIC: its name is not looked up before */
+    uint64_t next_ns;      /* when this node connects by itself; 0: it does not */
+    uint32_t protocol;     /* that its daemon speaks; 0: unknown */
+    bool called;           /* the connection was made by the other node */
+    unsigned count;        /* of the addresses that were found last, in the order of trying */
+    struct {
+        char text[64]; /* without a port */
+        int result;    /* 1: connected to; 0: not tried; -EINPROGRESS: no answer yet; or why not */
+    } addresses[16];   /* ADDRESSES_MAX */
+};
+/* -EINVAL: not in the cluster file, or this node. */
+int peers_reach(const struct peers *peers, uint32_t node, struct peer_reach *ret_reach);
 /* Connections that tried to resume a link without its key or with impossible counts. */
 uint64_t peers_refused_resumes(const struct peers *peers);

@@ -146,6 +146,8 @@ void connection_fail(struct connection *connection, int error, const char *text)
     snprintf(where, sizeof(where), "%s: %s", connection->from, text);
     if (!peer)
         connection_complain(peers, connection->from, text);
+    if (peer && connection->ours)
+        peer_dial_failed(peer, connection->which, error);
     if (error == -EPROTONOSUPPORT)
         connection_detach(connection); /* the peer must still get our version */
     else if (!peer)
@@ -201,7 +203,11 @@ void connection_refuse(struct connection *connection, int error, char *text)
 
     if (!connection->ours && error != -EALREADY)
         connection_complain(peers, connection->from, text);
+    const unsigned which = connection->which;
+    const bool ours = connection->ours;
     struct peer *peer = connection_detach(connection);
+    if (peer && ours)
+        peer_dial_failed(peer, which, error);
     if (peer)
         peer_disconnected(peer, error, text);
 }
@@ -213,8 +219,10 @@ static void on_ready(void *context)
     struct connection *connection = context;
     struct peer *peer = connection->peer;
 
-    if (connection->ours)
+    if (connection->ours) {
+        peer->step = PEER_STEP_GREET;
         peer_move(peer, peer_has_link(peer) ? PEER_RESUMING : PEER_GREETING, 0, NULL);
+    }
     connection_send_hello(connection);
 }
 

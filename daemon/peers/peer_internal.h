@@ -117,6 +117,9 @@ struct peer {
     struct addresses
         *addresses; /* the last that were found; NULL: none. The first is the last that was good. */
     uint32_t tried; /* of these by this attempt to connect, a bit each */
+    int results[ADDRESSES_MAX]; /* of these, the last time that each was tried: see peer_reach */
+    int name_error;             /* of the last look-up: of getaddrinfo() */
+    enum peer_step step;        /* how far the last attempt to connect has come */
     uint64_t
         name_next_ns; /* its name is not looked up again for a request before; 0: at any time */
     uint64_t name_wait_ns; /* 0: it was found the last time */
@@ -135,7 +138,9 @@ struct peer {
     uint64_t cluster_digest;
     bool stranger; /* see peers_is_stranger() */
     char version[32];
+    uint32_t protocol; /* 0: unknown */
     char last_error[PEER_TEXT_MAX];
+    int last_status; /* that belongs to it */
 
     uint64_t heard_ns;
     uint64_t heard_bytes; /* stream_received_bytes() at that time */
@@ -332,5 +337,7 @@ bool peer_dial_has_others(const struct peer *peer);
 void peer_dial_others(struct peer *peer);
 /* It is up: its address is the one to be tried first from now on. */
 void peer_dial_good(struct peer *peer);
+/* The connection to one of its addresses has ended before the node was up. */
+void peer_dial_failed(struct peer *peer, unsigned which, int error);
 /* The cluster file was read again: knows nothing of its addresses. */
 void peer_dial_forget(struct peer *peer);

@@ -49,8 +49,10 @@ void peer_lose(struct peer *peer, int error, const char *text)
 {
     uint64_t now = clock_now_ns();
 
-    if (peer->state != PEER_UP)
+    if (peer->state != PEER_UP) {
         snprintf(peer->last_error, sizeof(peer->last_error), "%s", text);
+        peer->last_status = error;
+    }
     peer_move(peer, PEER_LOST, error, text);
     peers_tick_soon(peer->peers);
     if (now - peer->redial_ns >= REDIAL_MS * MS)

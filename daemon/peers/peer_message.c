@@ -97,6 +97,8 @@ static bool handle_hello(struct connection *connection, Tca__Message *message)
         return false;
     }
     connection->incarnation = hello->incarnation;
+    if (connection->peer)
+        connection->peer->protocol = hello->version;
     int r = greeting_check(peers, hello, connection->peer, text, sizeof(text));
     if (r == 0) {
         snprintf(text, sizeof(text), "out of memory");

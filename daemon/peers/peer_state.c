@@ -73,6 +73,8 @@ static void begin_watching(struct peer *peer)
 {
     struct connection *connection = peer->connection;
 
+    peer->step = PEER_STEP_UP;
+    peer->protocol = connection->hello->peer_hello->version;
     peer->heard_ns = peer->since_ns;
     peer->heard_bytes = stream_received_bytes(connection->stream);
     peer->ping_ns = 0;
@@ -136,6 +138,7 @@ static void go_missing(struct peer *peer, int error, const char *text)
     char fields[48];
 
     disconnect(peer);
+    peer->last_status = error;
     if (error != -ETIMEDOUT) /* with a time-out, the silence continues */
         peer->heard_ns = peer->since_ns;
     snprintf(peer->last_loss, sizeof(peer->last_loss), "%s", text);
@@ -164,6 +167,7 @@ static void go_down(struct peer *peer, bool was_up, int error, const char *text)
     if (was_up)
         explicit_bzero(peer->halves, sizeof(peer->halves));
     snprintf(peer->last_error, sizeof(peer->last_error), "%s", text);
+    peer->last_status = error;
     snprintf(failure, sizeof(failure), "node %s (id %u) is down: %s", peer->name, peer->node,
              peer->last_error);
     snprintf(fields, sizeof(fields), "TCAD_NODE=%u", peer->node);

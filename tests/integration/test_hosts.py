@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Names and addresses of nodes: look-ups that take long, several addresses, addresses that others cannot reach."""
 
+import json
 import subprocess
 import unittest
 
@@ -50,6 +51,11 @@ class LookUps(hosts.Case):
         until(lambda: "looked up again in 4 s" in node.tcactl_raw("ping", "node1").stderr, "the third look-up")
         self.assertEqual(set(server.names), {"nowhere1.example"})
         self.assertIn(len(server.names), (3, 6), "a look-up is a query for IPv4, and one for IPv6 if the machine has that")
+        why = json.loads(node.tcactl_raw("--json", "why", "node1").stdout)
+        self.assertEqual((why["state"], why["host"]["name"], why["addresses"]), ("down", "nowhere1.example", []))
+        self.assertGreater(why["host"]["next_s"], 0)
+        self.assertIn("nowhere1.example does not resolve on this node", why["problem"])
+        self.assertIn("getent hosts nowhere1.example", why["remedy"])
 
 
 @unittest.skipUnless(MAY, "no networks of our own")
@@ -89,8 +95,13 @@ class Addresses(hosts.Case):
         lines = ["fd00::99 node0", "10.0.0.1 node0", "10.0.0.99 node1", "fd00::2 node1"]
         cluster = self.start([lines, lines], both)
         self.assertTrue(cluster[0].ping(cluster[1]))
+        why = cluster[0].tcactl("why", "node1")
+        found = {address["address"]: address["result"] for address in why["addresses"]}
+        self.assertEqual(found["fd00::2"], "connected")
+        self.assertIn(found["10.0.0.99"], ("no answer", "No route to host", "not tried"))
         cluster[1].restart()
         self.assertTrue(cluster[1].ping(cluster[0]))
+        self.assertIn("fd00::99 port 7373: ", cluster[1].tcactl_raw("why", "node0").stdout)
 
     def test_another_host_answers_at_the_first(self):
         """As the bridges that container software makes, whose address all hosts have."""

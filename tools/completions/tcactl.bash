@@ -2,7 +2,7 @@
 _tcactl()
 {
     local current=$2 previous=$3 word verb='' second=''
-    local verbs='status nodes topology sessions users regions offload plans plan stats watch ping reload drain calibrate place simulate env wisdom config help'
+    local verbs='status nodes topology sessions users regions offload plans plan stats watch ping why reload drain calibrate place simulate env wisdom config help'
     local options='--socket --node --timeout --json --no-color --help --version'
     local -a where=() # the options that select the daemon
     local -i i
@@ -62,7 +62,7 @@ _tcactl()
         plan)
             mapfile -t COMPREPLY < <(compgen -W "explain $(tcactl "${where[@]}" plans --no-color -t 1 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$current")
             ;;
-        ping)
+        ping | why)
             mapfile -t COMPREPLY < <(compgen -W "$(tcactl "${where[@]}" nodes --no-color -t 1 2>/dev/null | awk 'NR > 1 { print $2 }')" -- "$current")
             ;;
         config)

@@ -24,6 +24,7 @@ render_function render_plan;       /* one plan, explained */
 render_function render_collective; /* its member "collective" */
 render_function render_config;
 render_function render_ping;
+render_function render_why;
 render_function render_reload;
 render_function render_calibrate;
 render_function render_drain;

@@ -100,6 +100,7 @@ int run_plan(struct tcactl *tcactl, int count, char **arguments);
 int run_stats(struct tcactl *tcactl, int count, char **arguments);
 int run_watch(struct tcactl *tcactl, int count, char **arguments);
 int run_ping(struct tcactl *tcactl, int count, char **arguments);
+int run_why(struct tcactl *tcactl, int count, char **arguments);
 int run_reload(struct tcactl *tcactl, int count, char **arguments);
 int run_drain(struct tcactl *tcactl, int count, char **arguments);
 int run_calibrate(struct tcactl *tcactl, int count, char **arguments);

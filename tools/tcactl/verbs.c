@@ -24,6 +24,8 @@ const struct verb verbs[] = {
      .options = OPTION_INTERVAL | OPTION_COUNT},
     {"ping", "NODE [-c COUNT]", "the round-trip time to another node's daemon", .min_arguments = 1,
      .max_arguments = 1, .run = run_ping, .options = OPTION_COUNT},
+    {"why", "NODE", "what keeps this node from another one, and the remedy", .min_arguments = 1,
+     .max_arguments = 1, .run = run_why},
     {"reload", "", "reload the configuration", .run = run_reload},
     {"drain", "on|off", "refuse new sessions, or accept them again", .min_arguments = 1,
      .max_arguments = 1, .run = run_drain},
@@ -121,6 +123,16 @@ int run_ping(struct tcactl *tcactl, int count, char **arguments)
     int code = tcactl_show(tcactl, "ping", argument, render_ping, judge_ping);
     free(argument);
     return code;
+}
+
+static int judge_why(const struct tcactl *tcactl, const json_t *doc)
+{
+    return strcmp(doc_text(doc, "state"), "up") == 0 ? EXIT_OK : EXIT_FAILED;
+}
+
+int run_why(struct tcactl *tcactl, int count, char **arguments)
+{
+    return tcactl_show(tcactl, "why", arguments[0], render_why, judge_why);
 }
 
 static int judge_reload(const struct tcactl *tcactl, const json_t *doc)

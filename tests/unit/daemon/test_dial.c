@@ -17,6 +17,7 @@ static struct loop_dial *dial;
 static int connection;
 static unsigned at;
 static uint32_t failed;
+static int results[3];
 static char said[256];
 
 static void done(void *context, int fd, unsigned which, const char *text)
@@ -24,6 +25,8 @@ static void done(void *context, int fd, unsigned which, const char *text)
     connection = fd;
     at = which;
     failed = loop_dial_failed(dial);
+    for (unsigned i = 0; i < 3; i++)
+        results[i] = loop_dial_result(dial, i);
     strncpy(said, text, sizeof(said) - 1);
     dial = loop_dial_free(dial);
     loop_stop(loop);
@@ -86,6 +89,7 @@ Test(dial, says_what_each_has_said)
     cr_assert_eq(connection, -ECONNREFUSED);
     cr_assert_str_eq(said, "127.0.0.2: Connection refused; 127.0.0.3: Connection refused");
     cr_assert_eq(failed, 5);
+    cr_assert(results[0] == -ECONNREFUSED && results[1] == 0 && results[2] == -ECONNREFUSED);
     close(listener);
     free(addresses);
 }
@@ -109,6 +113,7 @@ Test(dial, goes_on_when_one_does_not_answer)
     cr_assert_geq(connection, 0);
     cr_assert_eq(at, 1);
     cr_assert_eq(failed, 0);
+    cr_assert(results[0] == -EINPROGRESS && results[2] == 0);
     close(connection);
     for (unsigned i = 0; i < 8; i++)
         close(full[i]);

@@ -31,6 +31,45 @@ Test(render_admin, ping_and_drain)
                   "ready for new sessions; 0 open\n");
 }
 
+Test(render_admin, why)
+{
+    expect_render(
+        render_why,
+        "{\"node\":2,\"name\":\"node2\",\"state\":\"down\",\"since_s\":3,\"host\":{\"name\":"
+        "\"node2.example\",\"error\":null,\"next_s\":null},\"addresses\":[{\"address\":\"10.0.0."
+        "1\",\"result\":\"No route to host\"},{\"address\":\"fd00::1\",\"result\":\"another "
+        "key\"}],\"called\":false,\"port\":7080,\"next_s\":2,\"key\":\"different\",\"protocol\":{"
+        "\"here\":20,\"there\":null,\"version_here\":\"1\",\"version_there\":\"\"},\"cluster_"
+        "file\":\"unknown\",\"rails\":[{\"rail\":\"tcp\",\"state\":\"unknown\",\"why\":\"the "
+        "node is not connected\"}],\"problem\":\"the cluster keys differ\",\"remedy\":\"Copy the "
+        "key.\"}",
+        "node         node2 (id 2) down for 3s, next tried in 2s\n"
+        "name         node2.example\n"
+        "addresses    10.0.0.1 port 7080: No route to host\n"
+        "             fd00::1 port 7080: another key\n"
+        "key          different\n"
+        "protocol     20 here (tcad 1), unknown there\n"
+        "cluster file unknown\n"
+        "rails        tcp unknown: the node is not connected\n"
+        "problem      the cluster keys differ\n"
+        "remedy       Copy the key.\n");
+    expect_render(
+        render_why,
+        "{\"node\":2,\"name\":\"node2\",\"state\":\"up\",\"since_s\":3,\"host\":{\"name\":"
+        "\"node2\",\"error\":\"no such name\",\"next_s\":9},\"addresses\":[],\"called\":true,"
+        "\"key\":\"same\",\"protocol\":{\"here\":20,\"there\":20,\"version_here\":\"1\","
+        "\"version_there\":\"1\"},\"cluster_file\":\"same\",\"rails\":[],\"problem\":\"\","
+        "\"remedy\":\"Nothing.\"}",
+        "node         node2 (id 2) up for 3s\n"
+        "name         node2: no such name, next looked up in 9s at the earliest\n"
+        "addresses    connected by the other node\n"
+        "key          same\n"
+        "protocol     20 here (tcad 1), 20 there (tcad 1)\n"
+        "cluster file same\n"
+        "rails        none that leads to other nodes\n"
+        "remedy       Nothing.\n");
+}
+
 Test(render_admin, reload)
 {
     expect_render(render_reload,
