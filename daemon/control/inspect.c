@@ -151,9 +151,12 @@ json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
         "bytes_quarantined", (json_int_t)tcad->users.quarantined_bytes, "bytes_max",
         (json_int_t)tcad->conf->memory.region_bytes, "plans", (json_int_t)plan_count(tcad),
         "engine", engine, "engines", engines, "rails", rail_list, "calibration", "state",
-        tcad->calibrated ? "measured" : "none", "path", tcad->conf->rails.calibration_file, "load",
-        tcad->costs.load, "spread", tcad->costs.spread, "disturbed", tcad->costs.load > LOAD_BUSY,
-        "costs", costs(tcad), "warnings", exposure_warnings(tcad));
+        tcad->calibrated                                        ? "measured"
+        : tcad->conf->rails.calibration == CONF_CALIBRATION_OFF ? "off"
+                                                                : "none",
+        "path", tcad->conf->rails.calibration_file, "load", tcad->costs.load, "spread",
+        tcad->costs.spread, "disturbed", tcad->costs.load > LOAD_BUSY, "costs", costs(tcad),
+        "warnings", exposure_warnings(tcad));
 }
 
 static void add_encryption(json_t *list, struct tcad *tcad, unsigned rail, enum seat seat,

@@ -58,6 +58,37 @@ class Health(harness.Case):
         self.assertEqual(found.returncode, 5, found)
         self.assertEqual(json.loads(found.stdout)["cluster"]["silent_nodes"], ["node2"])
 
+    def ready(self, node, code, *arguments):
+        found = node.tcactl_raw("ready", *arguments)
+        self.assertEqual(found.returncode, code, found)
+        return found.stdout
+
+    def test_ready(self):
+        cluster = self.cluster(3, options={"control.request_timeout": "1s"})
+        self.assertEqual(self.ready(cluster[0], 0), "ready\n")
+        cluster[2].kill()
+        self.assertEqual(self.ready(cluster[0], 1), "not ready: no answer from node2 (tcactl why node2)\n")
+        self.assertEqual(self.ready(cluster[0], 0, "--alone"), "ready\n")
+        cluster[0].tcactl("drain", "on")
+        self.assertIn("it is draining", self.ready(cluster[0], 1, "--alone"))
+        found = json.loads(self.ready(cluster[0], 1, "--json"))
+        self.assertEqual((found["ready"], len(found["why"])), (False, 2))
+        cluster[0].kill()
+        self.assertIn("tcad", self.ready(cluster[0], 1, "--alone"))
+        with subprocess.Popen([harness.program("tcactl"), "-s", cluster[0].socket, "ready", "--wait", "600"], stdout=subprocess.PIPE,
+                              text=True) as waits:
+            cluster[2].restart()
+            cluster[0].restart()
+            self.assertEqual((waits.communicate()[0], waits.returncode), ("ready\n", 0))
+
+    def test_not_ready_before_the_rails_are_calibrated(self):
+        cluster = self.cluster(1, options={"rails.calibration": "auto"})
+        node = cluster[0]
+        if node.tcactl("status")["calibration"]["state"] == "none":
+            self.assertIn(node.tcactl_raw("ready").stdout, ("not ready: its rails are not calibrated yet\n", "ready\n"))
+        self.assertEqual(self.ready(node, 0, "--wait", "600"), "ready\n")
+        self.assertEqual(node.tcactl("status")["calibration"]["state"], "measured")
+
     def test_a_new_key_needs_a_restart(self):
         cluster = self.cluster(2)
         self.assertEqual(cluster[0].tcactl("reload")["not_applied"], [])

@@ -2,7 +2,7 @@
 _tcactl()
 {
     local current=$2 previous=$3 word verb='' second=''
-    local verbs='status nodes topology sessions users regions offload plans plan stats watch ping why reload drain calibrate place simulate env wisdom config help'
+    local verbs='status ready nodes topology sessions users regions offload plans plan stats watch ping why reload drain calibrate place simulate env wisdom config help'
     local options='--socket --node --timeout --json --no-color --help --version'
     local -a where=() # the options that select the daemon
     local -i i
@@ -15,7 +15,7 @@ _tcactl()
                 where=("$word" "${COMP_WORDS[i + 1]}")
                 i+=1
                 ;;
-            -t | --timeout | -c | --count | -n | -i | --interval | --svg | --cluster | --ppn | --ranks | --subcluster | --root | --segment | --algorithm) i+=1 ;;
+            -t | --timeout | -c | --count | -n | -i | --interval | --wait | --svg | --cluster | --ppn | --ranks | --subcluster | --root | --segment | --algorithm) i+=1 ;;
             -*) ;;
             *)
                 if [[ -z $verb ]]; then verb=$word; elif [[ -z $second ]]; then second=$word; fi
@@ -33,7 +33,7 @@ _tcactl()
             mapfile -t COMPREPLY < <(compgen -W "$(cd "$dir" 2>/dev/null && printf '%s\n' node*/ | tr -dc '0-9\n')" -- "$current")
             return
             ;;
-        -t | --timeout | -c | --count | -n | -i | --interval | --ppn | --ranks | --subcluster | --root | --segment) return ;;
+        -t | --timeout | -c | --count | -n | -i | --interval | --wait | --ppn | --ranks | --subcluster | --root | --segment) return ;;
         --algorithm)
             mapfile -t COMPREPLY < <(compgen -W 'direct binomial chain trinary ring doubling hierarchical' -- "$current")
             return
@@ -41,6 +41,7 @@ _tcactl()
     esac
     case $verb in
         status) options+=' --strict' ;;
+        ready) options+=' --alone --wait' ;;
         topology) options+=' --dot --svg' ;;
         stats) options+=' --openmetrics' ;;
         watch) options+=' --interval --count' ;;

@@ -38,6 +38,8 @@ static const struct option long_options[] = {
     {"algorithm", required_argument, NULL, LONG + OPTION_ALGORITHM},
     {"segment", required_argument, NULL, LONG + OPTION_SEGMENT},
     {"steps", no_argument, NULL, LONG + OPTION_STEPS},
+    {"alone", no_argument, NULL, LONG + OPTION_ALONE},
+    {"wait", required_argument, NULL, LONG + OPTION_WAIT},
     {0},
 };
 
@@ -205,6 +207,8 @@ static bool take(struct tcactl *tcactl, unsigned bit)
     case OPTION_SEGMENT:
         tcactl->segment = optarg;
         return true;
+    case OPTION_WAIT:
+        return parse_seconds("--wait", optarg, 0, &tcactl->wait_s);
     case OPTION_PPN:
         return number_parse("--ppn", optarg, 1, 4096, &tcactl->per_node);
     case OPTION_RANKS:

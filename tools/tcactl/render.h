@@ -11,6 +11,7 @@
 typedef void render_function(const json_t *doc, const struct screen *screen);
 
 render_function render_status;
+render_function render_ready; /* tcactl's own document, see ready.c */
 render_function render_nodes;
 render_function render_topology;     /* a tree */
 render_function render_topology_dot; /* for graphviz */

@@ -185,6 +185,15 @@ static void lines(const json_t *doc, const struct screen *screen)
     warning_lines(doc, screen);
 }
 
+void render_ready(const json_t *doc, const struct screen *screen)
+{
+    const size_t count = doc_count(doc, "why");
+    screen_state(screen, doc_true(doc, "ready") ? "ready" : "not ready");
+    for (size_t i = 0; i < count; i++)
+        screen_print(screen, "%s%s", i == 0 ? ": " : "; ", doc_text(doc_at(doc, "why", i), ""));
+    fputc('\n', screen->to);
+}
+
 void render_status(const json_t *doc, const struct screen *screen)
 {
     struct screen page = *screen;

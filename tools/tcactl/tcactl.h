@@ -40,6 +40,8 @@ enum option_bit {
     OPTION_ALGORITHM = 1 << 13,
     OPTION_SEGMENT = 1 << 14,
     OPTION_STEPS = 1 << 15,
+    OPTION_ALONE = 1 << 16,
+    OPTION_WAIT = 1 << 17,
 };
 
 struct tcactl {
@@ -52,7 +54,7 @@ struct tcactl {
 
     unsigned given; /* set of option_bit */
     unsigned count;
-    double interval_s;
+    double interval_s, wait_s;
     unsigned per_node; /* --ppn */
     const char *svg, *cluster_file;
     unsigned ranks, per_subcluster, root; /* of tcactl simulate */
@@ -94,6 +96,7 @@ typedef int judge_function(const struct tcactl *tcactl, const json_t *doc);
 int tcactl_show(struct tcactl *tcactl, const char *verb, const char *argument,
                 render_function *render, judge_function *judge);
 
+int run_ready(struct tcactl *tcactl, int count, char **arguments);
 int run_status(struct tcactl *tcactl, int count, char **arguments);
 int run_topology(struct tcactl *tcactl, int count, char **arguments);
 int run_plan(struct tcactl *tcactl, int count, char **arguments);

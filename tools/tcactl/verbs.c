@@ -8,6 +8,8 @@
 const struct verb verbs[] = {
     {"status", "[--strict]", "the daemon, its cluster and its rails", .run = run_status,
      .options = OPTION_STRICT},
+    {"ready", "[--alone] [--wait SECONDS]", "whether this node can work, for scripts",
+     .run = run_ready, .options = OPTION_ALONE | OPTION_WAIT},
     {"nodes", "", "the nodes of the cluster, as seen from this one", .render = render_nodes},
     {"topology", "[--dot | --svg FILE]", "nodes, links and this machine", .run = run_topology,
      .options = OPTION_DOT | OPTION_SVG},

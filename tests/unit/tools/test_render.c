@@ -307,7 +307,7 @@ Test(render, survives_wrong_documents)
         render_status,   render_nodes,   render_topology, render_topology_dot, render_topology_svg,
         render_sessions, render_regions, render_plans,    render_plan,         render_config,
         render_users,    render_ping,    render_reload,   render_calibrate,    render_drain,
-        render_env,      render_offload, render_simulate, render_why,
+        render_env,      render_offload, render_simulate, render_why,          render_ready,
     };
     static const char *const texts[] = {
         "{}",
