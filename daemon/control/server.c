@@ -30,13 +30,16 @@ enum {
     FIRST_TAG = 1,    /* of the first message on a connection */
 };
 
-#define TICK_NS UINT64_C(1000000000)
+#define TICK_NS  UINT64_C(1000000000)
+#define AGAIN_NS UINT64_C(5000000)
 
 struct server {
     struct tcad *tcad;
     struct listener *listener;
     struct loop_timer *tick; /* checks silent connections; runs while there are any */
     bool ticking;
+    struct loop_timer *again;            /* looks at hellos that wait; runs while there are any */
+    struct client *parked, **parked_end; /* those, the oldest first */
     struct client *clients;
     uint64_t last_id;
     struct server_socket socket; /* created by this daemon */
@@ -44,10 +47,26 @@ struct server {
 
 static bool is_silent(const struct client *client)
 {
-    return !client->session && !client->admin;
+    return !client->session && !client->admin && !client->parked;
 }
 
 /* ---- receiving ---- */
+
+static struct client_request *unpark(struct client *client)
+{
+    struct server *server = client->server;
+    struct client_request *request = client->request;
+    struct client **at = &server->parked;
+    while (*at != client)
+        at = &(*at)->next_parked;
+    *at = client->next_parked;
+    if (!*at)
+        server->parked_end = at;
+    client->parked = false;
+    client->request = NULL;
+    request->client = NULL;
+    return request;
+}
 
 /* Ends the connection, and with it the session. */
 static void client_drop(struct client *client)
@@ -56,7 +75,9 @@ static void client_drop(struct client *client)
     LIST_REMOVE(client, next, link);
     shutdown(client->fd, SHUT_RDWR);
     client_end(client);
-    if (client->request)
+    if (client->parked)
+        client_request_free(unpark(client));
+    else if (client->request)
         client->request->client = NULL;
     free(client);
     if (session) {
@@ -118,14 +139,74 @@ static void serve(struct client *client, struct client_request *request)
     client->dropping = true;
 }
 
+/* Whether hellos of the client's user wait already. */
+static bool others_wait(const struct client *client)
+{
+    const struct client *other = client->server->parked;
+    while (other && other->uid != client->uid)
+        other = other->next_parked;
+    return other;
+}
+
+/* Ranks of a job that open sessions again and again must not be faster than those can end: until
+ * then their hellos wait, for no longer than a request may take. */
+static bool must_wait(const struct client *client)
+{
+    const struct tcad *tcad = client->tcad;
+    return clock_now_ns() - client->since_ns <= tcad->conf->control.request_timeout_ns &&
+           session_opens_soon(tcad, client->uid) &&
+           loop_timer_set(client->server->again, AGAIN_NS, 0) == 0;
+}
+
+static bool park(struct client *client, struct client_request *request)
+{
+    struct server *server = client->server;
+    if (request->error != 0 || request->failed || client->dropping || client->session ||
+        request->message->body_case != TCA__MESSAGE__BODY_HELLO || request->message->hello->admin ||
+        !(others_wait(client) || must_wait(client)))
+        return false;
+    client->parked = true;
+    client->next_parked = NULL;
+    *server->parked_end = client;
+    server->parked_end = &client->next_parked;
+    request->late = true;
+    request->client = client;
+    client->request = request;
+    client_listen(client);
+    return true;
+}
+
 static void requested(struct client *client, struct client_request *request)
 {
+    if (park(client, request))
+        return;
     const bool late = request->late; /* else ready() looks at the client */
     serve(client, request);
     if (late && client->dropping)
         client_drop(client);
     else if (late)
         client_listen(client);
+}
+
+static void again(void *context)
+{
+    const struct server *server = context;
+    const struct client *waits = NULL; /* so do others of its user */
+    for (struct client *client = server->parked, *next; client; client = next) {
+        next = client->next_parked;
+        if (waits && waits->uid == client->uid)
+            continue;
+        if (must_wait(client)) {
+            waits = client;
+            continue;
+        }
+        struct client_request *request = unpark(client);
+        serve(client, request);
+        if (client->dropping)
+            client_drop(client);
+        else
+            client_listen(client);
+    }
 }
 
 static void receive(struct client *client)
@@ -279,7 +360,10 @@ int server_new(struct tcad *tcad, int fd, char *text, size_t text_bytes, struct 
     if (!server)
         return -ENOMEM;
     server->tcad = tcad;
+    server->parked_end = &server->parked;
     int r = loop_timer_new(tcad->loop, tick, server, &server->tick);
+    if (r == 0)
+        r = loop_timer_new(tcad->loop, again, server, &server->again);
     if (r == 0)
         r = fd >= 0 ? fd : server_socket_make(tcad->conf, &server->socket, text, text_bytes);
     if (r >= 0) {
@@ -292,6 +376,7 @@ int server_new(struct tcad *tcad, int fd, char *text, size_t text_bytes, struct 
     }
     if (r < 0) {
         loop_timer_free(server->tick);
+        loop_timer_free(server->again);
         free(server);
         return r;
     }
@@ -313,6 +398,7 @@ struct server *server_free(struct server *server)
     server_drop_clients(server);
     listener_free(server->listener);
     loop_timer_free(server->tick);
+    loop_timer_free(server->again);
     server_socket_remove(&server->socket);
     free(server);
     return NULL;

@@ -52,6 +52,8 @@ struct client {
     uint32_t later;              /* pending replies of an admin_reply */
     struct client_request
         *request; /* a long one that is being unpacked; nothing is read meanwhile */
+    bool parked;  /* the request is its hello, which waits until others' sessions have ended */
+    struct client *next_parked;
 };
 
 /* With fd, uid and pid set: calls ready() when there is something to receive or to send. -EDQUOT or

@@ -156,16 +156,46 @@ void session_take_name(char ret_name[static NAME_MAX_BYTES], const char *name)
             *c = '?';
 }
 
-/* Whether there are `limit` sessions of the user (NULL: of all), or as many again that have ended,
- * but that the engine has yet to let go: programs that start one after the other do not wait. */
-static bool has_reached(const struct tcad *tcad, const uid_t *uid, uint32_t count, uint32_t limit)
+enum room {
+    ROOM,
+    ROOM_SOON, /* none until sessions that have ended, or are about to, have gone */
+    NO_ROOM,
+};
+
+/* Whether another session fits below `limit` for the user (NULL: for all). As many again may have
+ * ended without being gone, as the engine has yet to let them go: programs that start one after the
+ * other do not wait. */
+static enum room room_for(const struct tcad *tcad, const uid_t *uid, uint32_t count, uint32_t limit)
 {
+    uint32_t ended = 0, leaving = 0;
     if (count < limit)
-        return false;
-    uint32_t ended = 0;
-    for (const struct session *session = tcad->sessions; session; session = session->next)
-        ended += session->closing && (!uid || session->uid == *uid);
-    return count - ended >= limit || ended >= limit;
+        return ROOM;
+    for (const struct session *session = tcad->sessions; session; session = session->next) {
+        const bool counts = !uid || session->uid == *uid;
+        ended += counts && session->closing;
+        leaving += counts && session->leaving && !session->closing;
+    }
+    if (count - ended < limit && ended < limit)
+        return ROOM;
+    return count - ended - leaving < limit ? ROOM_SOON : NO_ROOM;
+}
+
+static enum room room_for_all(const struct tcad *tcad)
+{
+    return room_for(tcad, NULL, tcad->session_count, tcad->conf->limits.sessions);
+}
+
+static enum room room_for_user(const struct tcad *tcad, uid_t uid)
+{
+    const struct user *user = user_find(tcad, uid);
+    return room_for(tcad, &uid, user ? user->count[USER_SESSIONS] : 0,
+                    tcad->conf->limits.sessions_per_user);
+}
+
+bool session_opens_soon(const struct tcad *tcad, uid_t uid)
+{
+    const enum room all = room_for_all(tcad), own = room_for_user(tcad, uid);
+    return !tcad->draining && (all > own ? all : own) == ROOM_SOON;
 }
 
 static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
@@ -186,13 +216,13 @@ static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
                      conf->node.name);
         return false;
     }
-    if (has_reached(tcad, NULL, tcad->session_count, conf->limits.sessions)) {
+    if (room_for_all(tcad) != ROOM) {
         client_failf(client, tag, -EDQUOT,
                      "node %s has %u sessions, limits.sessions is %u: close some or raise it",
                      conf->node.name, tcad->session_count, conf->limits.sessions);
         return false;
     }
-    if (has_reached(tcad, &client->uid, of_user, conf->limits.sessions_per_user)) {
+    if (room_for_user(tcad, client->uid) != ROOM) {
         client_failf(
             client, tag, -EDQUOT,
             "user %u has %u sessions, limits.sessions_per_user is %u: close some or have it raised",

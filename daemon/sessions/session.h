@@ -108,6 +108,9 @@ struct session_hooks {
     void (*region_gone)(struct region *region, int error); /* fail the plans that use it */
 };
 
+/* Whether a session of the user would be refused now, but not once those that have ended, or are
+ * about to, have gone. */
+bool session_opens_soon(const struct tcad *tcad, uid_t uid);
 /* Creates a session for a client's Hello, and replies with Welcome or Failure. NULL: it failed. */
 struct session *session_new(struct tcad *tcad, struct client *client, uint32_t tag,
                             const Tca__Hello *hello);
