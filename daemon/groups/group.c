@@ -1,8 +1,7 @@
 /*
  * The member's side: which session is in which group.
  *
- * A join is sent to the root by group_join.c and group_request.c and handled there by
- * group_root_join.c.
+ * A join is sent to the root by group_party.c and handled there by group_root_join.c.
  */
 #include "daemon/groups/group.h"
 
@@ -44,7 +43,7 @@ struct place *place_new(struct session *session, const char *group, uint32_t roo
 
 uint64_t group_place_bytes(void)
 {
-    return sizeof(struct place) + GROUP_REQUESTS_MAX * sizeof(struct request);
+    return sizeof(struct place) + party_bytes() + GROUP_REQUESTS_MAX * sizeof(struct request);
 }
 
 static void forget(struct place *place)
@@ -57,6 +56,7 @@ static void place_free(struct groups *groups, struct place *place)
 {
     table_remove(&groups->by_session, &place->entry);
     deadline_clear(&groups->deadlines, &place->deadline);
+    party_leave(place);
     place_drop_published(place);
     charge_drop(&place->charge);
     place->left = true;
@@ -151,7 +151,7 @@ void place_leave(struct groups *groups, struct place *place)
 {
     if (!place)
         return;
-    if (place->group[0])
+    if (!party_ended(place) && place->group[0])
         tell_gone(groups, place);
     team_leave_parts(place);
     team_leave(&place->caller);
@@ -257,6 +257,7 @@ struct groups *groups_free(struct groups *groups)
         team_forget(&groups->places->caller);
         place_free(groups, groups->places);
     }
+    parties_free(groups);
     teams_free(groups);
     root_free(groups->root);
     deadlines_deinit(&groups->deadlines);

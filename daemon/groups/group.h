@@ -5,11 +5,12 @@
  * answers is the root: a member passes over nodes that do not, and a root sends members on to a
  * node before it that does. A root also sends them on to the next node if that does not know the
  * root, because its cluster file is another one, but never to nodes that a member says it cannot go
- * to. The root collects joins, sends the list of members to the nodes (daemon/groups/team.h), and
- * keeps the group's name until each of them has said that its last rank has ended, or is down. The
- * group does not need it otherwise: published handles are at the root of the tree of its nodes. The
- * member's side forwards a session's request to either root (peers_request(), also if it is this
- * daemon) and the root's reply to the session.
+ * to. Ranks of a node ask together (daemon/groups/pace.h), because a root that hears each rank of a
+ * large job is what limits its start. The root collects joins, sends the list of members to the
+ * nodes (daemon/groups/team.h), and keeps the group's name until each of them has said that its
+ * last rank has ended, or is down. The group does not need it otherwise: published handles are at
+ * the root of the tree of its nodes. The member's side forwards a session's request to either root
+ * (peers_request(), also if it is this daemon) and the root's reply to the session.
  *
  * A group is identified by (user id, name). Collective calls go along a tree of its nodes
  * (daemon/groups/gather.h), not through the root. They have sequence numbers. If members disagree

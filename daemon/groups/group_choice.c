@@ -35,9 +35,8 @@ static void send_on(const struct root *root, uint32_t node, uint32_t tag, uint32
 /* Can end the group. */
 static void move(struct root *root, struct group *group, uint32_t to, bool pass)
 {
-    uint32_t rank = 0;
-    for (struct member *member; (member = group_take_joining(group, &rank));)
-        send_on(root, member->node, member->tag, to, pass);
+    for (uint32_t node, tag; group_take_ask(group, &node, &tag);)
+        send_on(root, node, tag, to, pass);
     group_end_deserted(root, group);
 }
 

@@ -83,11 +83,20 @@ void team_lookup(struct groups *groups, uint32_t node, uint32_t tag, const Tca__
 void board_ranks_ended(struct team *team);
 void board_deinit(struct team *team);
 
+/* A node's request for some of its ranks, which will get one reply. */
+struct ask {
+    struct ask *next, **link; /* in group->asks */
+    uint32_t node, tag;
+    struct member *members;
+    uint32_t count; /* of them */
+};
+
 /* Of a group that is not complete. */
 struct member {
-    bool joins; /* and waits for the others; its request has `tag` */
+    bool joins;                  /* and waits for the others */
+    struct ask *ask;             /* NULL: its node has got the reply, and asks again */
+    struct member *next, **link; /* in that */
     uint32_t node;
-    uint32_t tag;
     uint64_t session;
     uint64_t since_ns, deadline_ns;
 };
@@ -106,6 +115,7 @@ struct group {
     struct choices barred; /* nodes that cannot be its root, as some members say */
     uint32_t joining;
     struct member *members; /* [size]; NULL: it is complete */
+    struct ask *asks;
     struct reach_costs costs;
     /* Complete: the name is taken until all ranks have ended. */
     uint64_t team;
@@ -158,9 +168,9 @@ struct group *root_find(const struct root *root, uint32_t user, const char *name
 struct group *group_new(struct root *root, const Tca__PeerGroupJoin *join);
 /* Ends a group that has no members and no pending joins. */
 void group_end(struct root *root, struct group *group);
-/* Takes back the join of the next rank from *rank on that is joining, and counts *rank on. NULL:
- * there is none. */
-struct member *group_take_joining(struct group *group, uint32_t *rank);
+/* Takes a request back, with the joins of its ranks. The last one ends all joins. False: there is
+ * none. */
+bool group_take_ask(struct group *group, uint32_t *ret_node, uint32_t *ret_tag);
 /* Fails all pending joins. */
 void group_fail_joins(struct root *root, struct group *group, int error, const char *text);
 /* Text such as "ranks 2,5-7", of the ranks for which is() returns true. */
@@ -216,7 +226,9 @@ struct place {
     enum place_state state;
     uint32_t tag; /* of the session's join */
     uint64_t join_deadline_ns;
-    struct deadline deadline;   /* of the same */
+    struct deadline deadline;                   /* PLACE_WAITS: the same */
+    struct party *party;                        /* PLACE_ASKS: with which it asks */
+    struct place *next_joining, **link_joining; /* in that */
     struct caller caller;       /* has a team from PLACE_MEETS on, unless it is alone */
     struct caller *parts;       /* those of its group's parts */
     char group[NAME_MAX_BYTES]; /* "": a group of one, without a root */
@@ -231,7 +243,9 @@ struct groups {
     struct root *root;
     struct request *requests;
     struct place *places;
-    unsigned looking; /* walks of the list in progress: no place is removed meanwhile */
+    struct party *parties;
+    struct table parties_by_name; /* by user and name */
+    unsigned looking;             /* walks of the list in progress: no place is removed meanwhile */
     struct table by_session;
     struct table teams; /* by id */
     struct deadlines deadlines;
@@ -251,10 +265,9 @@ bool group_alone(const struct session *session);
  * request and returns NULL. A session without a group gets its place with its first call. */
 struct place *place_of_caller(struct session *session, uint32_t tag);
 
-/* ---- group_request.c: requests to the group's root, or to that of its tree ---- */
+/* ---- group_request.c: requests to the root of the group's tree ---- */
 
 enum request_kind {
-    REQUEST_JOIN,
     REQUEST_PUBLISH,
     REQUEST_WITHDRAW,
     REQUEST_LOOKUP,
@@ -266,44 +279,48 @@ struct request {
     enum request_kind kind;
     uint64_t session;
     uint32_t tag;
-    uint32_t user, root;
+    uint32_t root;
     char group[NAME_MAX_BYTES];
     uint64_t deadline_ns;
     char name[NAME_MAX_BYTES]; /* published */
     uint8_t handle[HANDLE_BYTES];
-    /* REQUEST_JOIN */
-    bool chosen;           /* the root, by the group's name */
-    struct choices passed; /* nodes that would be the root, but do not answer */
-    struct choices barred; /* nodes that cannot be the root, whatever other nodes say */
-    unsigned moves;        /* to nodes that others have named as the root */
 };
+
+/* A root applies the time-outs of requests. The asking daemon waits so much longer. */
+#define ROOT_GRACE_NS UINT64_C(500000000)
 
 /* NULL: the session's request was failed. */
 struct request *request_new(struct session *session, const struct place *place,
                             enum request_kind kind, uint32_t tag, uint64_t timeout_ns);
 struct request *request_free(struct request *request);
-uint64_t request_time_left(const struct request *request);
 /* Sends the request, which is freed with its reply. */
 void request_send(struct request *request, const Tca__Message *message);
+
+/* ---- group_party.c: joins of this node's ranks, until their root has answered ---- */
+
+struct party;
+/* The memory of one. There are no more than places, but for those that wait for a last answer. */
+size_t party_bytes(void);
+/* The session asks to join. local_size: how many ranks of this node will, as the session says;
+ * 0: unknown. -ENOMEM. Can fail the join. */
+int party_join(struct session *session, struct place *place, bool chosen, uint32_t local_size);
+/* It asks no longer. Does nothing if it does not. */
+void party_leave(struct place *place);
+/* The session ends. Returns true if that is told to the root, with its join. */
+bool party_ended(struct place *place);
+void parties_free(struct groups *groups);
 
 /* ---- group_join.c ---- */
 
 /* The numbers of clients' collective calls count up from 0. */
 #define GROUP_JOIN_SEQUENCE UINT64_MAX
 /* The group is complete: waits for the list of members, unless that has come. */
-void join_complete(struct request *request, struct place *place);
+void join_complete(struct place *place);
 /* It has come, and place->team is set; NULL: an error with its text. Can end the session. */
 void join_members(struct place *place, struct team *team, int error, const char *text);
 /* All members' daemons know the group. */
 void join_done(struct session *session, struct place *place, int *memfd);
 void join_failed(struct session *session, struct place *place);
-/* Sends the join to another node, if there is one that can coordinate the group. Returns false if
- * not; ret_text: why. */
-bool join_elsewhere(struct request *request, struct session *session, struct place *place,
-                    const char *why, char *ret_text, size_t text_bytes);
-/* The root names another one. */
-bool join_moved(struct request *request, struct session *session, struct place *place,
-                const Tca__PeerGroupMoved *moved, char *ret_text, size_t text_bytes);
 
 /* ---- group_share.c ---- */
 

@@ -9,18 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/cluster.h"
-#include "daemon/base/log.h"
 #include "daemon/groups/group_internal.h"
 #include "daemon/rails/costs.h"
 #include "daemon/tcad.h"
-
-enum {
-    MOVES_MAX = 8,
-    PROBE_PARTS =
-        4, /* a root that does not answer takes one of so many parts of the time that is left, */
-};
-#define PROBE_NS UINT64_C(2000000000) /* and no more than this */
 
 static void take_members(struct session *session, struct members *members)
 {
@@ -55,16 +46,15 @@ static void list_late(void *context)
     join_failed(session, place);
 }
 
-void join_complete(struct request *request, struct place *place)
+void join_complete(struct place *place)
 {
     struct session *session = session_find(place->groups->tcad, place->session);
-    if (place->state == PLACE_ASKS && session) {
-        place->state = PLACE_WAITS;
-        session->group_requests++;
-        deadline_set(&place->groups->deadlines, &place->deadline, request->deadline_ns, list_late,
-                     place);
-    }
-    request_free(request);
+    if (!session)
+        return;
+    place->state = PLACE_WAITS;
+    session->group_requests++;
+    deadline_set(&place->groups->deadlines, &place->deadline, place->join_deadline_ns, list_late,
+                 place);
 }
 
 void join_members(struct place *place, struct team *team, int error, const char *text)
@@ -75,6 +65,7 @@ void join_members(struct place *place, struct team *team, int error, const char 
     if (!session)
         return;
     deadline_clear(&place->groups->deadlines, &place->deadline);
+    party_leave(place); /* the list can come before the root's answer */
     if (place->state == PLACE_WAITS)
         session->group_requests--;
     if (!team) {
@@ -146,104 +137,6 @@ static void join_alone(struct session *session, uint32_t tag)
     answer_alone(session, tag);
 }
 
-/* ---- the root ---- */
-
-static void send_join(struct request *request, const struct place *place)
-{
-    struct reach_costs own;
-    struct reach_message costs;
-    rails_costs(request->groups->tcad, &own);
-    reach_pack(&own, &costs);
-    Tca__PeerGroupJoin body =
-        BODY_OF(peer_group_join, .name = request->group, .user = place->user, .rank = place->rank,
-                .size = place->size, .session = place->session, .n_costs = REACH_COUNT,
-                .costs = costs.list, .timeout_ns = request_time_left(request));
-    const Tca__Message message = MESSAGE_OF(PEER_GROUP_JOIN, peer_group_join, &body);
-    body.chosen = request->chosen;
-    body.n_barred = request->barred.count;
-    body.barred = request->barred.nodes;
-    request_send(request, &message);
-}
-
-static void probed(void *context, int status, const Tca__Message *reply, const char *text)
-{
-    struct request *request = context;
-    struct session *session = session_find(request->groups->tcad, request->session);
-    struct place *place = place_find(request->groups, request->session);
-    char why[GROUP_TEXT_MAX * 2];
-
-    if (!session || !place) {
-        request_free(request); /* its process has ended */
-    } else if (status == 0) {
-        send_join(request, place);
-    } else if (status == -ECANCELED ||
-               !join_elsewhere(request, session, place, text, why, sizeof(why))) {
-        session_fail(session, request->tag, status, "%s", status == -ECANCELED ? text : why);
-        join_failed(session, place);
-        request_free(request);
-    }
-}
-
-/* A chosen root need not be up, and one that counts as up need not answer: it may be stopped. */
-static void ask_root(struct request *request, const struct place *place)
-{
-    struct tcad *tcad = request->groups->tcad;
-    const uint64_t part_ns = request_time_left(request) / PROBE_PARTS;
-    if (!request->chosen || request->root == tcad->node)
-        send_join(request, place);
-    else
-        peers_probe(tcad->peers, request->root, part_ns < PROBE_NS ? part_ns : PROBE_NS, probed,
-                    request);
-}
-
-bool join_elsewhere(struct request *request, struct session *session, struct place *place,
-                    const char *why, char *ret_text, size_t text_bytes)
-{
-    const struct tcad *tcad = request->groups->tcad;
-    uint32_t root;
-
-    choices_add(&request->passed, request->root);
-    if (!group_choose(tcad->cluster, request->user, request->group, &request->passed, &root)) {
-        snprintf(ret_text, text_bytes,
-                 "group %s: none of the %u nodes that could coordinate it answers: start them, or "
-                 "choose another (%s@NODE). %s",
-                 request->group, request->passed.count, request->group, why);
-        return false;
-    }
-    log_debug(NULL, "group %s: node %s coordinates it: %s", request->group,
-              group_node_name(tcad, root), why);
-    request->root = place->root = root;
-    ask_root(request, place);
-    return true;
-}
-
-bool join_moved(struct request *request, struct session *session, struct place *place,
-                const Tca__PeerGroupMoved *moved, char *ret_text, size_t text_bytes)
-{
-    const struct tcad *tcad = request->groups->tcad;
-    const char *from = group_node_name(tcad, request->root);
-
-    if (++request->moves > MOVES_MAX) {
-        snprintf(ret_text, text_bytes,
-                 "group %s: nodes do not agree which of them coordinates it; node %s says node "
-                 "%.64s: their cluster files differ, or not all of them reach each other (tcactl "
-                 "nodes). Choose a node that all reach (%s@NODE)",
-                 request->group, from, moved->node_name, request->group);
-        return false;
-    }
-    if (!cluster_by_id(tcad->cluster, moved->node)) { /* the cluster files differ */
-        choices_add(&request->barred, moved->node);
-    } else {
-        if (moved->pass) {
-            choices_add(&request->passed, request->root);
-            choices_add(&request->barred, request->root);
-        }
-        request->root = place->root = moved->node;
-    }
-    send_join(request, place); /* another node has reached it */
-    return true;
-}
-
 void group_join(struct session *session, uint32_t tag, const Tca__GroupJoin *join)
 {
     char text[GROUP_TEXT_MAX], name[NAME_MAX_BYTES];
@@ -267,13 +160,10 @@ void group_join(struct session *session, uint32_t tag, const Tca__GroupJoin *joi
         session_fail(session, tag, -ENOMEM, "out of memory for a group of %u", join->size);
         return;
     }
-    struct request *request = request_new(session, place, REQUEST_JOIN, tag, join->timeout_ns);
-    if (!request) {
-        place_leave(session->tcad->groups, place);
-        return;
-    }
-    request->chosen = chosen;
     place->tag = tag;
-    place->join_deadline_ns = request->deadline_ns;
-    ask_root(request, place);
+    place->join_deadline_ns = group_deadline(clock_now_ns(), join->timeout_ns);
+    if (party_join(session, place, chosen, join->local_size) < 0) {
+        session_fail(session, tag, -ENOMEM, "out of memory for a request to the group");
+        place_leave(session->tcad->groups, place);
+    }
 }

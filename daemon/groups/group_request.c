@@ -1,5 +1,4 @@
-/* Requests of sessions to the root of their group, or to that of its tree, until the session gets
- * its reply. */
+/* Requests of sessions to the root of their group's tree, until the session gets its reply. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,8 +7,6 @@
 #include "daemon/groups/group_internal.h"
 #include "daemon/tcad.h"
 #include "proto/list.h"
-
-#define ROOT_GRACE_NS UINT64_C(500000000)
 
 struct request *request_new(struct session *session, const struct place *place,
                             enum request_kind kind, uint32_t tag, uint64_t timeout_ns)
@@ -32,8 +29,7 @@ struct request *request_new(struct session *session, const struct place *place,
     request->kind = kind;
     request->session = session->id;
     request->tag = tag;
-    request->user = place->user;
-    request->root = kind == REQUEST_JOIN ? place->root : place->caller.team->roster.node_at[0];
+    request->root = place->caller.team->roster.node_at[0];
     memcpy(request->group, place->group, sizeof(request->group));
     request->deadline_ns = group_deadline(clock_now_ns(), timeout_ns);
     LIST_ADD(&groups->requests, request, next, link);
@@ -51,7 +47,7 @@ struct request *request_free(struct request *request)
     return NULL;
 }
 
-uint64_t request_time_left(const struct request *request)
+static uint64_t time_left(const struct request *request)
 {
     uint64_t now = clock_now_ns();
     if (request->deadline_ns == UINT64_MAX)
@@ -68,34 +64,23 @@ static bool is_overdue(const struct request *request)
 
 /* ---- replies ---- */
 
-static void fail(struct request *request, struct session *session, struct place *place, int status,
+static void fail(const struct request *request, struct session *session, int status,
                  const char *text)
 {
-    struct tcad *tcad = request->groups->tcad;
-    const char *root = group_node_name(tcad, request->root);
-    const bool joins = request->kind == REQUEST_JOIN;
+    const char *root = group_node_name(request->groups->tcad, request->root);
 
     if (status == -ETIMEDOUT && is_overdue(request))
         session_fail(session, request->tag, status,
-                     "group %s %s node %s, which has not answered in time: it is stopped, busy or "
-                     "cut off (tcactl ping %s)",
-                     request->group, joins ? "is coordinated by" : "has its published names on",
-                     root, root);
-    else if (joins && status == -EHOSTDOWN && !peers_is_up(tcad->peers, request->root))
-        session_fail(session, request->tag, status,
-                     "group %s is coordinated by node %s, which is down: start it, or choose "
-                     "another node (%s@NODE). %s",
-                     request->group, root, request->group, text);
+                     "group %s has its published names on node %s, which has not answered in time: "
+                     "it is stopped, busy or cut off (tcactl ping %s)",
+                     request->group, root, root);
     else
         session_fail(session, request->tag, status, "%s", text);
-    if (joins)
-        join_failed(session, place);
 }
 
 static bool fits(const struct request *request, const Tca__Message *reply)
 {
     switch (request->kind) {
-    case REQUEST_JOIN:
     case REQUEST_PUBLISH:
     case REQUEST_WITHDRAW:
         return reply->body_case == TCA__MESSAGE__BODY_DONE;
@@ -106,51 +91,24 @@ static bool fits(const struct request *request, const Tca__Message *reply)
     return false;
 }
 
-/* Whether another node is asked instead. Otherwise writes why not. */
-static bool goes_elsewhere(struct request *request, struct session *session, struct place *place,
-                           int *status, const Tca__Message *reply, const char **text, char *why,
-                           size_t why_bytes)
-{
-    bool goes = false;
-    if (request->kind != REQUEST_JOIN || !request->chosen || !session || !place)
-        return false;
-    if (*status == 0 && reply->body_case == TCA__MESSAGE__BODY_PEER_GROUP_MOVED)
-        goes = join_moved(request, session, place, reply->peer_group_moved, why, why_bytes);
-    else if (*status == -EHOSTDOWN && !peers_is_up(request->groups->tcad->peers, request->root))
-        goes = join_elsewhere(request, session, place, *text, why, why_bytes);
-    else
-        return false;
-    *status = *status < 0 ? *status : -EINVAL;
-    *text = why;
-    return goes;
-}
-
 static void on_reply(void *context, int status, const Tca__Message *reply, const char *text)
 {
     struct request *request = context;
     struct session *session = session_find(request->groups->tcad, request->session);
     struct place *place = place_find(request->groups, request->session);
-    char why[GROUP_TEXT_MAX * 2];
 
-    if (goes_elsewhere(request, session, place, &status, reply, &text, why, sizeof(why)))
-        return;
     if (status == 0 && !fits(request, reply)) {
         status = -EPROTO;
         text = "the group's root has sent an unexpected reply";
     }
-    if (!session || !place || (request->kind == REQUEST_JOIN && place->state != PLACE_ASKS)) {
-        ; /* its process has ended: the others are informed through its place; or the list has
-           * come */
-    } else if (status < 0) {
-        fail(request, session, place, status, text);
-    } else if (request->kind == REQUEST_JOIN) {
-        join_complete(request, place);
-        return;
-    } else if (request->kind == REQUEST_PUBLISH || request->kind == REQUEST_WITHDRAW) {
+    if (!session || !place)
+        ; /* its process has ended: the others are informed through its place */
+    else if (status < 0)
+        fail(request, session, status, text);
+    else if (request->kind == REQUEST_PUBLISH || request->kind == REQUEST_WITHDRAW)
         share_published(request, session, place);
-    } else {
+    else
         session_answer(session, request->tag, reply, NULL, 0); /* the client gets the root's text */
-    }
     request_free(request);
 }
 
@@ -161,6 +119,6 @@ void request_send(struct request *request, const Tca__Message *message)
     struct tcad *tcad = request->groups->tcad;
     /* The root applies the time-out. This daemon waits a little longer, so that the caller gets the
      * root's text, but not as long as the caller itself (client/session.c). */
-    uint64_t patience = group_deadline(request_time_left(request), ROOT_GRACE_NS);
+    uint64_t patience = group_deadline(time_left(request), ROOT_GRACE_NS);
     peers_request(tcad->peers, request->root, message, patience, on_reply, request);
 }

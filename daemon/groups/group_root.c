@@ -68,6 +68,8 @@ void group_end(struct root *root, struct group *group)
     root->members -= group->size;
     deadline_clear(&root->deadlines, &group->joins_deadline);
     early_retry(root, group);
+    for (uint32_t node, tag; group_take_ask(group, &node, &tag);)
+        ; /* the daemon ends */
     free(group->members);
     roster_deinit(&group->roster);
     free(group->sessions);

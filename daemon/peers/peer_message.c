@@ -250,6 +250,7 @@ void connection_message(struct connection *connection, uint32_t tag, const Tca__
     case TCA__MESSAGE__BODY_FAILURE:
     case TCA__MESSAGE__BODY_DONE:
     case TCA__MESSAGE__BODY_PEER_GROUP_MOVED:
+    case TCA__MESSAGE__BODY_PEER_GROUP_REFUSED:
     case TCA__MESSAGE__BODY_FOUND:
     case TCA__MESSAGE__BODY_PEER_BOUND:
     case TCA__MESSAGE__BODY_PEER_OFFERED:

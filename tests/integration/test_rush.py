@@ -13,7 +13,7 @@ ROUNDS = harness.rounds(4)
 
 class Rush(harness.Case):
     def rush(self, cluster, ranks):
-        """So many on each node."""
+        """So many on each node. Its coordinator is any of them."""
         size = len(cluster.nodes) * ranks
         processes = [node.popen([harness.program("groups-rush"), *map(str, (first * ranks, ranks, size, ROUNDS))], stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True, env={**os.environ, "TCA_SOCKET": node.socket})
@@ -30,6 +30,15 @@ class Rush(harness.Case):
 
     def test_sixteen_nodes(self):
         self.rush(self.cluster(16), max(RANKS // 16, 2))
+
+    def test_few_of_a_node(self):
+        """Nobody else comes on it."""
+        for ranks in 1, 3:
+            self.rush(self.cluster(1), ranks)
+
+    def test_some_nodes(self):
+        for ranks in 1, 2, 16:
+            self.rush(self.cluster(3), ranks)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 /*
  * grow: what a job of many nodes costs its daemons, on a simulated network in one process, in
- * virtual time. The collective calls and the close run the code of gather.c and ends.c for every
- * node. The join and the list of members are counted, from the sizes of their messages and the
- * tree, because their code needs peers.
+ * virtual time. The join runs pace.h for every node, the collective calls and the close gather.c
+ * and ends.c. What follows from that for the coordinator, and the list of members, is counted, from
+ * the sizes of the messages and the tree, because that code needs peers.
  *
  *     grow [--json] NODES RANKS_A_NODE [NODES RANKS_A_NODE]...
  *
@@ -10,8 +10,10 @@
  * the median one; the longest chain of messages that wait for each other; bytes that the busiest
  * daemon keeps for the group meanwhile. Then, for each phase, the exponents over all sizes.
  *
- * join: what each rank asks the coordinator, node 0, and its answer. list: down the tree. barrier,
- * 8 B, 64 B: collective calls. close: all ranks end within a second; left out above 4 * 10^8 ranks
+ * join: the ranks of each node come within 200 ms, and their launcher has said how many there are.
+ * Each node looks whether the coordinator, node 0, is there, asks it for them all, and gets its
+ * answer. untold: the same when no launcher has said so. list: down the tree. barrier, 8 B, 64 B:
+ * collective calls. close: all ranks end within a second; left out above 4 * 10^8 ranks
  * times nodes, because each node keeps a byte for each rank.
  */
 #include <malloc.h>
@@ -23,13 +25,15 @@
 
 #include "daemon/groups/ends.h"
 #include "daemon/groups/gather.h"
+#include "daemon/groups/pace.h"
 #include "daemon/sessions/members.h"
 #include "proto/message.h"
 
 enum {
     LETTER_NS = 20000,
     OVERHEAD_BYTES = 24, /* of a message: frame and numbers */
-    PHASES = 6,
+    PHASES = 7,
+    JOIN_NS = 200000000,
     SIZES_MAX = 32,
 };
 #define CLOSE_MAX UINT64_C(400000000)
@@ -200,7 +204,7 @@ static void run(void)
     depth = 0;
 }
 
-static int by_messages(const void *a, const void *b)
+static int by_number(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
@@ -211,14 +215,15 @@ static uint64_t median(bool bytes)
     uint64_t *all = calloc(roster.nodes, sizeof(*all));
     for (uint32_t i = 0; i < roster.nodes; i++)
         all[i] = bytes ? nodes[i].bytes : nodes[i].messages;
-    qsort(all, roster.nodes, sizeof(*all), by_messages);
+    qsort(all, roster.nodes, sizeof(*all), by_number);
     const uint64_t middle = all[roster.nodes / 2];
     free(all);
     return middle;
 }
 
 static bool json;
-static const char *const names[PHASES] = {"join", "list", "barrier", "8 B", "64 B", "close"};
+static const char *const names[PHASES] = {"join", "untold", "list", "barrier",
+                                          "8 B",  "64 B",   "close"};
 static struct point {
     double ranks, messages, bytes, memory;
 } points[PHASES][SIZES_MAX];
@@ -276,20 +281,71 @@ static void tell_exponents(void)
                    exponent(phase, offsetof(struct point, memory)));
 }
 
-static void join(void)
+static uint64_t chance(uint64_t *seed, uint64_t below)
 {
-    Tca__PeerGroupJoin join = {0};
-    tca__peer_group_join__init(&join);
-    join.name = "job";
-    join.size = roster.size;
-    join.session = 1000;
-    join.timeout_ns = 60000000000;
-    const uint64_t bytes = tca__peer_group_join__get_packed_size(&join);
-    for (uint32_t rank = 0; rank < roster.size; rank++) {
-        account(roster.positions[rank], 0, bytes);
-        account(0, roster.positions[rank], 0);
+    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (*seed >> 33) % below;
+}
+
+static uint64_t join_bytes(uint32_t ranks)
+{
+    uint32_t *rank_list = calloc(ranks, sizeof(*rank_list));
+    uint64_t *sessions = calloc(ranks, sizeof(*sessions));
+    for (uint32_t i = 0; i < ranks; i++) {
+        rank_list[i] = roster.size - 1;
+        sessions[i] = 60000000000; /* a time-out is longer than most numbers of sessions */
     }
-    deepest = 2;
+    Tca__PeerGroupJoin body;
+    tca__peer_group_join__init(&body);
+    body.name = (char *)"job";
+    body.size = roster.size;
+    body.chosen = true;
+    body.n_ranks = body.n_sessions = body.n_timeouts_ns = ranks;
+    body.ranks = rank_list;
+    body.sessions = body.timeouts_ns = sessions;
+    const uint64_t bytes = tca__peer_group_join__get_packed_size(&body);
+    free(rank_list);
+    free(sessions);
+    return bytes;
+}
+
+static void ask_root(uint32_t position, struct pace *pace, uint64_t at_ns)
+{
+    if (position > 0 && pace->sent == 0) { /* is it there? */
+        account(position, 0, 0);
+        account(0, position, 0);
+    }
+    if (position > 0) {
+        account(position, 0, join_bytes(pace->waiting));
+        account(0, position, 0);
+    }
+    pace_sent(pace, at_ns);
+}
+
+static void join(bool told)
+{
+    uint64_t seed = 7;
+    for (uint32_t i = 0; i < roster.nodes; i++) {
+        const uint32_t ranks = roster.starts[i + 1] - roster.starts[i];
+        uint64_t *comes = calloc(ranks, sizeof(*comes));
+        struct pace pace = {.size = roster.size, .known = told ? ranks : 0};
+        for (uint32_t k = 0; k < ranks; k++)
+            comes[k] = JOIN_NS + chance(&seed, JOIN_NS);
+        qsort(comes, ranks, sizeof(*comes), by_number);
+        for (uint32_t k = 0; k < ranks; k++) {
+            if (pace.waiting > 0 && pace_due(&pace) <= comes[k])
+                ask_root(i, &pace, pace_due(&pace));
+            pace_come(&pace, comes[k]);
+            if (pace_due(&pace) <= comes[k])
+                ask_root(i, &pace, comes[k]);
+        }
+        if (pace.waiting > 0)
+            ask_root(i, &pace, pace_due(&pace));
+        if (pace.sent != ranks)
+            abort();
+        free(comes);
+    }
+    deepest = 4;
 }
 
 static void list(void)
@@ -302,7 +358,7 @@ static void list(void)
         sessions[rank] = 1000;
         of[rank] = roster.node_at[roster.positions[rank]];
     }
-    formed.name = "job";
+    formed.name = (char *)"job";
     formed.team = 1;
     formed.n_sessions = formed.n_nodes = roster.size;
     formed.sessions = sessions;
@@ -343,8 +399,7 @@ static void close_all(void)
     uint64_t seed = 5;
     now_ns = UINT64_C(1000000000);
     for (uint32_t rank = 0; rank < roster.size; rank++) {
-        seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        push((struct letter){.at_ns = now_ns + (seed >> 33) % 1000000000,
+        push((struct letter){.at_ns = now_ns + chance(&seed, 1000000000),
                              .from = rank,
                              .to = roster.positions[rank],
                              .kind = END});
@@ -382,18 +437,20 @@ static void play(uint32_t node_count, uint32_t per_node)
     const bool closes = size * node_count <= CLOSE_MAX;
     const uint64_t keeps = make_nodes(node_count, per_node, closes);
 
-    join();
-    tell(0, size * sizeof(struct group_member));
+    for (unsigned i = 0; i < 2; i++) {
+        join(i == 0);
+        tell(i, size * sizeof(struct group_member));
+    }
     list();
-    tell(1, keeps);
+    tell(2, keeps);
     for (unsigned i = 0; i < 3; i++) {
         const uint64_t bytes = (const uint64_t[]){0, 8, 64}[i];
         call(i, bytes);
-        tell(2 + i, keeps + size * 2 * bytes);
+        tell(3 + i, keeps + size * 2 * bytes);
     }
     if (closes) {
         close_all();
-        tell(5, keeps);
+        tell(6, keeps);
     }
     for (uint32_t i = 0; i < node_count; i++) {
         gather_deinit(&nodes[i].gather);

@@ -183,7 +183,10 @@ static inline void asked(void *context, uint32_t peer, uint32_t tag, const Tca__
 {
     struct node *node = context;
     node->asked++;
+    if (node->hold)
+        return;
     node->heard_of_gone += question->body_case == TCA__MESSAGE__BODY_PEER_GROUP_ENDS;
+    node->heard_of_joins += question->body_case == TCA__MESSAGE__BODY_PEER_GROUP_JOIN;
     if (!groups_requested(node->tcad.groups, peer, tag, question))
         peers_fail(node->tcad.peers, peer, tag, -EPROTO, "unknown");
     if (node->stop_after && node->stop_after())
@@ -259,12 +262,19 @@ static inline void await(unsigned count)
         fakes[i].answers = 0;
 }
 
+/* local_size: of the ranks of its node, as a launcher says. */
+static inline void join_of(struct fake *fake, const char *name, uint32_t rank, uint32_t size,
+                           uint64_t timeout_ns, uint32_t local_size)
+{
+    Tca__GroupJoin body = BODY_OF(group_join, .name = (char *)name, .rank = rank, .size = size,
+                                  .timeout_ns = timeout_ns, .local_size = local_size);
+    group_join(&fake->session, 77, &body);
+}
+
 static inline void join(struct fake *fake, const char *name, uint32_t rank, uint32_t size,
                         uint64_t timeout_ns)
 {
-    Tca__GroupJoin body = BODY_OF(group_join, .name = (char *)name, .rank = rank, .size = size,
-                                  .timeout_ns = timeout_ns);
-    group_join(&fake->session, 77, &body);
+    join_of(fake, name, rank, size, timeout_ns, 0);
 }
 
 static inline void gather(struct fake *fake, uint64_t sequence, const void *blob, size_t bytes,

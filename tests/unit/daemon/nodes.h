@@ -41,6 +41,7 @@ struct node {
     uint32_t asked_node, asked_tag;
     unsigned asked;
     unsigned heard_of_gone;   /* messages that report ended sessions */
+    unsigned heard_of_joins;  /* requests to join groups */
     bool (*stop_after)(void); /* stops the loop after the message for which it is true */
     bool hold;                /* do not answer */
 };

@@ -29,18 +29,34 @@ Test(group_hostile, the_root_believes_nothing)
     static uint8_t blob[64];
     Tca__Message message;
 
-    Tca__PeerGroupJoin ask_join = TCA__PEER_GROUP_JOIN__INIT;
+    uint32_t ranks[] = {0, 0};
+    uint64_t sessions[] = {1, 2}, timeouts[] = {LONG, LONG};
+    Tca__PeerGroupJoin ask_join = BODY_OF(
+        peer_group_join, .name = (char *)"x", .size = UINT32_MAX, .n_ranks = 1, .ranks = ranks,
+        .n_sessions = 1, .sessions = sessions, .n_timeouts_ns = 1, .timeouts_ns = timeouts);
     message = (Tca__Message)MESSAGE_OF(PEER_GROUP_JOIN, peer_group_join, &ask_join);
-    ask_join.name = (char *)"x";
-    ask_join.size = UINT32_MAX;
-    ask_join.session = 1;
     expect_reply(2, &message, -EINVAL);
     ask_join.size = 2;
-    ask_join.rank = 2;
+    ranks[0] = 2;
     expect_reply(2, &message, -EINVAL);
-    ask_join.rank = 0;
+    ranks[0] = 0;
+    ask_join.n_sessions = 2; /* more sessions than ranks, and fewer; no time-outs; nobody */
+    expect_reply(2, &message, -EINVAL);
+    ask_join.n_ranks = ask_join.n_timeouts_ns = 2;
+    ask_join.n_sessions = 1;
+    expect_reply(2, &message, -EINVAL);
+    ask_join.n_sessions = 2;
+    ask_join.n_timeouts_ns = 0;
+    expect_reply(2, &message, -EINVAL);
+    ask_join.n_ranks = ask_join.n_sessions = 0;
+    expect_reply(2, &message, -EINVAL);
+    ask_join.n_ranks = ask_join.n_sessions = ask_join.n_timeouts_ns = 1;
+    sessions[0] = 0;
+    expect_reply(2, &message, -EINVAL);
+    sessions[0] = 1;
     ask_join.name = (char *)"0123456789012345678901234567890123456789012345678901234567890123";
     expect_reply(2, &message, -EINVAL);
+    cr_assert_eq(groups_count(test.nodes[0].tcad.groups), 1);
 
     Tca__PeerPublish ask_publish = TCA__PEER_PUBLISH__INIT;
     message = (Tca__Message)MESSAGE_OF(PEER_PUBLISH, peer_publish, &ask_publish);
