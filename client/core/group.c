@@ -79,6 +79,7 @@ int group_join(struct tca *session, int64_t timeout_ns)
     body.name = session->identity.group;
     body.rank = session->identity.rank;
     body.size = session->identity.size;
+    body.local_size = session->identity.local_size;
     body.timeout_ns = session_wire_timeout(timeout_ns);
     int r = session_request_timed(session, &request, TCA__MESSAGE__BODY_GROUP_MEMBERS, timeout_ns,
                                   &reply);

@@ -122,6 +122,8 @@ static int from_environment(struct identity *ret_identity)
         r = launcher ? name_job(launcher, identity.group) : 0;
     if (r < 0)
         return r;
+    if (launcher && !have_size && !have_rank)
+        identity.local_size = launcher_local_size(launcher);
     *ret_identity = identity;
     return 0;
 }

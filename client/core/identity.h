@@ -8,6 +8,7 @@ struct identity {
     char group[NAME_MAX_BYTES]; /* empty: a group of one */
     uint32_t rank;
     uint32_t size;
+    uint32_t local_size; /* ranks of the group on this node; 0: unknown */
 };
 
 /* From the arguments, else from TCA_GROUP, TCA_RANK and TCA_SIZE, else from the launcher's

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "client/core/hydra.h"
+#include "proto/limits.h"
 
 static pid_t slurm_task(void)
 {
@@ -59,7 +60,11 @@ static pid_t hydra_task(void)
  *   single process. Its PMI_* and PMIX_* have the same values as its own variables.
  */
 static const struct launcher launchers[] = {
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", {"PMIX_NAMESPACE"}},
+    {"Open MPI",
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     {"PMIX_NAMESPACE"},
+     .local = "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {"PMIx",
      "PMIX_RANK",
      "PMIX_SIZE",
@@ -70,18 +75,30 @@ static const struct launcher launchers[] = {
      "RANK",
      "WORLD_SIZE",
      {"TORCHELASTIC_RUN_ID", "MASTER_PORT"},
-     "TORCHELASTIC_RUN_ID"},
+     "TORCHELASTIC_RUN_ID",
+     .local = "LOCAL_WORLD_SIZE"},
     {"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", {"FLUX_JOB_ID"}},
     {"PALS", "PALS_RANKID", "PMI_SIZE", {"PALS_APID"}},
-    {"MPICH", "PMI_RANK", "PMI_SIZE", {NULL}, "MPI_LOCALNRANKS", hydra_task},
-    {"MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", {"MPIRUN_ID", "MPIRUN_NPROCS"}},
+    {"MPICH",
+     "PMI_RANK",
+     "PMI_SIZE",
+     {NULL},
+     "MPI_LOCALNRANKS",
+     hydra_task,
+     .local = "MPI_LOCALNRANKS"},
+    {"MVAPICH",
+     "MV2_COMM_WORLD_RANK",
+     "MV2_COMM_WORLD_SIZE",
+     {"MPIRUN_ID", "MPIRUN_NPROCS"},
+     .local = "MV2_COMM_WORLD_LOCAL_SIZE"},
     {"Slurm",
      "SLURM_PROCID",
      "SLURM_STEP_NUM_TASKS",
      {"SLURM_JOB_ID", "SLURM_STEP_ID"},
      .task = slurm_task,
      .sizeless = true, /* a batch script is no step */
-     .components = "SLURM_HET_SIZE"},
+     .components = "SLURM_HET_SIZE",
+     .local = "SLURM_STEP_TASKS_PER_NODE"},
     {"PMI", "PMI_RANK", "PMI_SIZE", {NULL}},
 };
 enum { LAUNCHERS = sizeof(launchers) / sizeof(launchers[0]) };
@@ -90,6 +107,17 @@ const char *launcher_variable(const char *name)
 {
     const char *text = getenv(name);
     return text && text[0] ? text : NULL;
+}
+
+uint32_t launcher_local_size(const struct launcher *launcher)
+{
+    const char *text = launcher->local ? launcher_variable(launcher->local) : NULL;
+    if (!text || *text < '1' || *text > '9')
+        return 0;
+    char *end;
+    const unsigned long number = strtoul(text, &end, 10);
+    const bool same = *end == '\0' || (strncmp(end, "(x", 2) == 0 && !strchr(end, ','));
+    return same && number <= GROUP_SIZE_MAX ? (uint32_t)number : 0;
 }
 
 const struct launcher *launcher_without_size(void)

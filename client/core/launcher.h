@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct launcher {
@@ -16,6 +17,9 @@ struct launcher {
     /* Variable with the number of parts of a job, when rank and size may be those within one part;
      * NULL: there is none. */
     const char *components;
+    /* Variable with the number of ranks on this node; "2(x3)", as of Slurm: two on each. NULL:
+     * none. */
+    const char *local;
 };
 
 /* The innermost launcher of this process. Inside a Slurm allocation, mpiexec itself is a step, and
@@ -24,6 +28,9 @@ const struct launcher *launcher_find(void);
 
 /* A launcher that has given this process a rank, but not the number of ranks. NULL: none. */
 const struct launcher *launcher_without_size(void);
+
+/* The number of ranks on this node, as the launcher says. 0: unknown. */
+uint32_t launcher_local_size(const struct launcher *launcher);
 
 /* Value of a variable; NULL when it is unset or empty. */
 const char *launcher_variable(const char *name);

@@ -1,7 +1,8 @@
 /*
  * rush FIRST COUNT SIZE ROUNDS: processes are the ranks FIRST, FIRST + 1 ... of a group of SIZE.
- * They join it at the same moment, meet, and leave it again. Reports each join that fails; prints
- * how many did not.
+ * They join it at the same moment, meet, and leave it again; every second time, the environment
+ * says how many of them there are on this node. Reports each join that fails; prints how many did
+ * not.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,12 +21,28 @@ struct shared {
     atomic_uint joined;
 };
 
-static bool join(const char *name, unsigned rank, unsigned size)
+static const char *number(unsigned value, char text[16])
+{
+    snprintf(text, 16, "%u", value);
+    return text;
+}
+
+/* What MPICH's launcher says. */
+static void set_launcher(unsigned rank, unsigned size, unsigned local)
+{
+    char text[16];
+    setenv("PMI_RANK", number(rank, text), 1);
+    setenv("PMI_SIZE", number(size, text), 1);
+    setenv("MPI_LOCALNRANKS", number(local, text), 1);
+}
+
+static bool join(const char *name, unsigned rank, unsigned size, bool told)
 {
     const struct tca_open_args args = {.group = name, .rank = rank, .size = size};
     struct tca *session = NULL;
 
-    int r = tca_open(&args, &session);
+    setenv("TCA_GROUP", name, 1);
+    int r = tca_open(told ? NULL : &args, &session);
     if (r == 0)
         r = tca_barrier(session, TCA_DEFAULT);
     if (r < 0)
@@ -35,14 +52,16 @@ static bool join(const char *name, unsigned rank, unsigned size)
     return ok;
 }
 
-static void be_rank(struct shared *shared, unsigned rank, unsigned size, unsigned rounds)
+static void be_rank(struct shared *shared, unsigned rank, unsigned count, unsigned size,
+                    unsigned rounds)
 {
     char name[32];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    set_launcher(rank, size, count);
     for (unsigned round = 0; round < rounds; round++) {
         snprintf(name, sizeof(name), "rush-%u", round);
         pthread_barrier_wait(&shared->barrier);
-        if (join(name, rank, size))
+        if (join(name, rank, size, round % 2 == 0))
             atomic_fetch_add(&shared->joined, 1);
     }
 }
@@ -66,7 +85,7 @@ int main(int argc, char **argv)
         if (child < 0)
             return 2;
         if (child == 0) {
-            be_rank(shared, first + i, size, rounds);
+            be_rank(shared, first + i, count, size, rounds);
             _exit(0);
         }
     }

@@ -121,6 +121,39 @@ Test(identity, table)
     }
 }
 
+/* ---- ranks of the same node ---- */
+
+Test(identity, local_size)
+{
+    static const struct {
+        const char *pairs[8];
+        uint32_t size;
+    } sizes[] = {
+        {{"PMI_RANK=1", "PMI_SIZE=8", "MPI_LOCALNRANKS=4"}, 4},
+        {{"PMI_RANK=1", "PMI_SIZE=8", "MPI_LOCALNRANKS=-4"}, 0},
+        {{"PMI_RANK=1", "PMI_SIZE=8", "MPI_LOCALNRANKS=4x"}, 0},
+        {{"PMI_RANK=1", "PMI_SIZE=8", "MPI_LOCALNRANKS=99999999999999999999"}, 0},
+        {{"PMI_RANK=1", "PMI_SIZE=8"}, 0},
+        {{"PMI_RANK=1", "PMI_SIZE=8", "MPI_LOCALNRANKS=4", "TCA_GROUP=mine"}, 4},
+        {{"PMI_RANK=1", "PMI_SIZE=8", "MPI_LOCALNRANKS=4", "TCA_RANK=2"}, 0},
+        {{"SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=8", "SLURM_JOB_ID=1", "SLURM_STEP_ID=0",
+          "SLURM_STEP_TASKS_PER_NODE=4(x2)"},
+         4},
+        {{"SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=7", "SLURM_JOB_ID=1", "SLURM_STEP_ID=0",
+          "SLURM_STEP_TASKS_PER_NODE=2(x2),3"},
+         0},
+        {{"SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=7", "SLURM_JOB_ID=1", "SLURM_STEP_ID=0",
+          "SLURM_STEP_TASKS_PER_NODE=4,3"},
+         0},
+    };
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct identity identity;
+        set_environment(sizes[i].pairs);
+        cr_assert_eq(identity_find(&(struct tca_open_args){0}, &identity), 0, "row %zu", i);
+        cr_expect_eq(identity.local_size, sizes[i].size, "row %zu: %u", i, identity.local_size);
+    }
+}
+
 /* ---- nested launchers: the environment that Slurm gave to the process decides */
 
 #define STEP    "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=1", "SLURM_JOB_ID=17", "SLURM_STEP_ID=2"
