@@ -129,13 +129,37 @@ int session_request_fd(struct tca *session, const Tca__Message *request, int fd,
                          ret_reply);
 }
 
+static uint64_t with_grace(uint64_t end_ns)
+{
+    return end_ns == END_NEVER ? end_ns : end_ns + GRACE_NS;
+}
+
 int session_request_timed(struct tca *session, const Tca__Message *request,
                           Tca__Message__BodyCase expected, int64_t timeout_ns,
                           struct reply *ret_reply)
 {
-    uint64_t end_ns = clock_end(timeout_ns);
-    return request_until(session, request, -1, expected,
-                         end_ns == END_NEVER ? end_ns : end_ns + GRACE_NS, ret_reply);
+    return request_until(session, request, -1, expected, with_grace(clock_end(timeout_ns)),
+                         ret_reply);
+}
+
+int session_ask(struct tca *session, const Tca__Message *request, uint64_t end_ns,
+                struct control_asked *asked)
+{
+    standby_enter(session->standby);
+    const int r = control_ask(&session->control, request, -1, with_grace(end_ns), asked);
+    standby_leave(session->standby);
+    return r;
+}
+
+int session_reply(struct tca *session, struct control_asked *asked, const Tca__Message *request,
+                  Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply)
+{
+    standby_enter(session->standby);
+    const int r =
+        control_take(&session->control, asked, request, expected, with_grace(end_ns), ret_reply);
+    expect_owed(session);
+    standby_leave(session->standby);
+    return r;
 }
 
 /* ---- events and late replies ---- */

@@ -8,12 +8,16 @@
 #include "client/core/seats.h"
 #include "client/core/wait.h"
 
+enum { COMMITS_MAX = 16 };
+
 struct builder {
     struct tca_coll *coll;
     const struct gathered *met;
     const struct tca_plan_args *args;
     uint32_t set, sequence;
-    struct tca_plan *plan; /* to which steps are added; NULL: none yet */
+    struct tca_plan *plan;                 /* to which steps are added; NULL: none yet */
+    struct tca_plan *commits[COMMITS_MAX]; /* whose replies tcad owes */
+    unsigned commit_count;
 };
 
 static int add_item(struct builder *b, struct coll_item item)
@@ -63,11 +67,38 @@ static int begin_plan(struct builder *b)
     return r;
 }
 
+/* error: what has failed meanwhile; it is the result then, with its text. */
+static int end_commits(struct builder *b, int error)
+{
+    char text[1024];
+
+    if (error < 0)
+        snprintf(text, sizeof(text), "%s", tca_error_text());
+    for (unsigned i = 0; i < b->commit_count; i++) {
+        const int r = plan_commit_end(b->commits[i]);
+        if (r < 0 && error >= 0) {
+            error = r;
+            snprintf(text, sizeof(text), "%s", tca_error_text());
+        }
+    }
+    b->commit_count = 0;
+    return error < 0 ? error_set(error, "%s", text) : 0;
+}
+
 static int end_plan(struct builder *b)
 {
-    int r = b->plan ? tca_plan_commit(b->plan, TCA_DEFAULT) : 0;
+    struct tca_plan *plan = b->plan;
+    int r = 0;
 
+    if (!plan)
+        return 0;
     b->plan = NULL;
+    if (b->commit_count == COMMITS_MAX)
+        r = end_commits(b, 0);
+    if (r >= 0)
+        r = plan_commit_begin(plan);
+    if (r >= 0)
+        b->commits[b->commit_count++] = plan;
     return r;
 }
 
@@ -197,12 +228,14 @@ static bool is_quick(const struct tca_coll *coll)
 static int build_ways(struct tca_coll *coll, const struct gathered *met,
                       const struct tca_plan_args *args)
 {
+    struct builder b = {.coll = coll, .met = met, .args = args};
     int r = 0;
 
-    for (uint32_t set = 0; r >= 0 && set < coll->program.sets; set++) {
-        struct builder b = {coll, met, args, set, 0, NULL};
+    for (; r >= 0 && b.set < coll->program.sets; b.set++) {
+        b.sequence = 0;
         r = build_set(&b);
     }
+    r = end_commits(&b, r);
     coll->quick = r >= 0 && is_quick(coll);
     return r;
 }

@@ -1,5 +1,5 @@
-/* What tcactl plan explain shows of a plan that carries out a collective operation, for modules of
- * this library that are built on tca.h. */
+/* Plans that carry out a collective operation, for modules of this library that are built on
+ * tca.h: what tcactl plan explain shows of them, and committing several of them at once. */
 #pragma once
 
 #include <stdbool.h>
@@ -28,3 +28,9 @@ struct collective {
 
 /* The description must remain valid until the plan is committed. */
 void plan_describe_collective(struct tca_plan *plan, const struct collective *collective);
+
+/* tca_plan_commit() with the default time-out in two halves, so that tcad works on several plans at
+ * once. After plan_commit_begin() has returned 0, plan_commit_end() must follow before any other
+ * call for the plan, also when other plans fail. */
+int plan_commit_begin(struct tca_plan *plan);
+int plan_commit_end(struct tca_plan *plan);

@@ -45,7 +45,6 @@ void control_close(struct control *control)
     struct reply reply;
     while (take_early(control, &reply))
         reply_free(&reply);
-    reply_free(&control->answer);
     if (control->fd >= 0)
         close(control->fd);
     control->fd = -1;
@@ -193,14 +192,27 @@ bool control_hear(struct control *control,
 
 /* ---- messages ---- */
 
-/* Handles an event, a late reply, or the reply to control_post(); keeps the reply that is
- * awaited. */
+/* Returns the request that waits for this reply, and no longer does; NULL: none. */
+static struct control_asked *take_asked(struct control *control, uint32_t tag)
+{
+    struct control_asked **link = &control->asked, *asked;
+    while (*link && (*link)->tag != tag)
+        link = &(*link)->next;
+    asked = *link;
+    if (!asked)
+        return NULL;
+    *link = asked->next;
+    asked->tag = 0;
+    return asked;
+}
+
+/* Handles an event, a late reply, or the reply to control_post(); keeps a reply that is awaited. */
 static void dispatch(struct control *control, struct reply *reply)
 {
     const struct control_ops *ops = control->ops;
-    if (control->awaited && reply->frame->header.tag == control->awaited) {
-        control->awaited = 0;
-        control->answer = *reply;
+    struct control_asked *asked = take_asked(control, reply->frame->header.tag);
+    if (asked) {
+        asked->reply = *reply;
         return;
     }
     if (reply->frame->header.tag & TAG_POSTED) {
@@ -262,29 +274,6 @@ static int send_request(struct control *control, uint32_t tag, const Tca__Messag
     return r < 0 ? control_lose(control, r) : 0;
 }
 
-static int receive_reply(struct control *control, uint32_t tag, const Tca__Message *request,
-                         uint64_t end_ns, struct reply *ret_reply)
-{
-    struct reply reply;
-    int r = 0;
-    control->awaited = tag;
-    while (control->awaited) {
-        r = receive(control, &reply);
-        if (r == 0)
-            dispatch(control, &reply);
-        else if (r != -EAGAIN || !await(control, POLLIN, end_ns))
-            break;
-    }
-    if (control->awaited) {
-        control->awaited = 0;
-        control->owed += r == -EAGAIN;
-        return r == -EAGAIN ? control_overdue(control, request) : r;
-    }
-    *ret_reply = control->answer;
-    control->answer = (struct reply){0};
-    return 0;
-}
-
 static uint32_t next_tag(struct control *control)
 {
     if (++control->tag == TAG_POSTED)
@@ -311,24 +300,57 @@ int control_request(struct control *control, const Tca__Message *request,
 int control_request_fd(struct control *control, const Tca__Message *request, int fd,
                        Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply)
 {
-    struct reply reply;
+    struct control_asked asked;
+    int r = control_ask(control, request, fd, end_ns, &asked);
+    return r < 0 ? r : control_take(control, &asked, request, expected, end_ns, ret_reply);
+}
+
+int control_ask(struct control *control, const Tca__Message *request, int fd, uint64_t end_ns,
+                struct control_asked *asked)
+{
     int r = control_usable(control);
     if (r < 0)
         return r;
-    uint32_t tag = next_tag(control);
-    r = send_request(control, tag, request, fd, end_ns);
-    if (r == 0)
-        r = receive_reply(control, tag, request, end_ns, &reply);
+    *asked = (struct control_asked){.tag = next_tag(control)};
+    r = send_request(control, asked->tag, request, fd, end_ns);
     if (r < 0)
         return r;
-    if (reply.message->body_case == TCA__MESSAGE__BODY_FAILURE)
-        r = error_wire(reply.message->failure);
-    else if (reply.message->body_case != expected)
+    asked->next = control->asked;
+    control->asked = asked;
+    return 0;
+}
+
+static int await_reply(struct control *control, const struct control_asked *asked, uint64_t end_ns)
+{
+    struct reply reply;
+    int r = control->lost ? set_lost_error(control) : 0;
+    while (r == 0 && asked->tag) {
+        r = receive(control, &reply);
+        if (r == 0)
+            dispatch(control, &reply);
+        else if (r == -EAGAIN && await(control, POLLIN, end_ns))
+            r = 0;
+    }
+    return asked->tag ? r : 0;
+}
+
+int control_take(struct control *control, struct control_asked *asked, const Tca__Message *request,
+                 Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply)
+{
+    int r = await_reply(control, asked, end_ns);
+    if (r < 0) {
+        take_asked(control, asked->tag);
+        control->owed += r == -EAGAIN;
+        return r == -EAGAIN ? control_overdue(control, request) : r;
+    }
+    if (asked->reply.message->body_case == TCA__MESSAGE__BODY_FAILURE)
+        r = error_wire(asked->reply.message->failure);
+    else if (asked->reply.message->body_case != expected)
         r = control_lose(control, -EPROTO);
     if (r < 0 || !ret_reply)
-        reply_free(&reply);
+        reply_free(&asked->reply);
     else
-        *ret_reply = reply;
+        *ret_reply = asked->reply;
     return r;
 }
 

@@ -1,5 +1,5 @@
 /*
- * The connection to the daemon: one request at a time, its reply, and unsolicited events.
+ * The connection to the daemon: requests, their replies, and unsolicited events.
  *
  * States: open, then lost (lost != 0) once the daemon has ended or broken the protocol; every later
  * call then fails with this error. When a request times out the connection stays open, and the late
@@ -37,20 +37,25 @@ struct reply {
 };
 void reply_free(struct reply *reply);
 
+/* A request that was sent. */
+struct control_asked {
+    struct control_asked *next; /* in control->asked, until its reply has come */
+    uint32_t tag;               /* 0: it has come: */
+    struct reply reply;
+};
+
 enum { EARLY_MAX = 64 }; /* messages, and descriptors that they may hold */
 
 struct control {
     int lost; /* 0, -EHOSTDOWN (daemon ended), -EPROTO (invalid message), -EPROTONOSUPPORT, -EMFILE,
                  -ENOMEM */
     int fd;
-    uint32_t tag; /* of the last request */
-    uint32_t
-        awaited; /* of the request whose reply the program waits for; 0: none, or it has come: */
-    struct reply answer;
-    uint64_t received; /* messages */
-    bool heard;        /* a reply or event was received */
-    uint16_t version;  /* of the daemon, for -EPROTONOSUPPORT */
-    uint32_t owed;     /* late replies still to come: their requests timed out */
+    uint32_t tag;                /* of the last request */
+    struct control_asked *asked; /* the program waits for their replies */
+    uint64_t received;           /* messages */
+    bool heard;                  /* a reply or event was received */
+    uint16_t version;            /* of the daemon, for -EPROTONOSUPPORT */
+    uint32_t owed;               /* late replies still to come: their requests timed out */
     struct early_message *early, **early_end; /* received by control_hear(), for the program */
     unsigned early_count, early_fds;
     int early_error; /* 0, or why nothing comes after them */
@@ -91,6 +96,14 @@ int control_request(struct control *control, const Tca__Message *request,
 /* The same with a descriptor, which must be open; -1: none. */
 int control_request_fd(struct control *control, const Tca__Message *request, int fd,
                        Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply);
+
+/* The same in two halves, so that several requests are under way at once. After control_ask() has
+ * returned 0, the caller keeps *asked where it is and calls control_take(), whatever happens
+ * meanwhile; its `request` says only which kind it was. */
+int control_ask(struct control *control, const Tca__Message *request, int fd, uint64_t end_ns,
+                struct control_asked *asked);
+int control_take(struct control *control, struct control_asked *asked, const Tca__Message *request,
+                 Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply);
 
 /* request.c: -ETIMEDOUT, with a text that says what was asked for. */
 int control_overdue(const struct control *control, const Tca__Message *request)

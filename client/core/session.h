@@ -123,6 +123,12 @@ int session_request_timed(struct tca *session, const Tca__Message *request,
                           Tca__Message__BodyCase expected, int64_t timeout_ns,
                           struct reply *ret_reply);
 
+/* The same until end_ns in two halves: control_ask() and control_take(). */
+int session_ask(struct tca *session, const Tca__Message *request, uint64_t end_ns,
+                struct control_asked *asked);
+int session_reply(struct tca *session, struct control_asked *asked, const Tca__Message *request,
+                  Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply);
+
 /* Processes pending events. Returns session->control.lost. */
 int session_drain(struct tca *session);
 

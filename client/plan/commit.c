@@ -185,8 +185,9 @@ static bool plan_waits(const struct tca_plan *plan)
     return false;
 }
 
+/* asked: does not wait for the reply, and leaves *ret_reply as it is. */
 static int request_commit(struct tca_plan *plan, enum tca_seat seat, uint64_t end_ns,
-                          struct reply *ret_reply)
+                          struct control_asked *asked, struct reply *ret_reply)
 {
     /* before the engine can know the plan */
     int waits = plan_waits(plan) ? plan_let_engine_take(plan, end_ns) : 0;
@@ -206,8 +207,9 @@ static int request_commit(struct tca_plan *plan, enum tca_seat seat, uint64_t en
     for (uint32_t i = 0; draft.commit.tries && i < plan->chain_count; i++)
         draft.chains[i].rail = draft.known.rails[i];
     draft.commit.timeout_ns = session_wire_timeout(timeout_ns);
-    r = session_request_timed(plan->session, &request, TCA__MESSAGE__BODY_PLAN_COMMITTED,
-                              timeout_ns, ret_reply);
+    r = asked ? session_ask(plan->session, &request, end_ns, asked)
+              : session_request_timed(plan->session, &request, TCA__MESSAGE__BODY_PLAN_COMMITTED,
+                                      timeout_ns, ret_reply);
     draft_deinit(&draft);
     return r;
 }
@@ -322,22 +324,21 @@ static int blame_environment(const struct tca_plan *plan, int error)
     return error;
 }
 
-static int commit_in(struct tca_plan *plan, enum tca_seat seat, uint64_t end_ns)
+static int fail_commit(struct tca_plan *plan, int error)
+{
+    char name[PLAN_TEXT_BYTES];
+    plan_stop_engine(plan);
+    if (plan->name[0])
+        error_prefix(error, "%s: ", plan_text(plan, name));
+    return blame_environment(plan, error);
+}
+
+static int take_reply(struct tca_plan *plan, struct reply *reply)
 {
     struct tca *session = plan->session;
-    struct reply reply;
-    char name[PLAN_TEXT_BYTES];
-    int r = request_commit(plan, seat, end_ns, &reply);
-    if (r < 0) {
-        plan_stop_engine(plan);
-        if (plan->name[0])
-            error_prefix(r, "%s: ", plan_text(plan, name));
-        return blame_environment(plan, r);
-    }
-
-    const Tca__PlanCommitted *committed = reply.message->plan_committed;
-    if ((r = mapping_adopt(session, committed, reply.frame)) == 0 &&
-        (r = check_reply(plan, committed)) == 0)
+    const Tca__PlanCommitted *committed = reply->message->plan_committed;
+    int r = mapping_adopt(session, committed, reply->frame);
+    if (r == 0 && (r = check_reply(plan, committed)) == 0)
         r = plan_bind(plan, committed);
     if (r == 0) {
         finish_commit(plan, committed);
@@ -347,8 +348,15 @@ static int commit_in(struct tca_plan *plan, enum tca_seat seat, uint64_t end_ns)
         body.plan = committed->plan;
         control_send(&session->control, &(Tca__Message)REQUEST(PLAN_RELEASE, plan_release, &body));
     }
-    reply_free(&reply);
+    reply_free(reply);
     return r;
+}
+
+static int commit_in(struct tca_plan *plan, enum tca_seat seat, uint64_t end_ns)
+{
+    struct reply reply;
+    int r = request_commit(plan, seat, end_ns, NULL, &reply);
+    return r < 0 ? fail_commit(plan, r) : take_reply(plan, &reply);
 }
 
 /* By default, the daemons get time for each step: some 100 times what one takes, because a commit
@@ -364,7 +372,8 @@ static int commit_timeout(const struct tca_plan *plan, int64_t given_ns, int64_t
     return r;
 }
 
-int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
+/* Before the request. */
+static int begin(struct tca_plan *plan, int64_t timeout_ns, uint64_t *ret_end_ns)
 {
     char name[PLAN_TEXT_BYTES];
     int r = commit_timeout(plan, timeout_ns, &timeout_ns);
@@ -379,11 +388,46 @@ int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
                          plan->refusal ? plan->refusal : tca_strerror(plan->refused));
     if ((r = repeat_check(plan)) < 0 || (r = parts_new(plan)) < 0)
         return r;
-    const uint64_t end_ns = clock_end(timeout_ns);
-    r = commit_in(plan, plan->seat, end_ns);
+    *ret_end_ns = clock_end(timeout_ns);
+    return 0;
+}
+
+static int commit(struct tca_plan *plan, uint64_t end_ns)
+{
+    int r = commit_in(plan, plan->seat, end_ns);
     if (r == -ENODEV && plan->seat == TCA_SEAT_ANY) /* without the driver of connections */
         r = commit_in(plan, TCA_SEAT_DAEMON, end_ns);
     return r;
+}
+
+int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
+{
+    uint64_t end_ns;
+    int r = begin(plan, timeout_ns, &end_ns);
+    return r < 0 ? r : commit(plan, end_ns);
+}
+
+int plan_commit_begin(struct tca_plan *plan)
+{
+    int r = begin(plan, TCA_DEFAULT, &plan->asked_end_ns);
+    if (r < 0)
+        return r;
+    r = request_commit(plan, plan->seat, plan->asked_end_ns, &plan->asked, NULL);
+    return r < 0 ? fail_commit(plan, r) : 0;
+}
+
+int plan_commit_end(struct tca_plan *plan)
+{
+    const Tca__Message kind = {.base = PROTOBUF_C_MESSAGE_INIT(&tca__message__descriptor),
+                               .body_case = TCA__MESSAGE__BODY_PLAN_COMMIT};
+    struct reply reply;
+    int r = session_reply(plan->session, &plan->asked, &kind, TCA__MESSAGE__BODY_PLAN_COMMITTED,
+                          plan->asked_end_ns, &reply);
+    if (r == 0)
+        return take_reply(plan, &reply);
+    r = fail_commit(plan, r);
+    /* what tca_plan_commit() tries again */
+    return r == -EDQUOT || r == -EBUSY || r == -ENODEV ? commit(plan, plan->asked_end_ns) : r;
 }
 
 void plan_describe_collective(struct tca_plan *plan, const struct collective *collective)

@@ -185,6 +185,8 @@ struct tca_plan {
     struct route_trial *route_trial;     /* NULL: nothing to try */
     struct plan_parts *parts;            /* NULL: every start moves all */
     const struct collective *collective; /* until the commit; NULL: it belongs to none */
+    struct control_asked asked;          /* between plan_commit_begin() and plan_commit_end(), */
+    uint64_t asked_end_ns;               /* which waits until then */
     uint32_t first_rail;                 /* of the first chain: index in session->rails */
     enum seat first_seat;
     struct driver_put *first_put; /* in the client's seat */

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/core/collective.h"
 #include "proto/notify.h"
 #include "proto/ring.h"
 #include "proto/status.h"
@@ -255,4 +256,45 @@ Test(session, a_late_answer_is_released)
     cr_assert_eq(tca_notified(kit.session, 0, 0), 1);
     cr_assert_eq(tca_region_free(kit.region), 0);
     cr_assert_eq(kit.fake.released, 2, "the first plan and the region");
+}
+
+static void begin_plans(struct tca_plan *plans[], unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        cr_assert_eq(tca_plan_new(kit.session, NULL, &plans[i]), 0);
+        cr_assert_eq(tca_plan_notify(plans[i], 0, i), 0);
+        cr_assert_eq(plan_commit_begin(plans[i]), 0, "%s", tca_error_text());
+    }
+}
+
+/* Their replies are taken in any order. */
+Test(session, several_commits_are_under_way)
+{
+    enum { PLANS = 20 };
+    struct tca_plan *plans[PLANS];
+    kit_init(&kit, FAKE_LATE_COMMIT);
+    begin_plans(plans, PLANS);
+    cr_assert_eq(tca_start(plans[0]), -EINVAL, "it is not committed");
+    kit.fake.go = true;
+    for (unsigned i = PLANS; i-- > 0;)
+        cr_assert_eq(plan_commit_end(plans[i]), 0, "%s", tca_error_text());
+    for (unsigned i = 0; i < PLANS; i++) {
+        cr_assert_eq(tca_start(plans[i]), 0);
+        cr_assert_eq(tca_notified(kit.session, 0, i), 1);
+        tca_plan_free(plans[i]);
+    }
+    cr_assert_eq(tca_region_free(kit.region), 0);
+    cr_assert_eq(kit.fake.released, PLANS + 1);
+}
+
+Test(session, commits_under_way_when_tcad_ends)
+{
+    struct tca_plan *plans[2];
+    kit_init(&kit, FAKE_LATE_COMMIT);
+    begin_plans(plans, 2);
+    shutdown(kit.fake.fd, SHUT_RDWR);
+    for (unsigned i = 0; i < 2; i++)
+        cr_assert_eq(plan_commit_end(plans[i]), -EHOSTDOWN);
+    kit.fake.go = true;
+    cr_assert_eq(tca_plan_commit(plans[0], TCA_DEFAULT), -EHOSTDOWN);
 }
