@@ -179,7 +179,7 @@ void config_value_write_range(const struct config_key *key, FILE *to)
     switch (key->type) {
     case CONFIG_CHOICES:
         fputs("one or more of ", to);
-        /* fall through */
+        __attribute__((fallthrough));
     case CONFIG_CHOICE:
         write_choice_names(key, to);
         break;

@@ -14,7 +14,7 @@ struct turn turn_take(void);
 void turn_end(const struct turn *turn);
 
 /* Takes the turn until the end of the block. */
-#define TAKE_TURN() __attribute__((cleanup(turn_end))) const struct turn turn_ = turn_take()
+#define TAKE_TURN() __attribute__((cleanup(turn_end), unused)) const struct turn turn_ = turn_take()
 
 /* Passes the turn to waiting threads. The outermost call must call it before each wait for
  * something that another thread may have to do. Returns how long the caller may wait before it must

@@ -2,9 +2,10 @@
  * The allocator of tca_alloc(): blocks in chunks of memory that the caller provides (regions). Its
  * bookkeeping is outside the chunks, because other processes may write there.
  *
- * A chunk is an array of pages. Free pages form runs, which are binned by length and merged with
- * free neighbours at once. A run in use is one large block or a slab: blocks of one size class,
- * with a bit for each free one. Every operation therefore touches only a few words, however much is
+ * A chunk is an array of pages, of 4 KiB whatever the processor's are: nothing is mapped or
+ * protected page by page. Free pages form runs, which are binned by length and merged with free
+ * neighbours at once. A run in use is one large block or a slab: blocks of one size class, with a
+ * bit for each free one. Every operation therefore touches only a few words, however much is
  * allocated, and detects a pointer that is not a block.
  *
  * Not thread-safe.

@@ -224,11 +224,12 @@ void inplace_stack(uintptr_t *ret_first, uintptr_t *ret_end)
     }
 }
 
-/* The calling thread's control block, which the kernel and fork() write to. */
+/* The calling thread's control block, which the kernel and fork() write to. pthread_self() is its
+ * address; the thread pointer is its address on x86 only, and its end on Arm. */
 static int check_thread(uintptr_t first, uintptr_t end)
 {
     enum { CONTROL_BLOCK_BYTES = 4096 };
-    const uintptr_t thread = (uintptr_t)__builtin_thread_pointer();
+    const uintptr_t thread = (uintptr_t)pthread_self();
     if (first < thread + CONTROL_BLOCK_BYTES && end > thread)
         return error_set(-EOPNOTSUPP,
                          "the memory at 0x%" PRIxPTR " to 0x%" PRIxPTR

@@ -1,6 +1,7 @@
 #include "drivers/copy/tree.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 /* ---- kernels ---- */
 
@@ -30,8 +31,8 @@ static void choose_row(struct copy_op *loop, const struct copy_op *block)
  * page. */
 static uint64_t step_cost(uint64_t bytes)
 {
-    enum { LINE = 64, PAGE = 4096 };
-    return (bytes < LINE ? bytes : LINE) * PAGE + (bytes < PAGE ? bytes : PAGE);
+    const uint64_t line = 64, page = (uint64_t)sysconf(_SC_PAGESIZE); /* no system call */
+    return (bytes < line ? bytes : line) * page + (bytes < page ? bytes : page);
 }
 
 /* Whether to swap the two loops, so that the inner one has the smaller strides, both sides

@@ -71,7 +71,7 @@ static void scribble(const struct mapping *mapping)
     }
 }
 
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
     fprintf(stderr, "scribble: %s: %s\n", what, tca_error_text());
     exit(1);

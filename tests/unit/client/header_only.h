@@ -7,7 +7,7 @@
 
 #include "client/layout/layout.h"
 
-static struct tca_layout *header_only(uint64_t bytes)
+static inline struct tca_layout *header_only(uint64_t bytes)
 {
     static struct tca_layout layouts[4];
     static unsigned count;

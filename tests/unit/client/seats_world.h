@@ -212,7 +212,7 @@ static void prepare(struct tca_plan *a_plan)
 }
 
 /* As if nothing had been tried before. */
-static void begin_with_faster(enum seat fast)
+static inline void begin_with_faster(enum seat fast)
 {
     prepare(&plan);
     joined = false;
@@ -224,7 +224,7 @@ static void begin_with_faster(enum seat fast)
 }
 
 /* Starts until so many have run in tcad's seat. */
-static void begin_until_tcad_has_run(unsigned count)
+static inline void begin_until_tcad_has_run(unsigned count)
 {
     begin();
     for (unsigned i = 0; i < STARTS_MAX && run[SEAT_DAEMON] < count; i++)

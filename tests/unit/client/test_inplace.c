@@ -189,6 +189,7 @@ Test(inplace, says_what_it_cannot_share)
     mprotect(hole, PAGE, PROT_NONE);
     refused(hole, 8, -EFAULT, "not readable");
     refused((void *)(uintptr_t)&refused, 8, -EOPNOTSUPP, "code");
+    refused((void *)pthread_self(), 8, -EOPNOTSUPP, "control block");
     void *shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     refused(shared, PAGE, -EOPNOTSUPP, "shared with");
 }

@@ -377,5 +377,5 @@ static inline void lose(unsigned at)
     unsigned rail;
     cr_assert_eq(
         links_lost(nodes[at].links, nodes[at].tcad.engine, link_at(at, 1 - at)->peer, &rail),
-        1 - at);
+        (int)(1 - at));
 }

@@ -141,7 +141,7 @@ static void ask_and_cut(uint32_t security)
         struct peer_info info;
         for (unsigned i = 0; i < QUESTIONS; i++) {
             cr_assert_eq(replies[node][i].status, 0, "%s", replies[node][i].text);
-            cr_assert_eq(atoi(replies[node][i].handle), i + 1);
+            cr_assert_eq(atoi(replies[node][i].handle), (int)i + 1);
             cr_assert_eq(replies[node][i].count, 1);
         }
         cr_assert_eq(test.nodes[node].downs, 0, "%s", test.nodes[node].down_text);

@@ -48,8 +48,10 @@ int plan_reroute(struct plan *of, struct plan_chain *chain)
     struct plan_transfer *transfer = &transfers[chain - chains];
     rerouted[chain - chains]++;
     cr_assert(transfer->lost & 1u << RAIL);
-    if (!other_rail)
-        return of->attempt.error = -ENETDOWN;
+    if (!other_rail) {
+        of->attempt.error = -ENETDOWN;
+        return -ENETDOWN;
+    }
     link_unref(transfer->link);
     transfer->link = link_get(nodes[0].links, transfer->node, RAIL, nodes[0].tcad.engine);
     return 0;

@@ -6,7 +6,7 @@ Test(names, rails_there_and_back)
 {
     for (int rail = DRIVER_NONE + 1; rail < DRIVER_COUNT; rail++) {
         cr_assert_not_null(driver_name(rail), "rail %d has no name", rail);
-        cr_assert_eq(driver_from_name(driver_name(rail)), rail);
+        cr_assert_eq((int)driver_from_name(driver_name(rail)), rail);
     }
     cr_assert_str_eq(driver_name(DRIVER_OFI), "ofi");
 }
@@ -15,7 +15,7 @@ Test(names, seats_there_and_back)
 {
     for (int seat = SEAT_NONE + 1; seat < SEAT_COUNT; seat++) {
         cr_assert_not_null(seat_name(seat), "seat %d has no name", seat);
-        cr_assert_eq(seat_from_name(seat_name(seat)), seat);
+        cr_assert_eq((int)seat_from_name(seat_name(seat)), seat);
     }
     cr_assert_str_eq(seat_name(SEAT_DAEMON), "daemon");
 }

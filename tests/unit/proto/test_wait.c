@@ -118,9 +118,10 @@ static pid_t share_processor(bool yields)
     cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
     pid_t other = fork();
     cr_assert_geq(other, 0);
-    for (volatile long turns = 0; other == 0; turns++)
-        if (yields)
-            sched_yield();
+    if (other == 0)
+        for (volatile long turns = 0;; turns++)
+            if (yields)
+                sched_yield();
     return other;
 }
 

@@ -313,14 +313,16 @@ Test(render, survives_wrong_documents)
         "{}",
         "[]",
         "[1,2]",
-        "{\"nodes\":[1,null,\"x\",{}],\"links\":[[]],\"fabrics\":[{\"boards\":[7,{}],\"cables\":["
-        "null,{}]},3],\"sessions\":[{}],\"users\":[{},3],\"regions\":[null],\"processors\":[{},7],"
-        "\"plans\":[{\"id\":7}],\"machine\":3,"
-        "\"chains\":[{\"steps\":[{\"kind\":\"put\"},{\"kind\":4}],\"candidates\":[[]]}],\"values\":"
-        "[{}],\"variables\":[{}],\"algorithms\":[{},4],\"steps\":[{},null,{}],"
-        "\"rails\":[{}],\"errors\":[{}],\"applied\":[1],\"daemon\":[],\"cluster\":{\"added\":{}}}",
-        "{\"rails\":[{\"valid\":true,\"latency_ns\":1e308}],\"sessions\":1e300,\"daemon\":{"
-        "\"uptime_s\":1e300}}",
+        ("{\"nodes\":[1,null,\"x\",{}],\"links\":[[]],\"fabrics\":[{\"boards\":[7,{}],\"cables\":["
+         "null,{}]},3],\"sessions\":[{}],\"users\":[{},3],\"regions\":[null],\"processors\":[{},7],"
+         "\"plans\":[{\"id\":7}],\"machine\":3,"
+         "\"chains\":[{\"steps\":[{\"kind\":\"put\"},{\"kind\":4}],\"candidates\":[[]]}],"
+         "\"values\":"
+         "[{}],\"variables\":[{}],\"algorithms\":[{},4],\"steps\":[{},null,{}],"
+         "\"rails\":[{}],\"errors\":[{}],\"applied\":[1],\"daemon\":[],\"cluster\":{\"added\":{}}"
+         "}"),
+        ("{\"rails\":[{\"valid\":true,\"latency_ns\":1e308}],\"sessions\":1e300,\"daemon\":{"
+         "\"uptime_s\":1e300}}"),
     };
     for (size_t t = 0; t < sizeof(texts) / sizeof(*texts); t++)
         for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {

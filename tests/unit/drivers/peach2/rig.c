@@ -364,7 +364,8 @@ void rig_pio(struct rig_board *board, uint64_t address, uint64_t mask, const uin
 void rig_restart(struct rig *rig, unsigned from, unsigned to)
 {
     static uint64_t number;
-    uint64_t line[8] = {++number, ~number}, notify[2];
+    number++;
+    uint64_t line[8] = {number, ~number}, notify[2];
     rig_pio(&rig->boards[from], peach2_global(to, PEACH2_INTERNAL | PEACH2_AT_RESTART), 0xffff,
             (const uint8_t *)line);
     do

@@ -160,13 +160,13 @@ Test(peach2_registers, causes_of_channels, .timeout = 60)
         take_causes(0);
         run(0, channel, descriptor(0, 64, PEACH2_END));
         wait_cause(0, PEACH2_CAUSE_DONE << channel);
-        cr_assert_eq(causes_of(0), PEACH2_CAUSE_DONE << channel);
+        cr_assert_eq(causes_of(0), (uint32_t)PEACH2_CAUSE_DONE << channel);
         take_causes(0);
         start(0, channel, descriptor(0, PEACH2_LENGTH_MAX + 4, PEACH2_END));
         start(0, channel, descriptor(0, 64, PEACH2_END)); /* that could be done */
         cr_assert_eq(rig_error(&rig.boards[0], channel), PEACH2_BAD_LENGTH);
         wait_cause(0, PEACH2_CAUSE_ERROR << channel);
-        cr_assert_eq(causes_of(0), PEACH2_CAUSE_ERROR << channel);
+        cr_assert_eq(causes_of(0), (uint32_t)PEACH2_CAUSE_ERROR << channel);
         usleep(1000); /* and nothing more of the channel leaves */
         cr_assert_eq(rig.boards[0].starts[channel] - atomic_load(&registers->sent), 2);
         cr_assert_eq(rig.boards[0].starts[channel] - atomic_load(&registers->done), 2);
