@@ -81,7 +81,7 @@ extern "C" {
 #endif
 
 #define TCA_VERSION_MAJOR 0
-#define TCA_VERSION_MINOR 1
+#define TCA_VERSION_MINOR 2
 
 #if defined(__GNUC__)
 #define TCA_API __attribute__((visibility("default")))
@@ -108,7 +108,7 @@ TCA_API const char *tca_error_text(void);
  * -ESTALE). Static. */
 TCA_API const char *tca_strerror(int error);
 
-/* Returns the version of the loaded library ("0.1.0"). Static. */
+/* Returns the version of the loaded library ("0.2.0"). Static. */
 TCA_API const char *tca_version(void);
 
 /* -------------------------------------------------------------- sessions */
