@@ -3,6 +3,7 @@
 ierror ends the program, and says why."""
 
 import os
+import re
 import subprocess
 import unittest
 
@@ -34,6 +35,26 @@ class Fortran(Ranks):
             results.add(said[0].replace(f"{len(places)} ranks", ""))
         self.assertEqual(len(results), 1, results)
         self.assertIn("40 x 60, 50 steps", results.pop())
+
+    def test_himeno(self):
+        """The program of the benchmark's authors, plain and with halos: the same residual for every split, and the C program's."""
+        cluster, size, sweeps = self.cluster(2), "64", "9"
+
+        def gosa(done):
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return re.search(r"GOSA +(\S+)", done.stdout)[1]
+
+        plain = gosa(subprocess.run([harness.program("himeno-fortran"), size, sweeps], capture_output=True, text=True,
+                                    timeout=DEADLINE_S, check=False))
+        in_c = gosa(subprocess.run([harness.program("himeno"), "--size", "XS", "--iterations", sweeps], capture_output=True, text=True,
+                                   timeout=DEADLINE_S, check=False))
+        self.assertLess(abs(float(plain) / float(in_c) - 1), 1e-4)
+        for places, split in ([0, 1], "112"), ([0, 0, 1, 1], "221"), ([0, 1, 0], "131"):
+            with self.subTest(split=split):
+                ranks = self.start(cluster, places, [harness.program("himeno-fortran"), size, sweeps, *split])
+                said = [rank.communicate(timeout=DEADLINE_S) for rank in ranks]
+                self.assertEqual([rank.returncode for rank in ranks], [0] * len(places), said)
+                self.assertIn(plain, said[0][0])
 
     def test_document(self):
         """The program in doc/fortran.md."""

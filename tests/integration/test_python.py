@@ -3,6 +3,8 @@
 
 import os
 import re
+import shutil
+import subprocess
 import unittest
 
 import harness
@@ -50,6 +52,20 @@ class Python(Ranks):
         for places in ([0, 1], [0, 0, 1]):
             with self.subTest(places=places):
                 self.python(self.cluster(2), places, program)
+
+    def test_mpi(self):
+        """Sessions of mpi4py's communicators: Debian's, which is one of Open MPI."""
+        python = os.environ.get("TCA_TEST_PYTHON", "/usr/bin/python3")
+        if subprocess.run([python, "-c", "import mpi4py"], capture_output=True, check=False).returncode or not shutil.which("mpiexec.openmpi"):
+            raise unittest.SkipTest("it needs python3-mpi4py and openmpi-bin (tools/setup --all)")
+        if not os.environ.get("TCA_TEST_PYTHON_MODULE"):
+            raise unittest.SkipTest("the Python module was not built")
+        node = self.cluster(1)[0]
+        program = os.path.join(os.environ["TCA_TEST_SOURCE"], "tests/integration/python/mpi.py")
+        done = harness.run(["mpiexec.openmpi", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "-n", "4", python, program], node.process,
+                           env={**os.environ, "PYTHONPATH": os.environ["TCA_TEST_PYTHON_MODULE"], "OPENBLAS_NUM_THREADS": "1",
+                                "TCA_SOCKET": node.socket, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
 
     def test_example(self):
         """The heat equation: the same numbers on any number of ranks."""
