@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "client/core/error.h"
+#include "client/core/layouts.h"
 #include "client/layout/layout.h"
 #include "drivers/copy/copy.h"
 
@@ -60,36 +61,50 @@ static const struct copy_program *compiled(const struct tca_layout *layout,
     return program;
 }
 
+void layout_pack_part(const struct tca_layout *layout, const void *base, void *packed,
+                      uint64_t position, uint64_t bytes)
+{
+    const struct copy_program *packer = compiled(layout, PACK);
+
+    if (packer)
+        copy_program_pack(packer, packed, base, position, bytes);
+    else
+        copy_pack(packed, base, layout->program, position, bytes);
+}
+
+void layout_unpack_part(const struct tca_layout *layout, void *base, const void *packed,
+                        uint64_t position, uint64_t bytes)
+{
+    const struct copy_program *unpacker = compiled(layout, UNPACK);
+
+    if (unpacker)
+        copy_program_unpack(unpacker, base, packed, position, bytes);
+    else
+        copy_unpack(base, layout->program, position, packed, bytes);
+}
+
 int tca_pack(const struct tca_layout *layout, const void *base, void *buffer, uint64_t buffer_bytes,
              uint64_t *position)
 {
-    const struct layout *program = layout->program;
-    int r = check_room(program, buffer_bytes, *position, PACK);
+    const uint64_t bytes = layout->program->size_bytes;
+    int r = check_room(layout->program, buffer_bytes, *position, PACK);
+
     if (r < 0)
         return r;
-    uint8_t *packed = (uint8_t *)buffer + *position;
-    const struct copy_program *packer = compiled(layout, PACK);
-    if (packer)
-        copy_program_pack(packer, packed, base, 0, program->size_bytes);
-    else
-        copy_pack(packed, base, program, 0, program->size_bytes);
-    *position += program->size_bytes;
+    layout_pack_part(layout, base, (uint8_t *)buffer + *position, 0, bytes);
+    *position += bytes;
     return 0;
 }
 
 int tca_unpack(const struct tca_layout *layout, void *base, const void *buffer,
                uint64_t buffer_bytes, uint64_t *position)
 {
-    const struct layout *program = layout->program;
-    int r = check_room(program, buffer_bytes, *position, UNPACK);
+    const uint64_t bytes = layout->program->size_bytes;
+    int r = check_room(layout->program, buffer_bytes, *position, UNPACK);
+
     if (r < 0)
         return r;
-    const uint8_t *packed = (const uint8_t *)buffer + *position;
-    const struct copy_program *unpacker = compiled(layout, UNPACK);
-    if (unpacker)
-        copy_program_unpack(unpacker, base, packed, 0, program->size_bytes);
-    else
-        copy_unpack(base, program, 0, packed, program->size_bytes);
-    *position += program->size_bytes;
+    layout_unpack_part(layout, base, (const uint8_t *)buffer + *position, 0, bytes);
+    *position += bytes;
     return 0;
 }

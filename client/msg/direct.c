@@ -18,11 +18,10 @@ enum { COPY_BYTES_MAX = 65536 };
 /* Of private memory: below, two copies by way of staging take less time than one by the kernel. */
 enum { READ_BYTES_MIN = 65537, WRITE_BYTES_MIN = 16384 };
 
-/* Of data with a layout: longer staging is a region of its own, which the receiver would have to
- * map for each message. A plan that is kept keeps its region, too. */
-enum { STAGED_BYTES_MAX = 262144 };
 /* Of all messages that wait for their receives: the rest of the quota is the program's. */
 enum { STAGED_IN_ALL_MAX = 4194304 };
+/* Of a layout, at a time. */
+enum { PART_BYTES = 65536 };
 
 /* For how long a sender is waited for that copies to a receive which fails: it may be stopped. */
 static const uint64_t COPY_LIMIT_NS = 1000000000;
@@ -117,7 +116,7 @@ void msg_direct_free(struct msg_peer *peer, struct tca_msg *msg)
 
     if (!direct)
         return;
-    msg_share_forget(direct);
+    msg_direct_forget(direct);
     near_view_end(msg->session, &direct->view);
     near_unmap(msg->session, direct->areas);
     free(direct);
@@ -242,14 +241,20 @@ static int pull_private(struct tca_msg_request *request, struct near_place place
 
     if (!request->layout)
         return near_read_private(view, place, request->address, request->bytes) >= 0;
-    void *packed = malloc(request->bytes);
-    if (!packed)
+    uint8_t *part = malloc(PART_BYTES);
+    if (!part)
         return error_static(-ENOMEM, "message: out of memory");
-    int r = near_read_private(view, place, packed, request->bytes) >= 0;
-    if (r > 0 && (r = msg_scatter(request, packed, request->bytes)) >= 0)
-        r = 1;
-    free(packed);
-    return r;
+    uint64_t done = 0;
+    while (done < request->bytes) {
+        const uint64_t left = request->bytes - done, bytes = left < PART_BYTES ? left : PART_BYTES;
+        if (near_read_private(view, place, part, bytes) < 0)
+            break;
+        msg_scatter_part(request, part, done, bytes);
+        place.offset += bytes;
+        done += bytes;
+    }
+    free(part);
+    return done == request->bytes;
 }
 
 /* The same of any place; by this rank alone. */
@@ -261,8 +266,8 @@ static int pull(struct tca_msg_request *request, struct near_place place)
         near_reach(request->msg->session, &request->peer->direct->view, place, request->bytes);
     if (!data)
         return 0;
-    const int r = msg_scatter(request, data, request->bytes);
-    return r < 0 ? r : 1;
+    msg_scatter(request, data, request->bytes);
+    return 1;
 }
 
 static int pull_alone(struct tca_msg_request *request, struct near_place place)
@@ -282,6 +287,8 @@ int msg_direct_pull(struct tca_msg_request *request, const struct msg_offer *off
     if (offer->place.region == 0 || (offer->planned && is_in_region(request)) || !peer->copies ||
         begin(peer) < 0 || !reach(peer, request->msg))
         return 0;
+    if (offer->staged)
+        return msg_stage_pull(request, offer->place);
     if (!msg_share_is_worth(request, request->bytes))
         return pull_alone(request, offer->place);
     int r = msg_share_lead(request, offer->place, request->bytes, request->offer, 0);
@@ -311,9 +318,10 @@ struct near_place msg_direct_place(struct tca_msg_request *request)
 
     if (!request->peer->copies)
         return (struct near_place){.region = 0};
+    if (request->layout && msg_direct_is_staged(request))
+        return msg_stage_place(request);
     if (request->layout)
-        return fits && request->room <= STAGED_BYTES_MAX ? stage(request)
-                                                         : (struct near_place){.region = 0};
+        return fits ? stage(request) : (struct near_place){.region = 0};
     const struct near_place place = place_of(request);
     return fits && place.region == NEAR_PRIVATE && request->room < READ_BYTES_MIN ? stage(request)
                                                                                   : place;
@@ -402,7 +410,15 @@ int msg_direct_progress(struct msg_peer *peer, struct tca_msg *msg)
 
     if (atomic_load_explicit(&peer->here->share.left, memory_order_relaxed) > 0 && reach(peer, msg))
         r = msg_share_help(peer, msg);
+    if (r >= 0 && peer->direct->staging.first)
+        r = msg_stage_progress(peer->direct);
     return r >= 0 && peer->direct->led ? follow(peer) : r;
+}
+
+void msg_direct_forget(struct msg_direct *direct)
+{
+    msg_share_forget(direct);
+    msg_stage_forget(direct);
 }
 
 bool msg_direct_holds(const struct msg_peer *peer, const struct msg_out *out)

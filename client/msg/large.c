@@ -81,8 +81,9 @@ int msg_large_test(struct tca_msg_request *request, int *ret_error)
     peer->data_taken &= ~(1u << request->index);
     peer->receives[request->index] = NULL;
     request->in_use = false;
-    msg_done(request,
-             request->staging ? msg_scatter(request, request->staging, request->bytes) : 0);
+    if (request->staging)
+        msg_scatter(request, request->staging, request->bytes);
+    msg_done(request, 0);
     *ret_error = grant_next(peer);
     return 1;
 }
@@ -204,6 +205,7 @@ int msg_take_grant(struct msg_peer *peer, struct tca_msg *msg, const struct msg_
         (target->bytes != 0 && target->bytes != request->bytes))
         return error_set(-EPROTO, "a grant of %llu bytes for request %u, which did not ask for it",
                          (unsigned long long)target->bytes, head->request);
+    msg_stage_end(request);
     if (target->bytes == 0) {
         msg_done(request, 0);
         return 0;

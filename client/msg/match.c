@@ -17,7 +17,9 @@ static struct match_key key_of(const struct tca_msg_envelope *envelope)
 static void deliver(struct tca_msg_request *request, const void *data, uint64_t bytes)
 {
     request->bytes = bytes;
-    msg_done(request, bytes > request->room ? -EMSGSIZE : msg_scatter(request, data, bytes));
+    if (bytes <= request->room)
+        msg_scatter(request, data, bytes);
+    msg_done(request, bytes <= request->room ? 0 : -EMSGSIZE);
 }
 
 /* data: the whole message; NULL: it has not come. */
@@ -28,8 +30,10 @@ static int accept_offer(struct tca_msg_request *request, uint32_t number,
     request->bytes = offer->bytes;
     if (offer->bytes > request->room)
         return msg_tell_taken(request, -EMSGSIZE);
-    if (data)
-        return msg_tell_taken(request, msg_scatter(request, data, offer->bytes));
+    if (data) {
+        msg_scatter(request, data, offer->bytes);
+        return msg_tell_taken(request, 0);
+    }
     const int pulled = msg_direct_pull(request, offer);
     if (pulled != 0)
         return pulled < 0 ? pulled : 0;

@@ -19,35 +19,6 @@ int msg_gather(const struct tca_msg_request *request, void *data)
     return 0;
 }
 
-/* A message shorter than the layout fills the first of its bytes, in packed order: the others are
- * read and written again. */
-static int scatter_part(const struct tca_msg_request *request, const void *data, uint64_t bytes)
-{
-    uint8_t *whole = malloc(request->room);
-    uint64_t position = 0;
-
-    if (!whole)
-        return error_static(-ENOMEM, "message: out of memory");
-    int r = tca_pack(request->layout, request->address, whole, request->room, &position);
-    memcpy(whole, data, bytes);
-    position = 0;
-    if (r >= 0)
-        r = tca_unpack(request->layout, request->address, whole, request->room, &position);
-    free(whole);
-    return r;
-}
-
-int msg_unpack(const struct tca_msg_request *request, const void *data, uint64_t bytes)
-{
-    uint64_t position = 0;
-
-    if (bytes == 0)
-        return 0;
-    if (bytes < request->room)
-        return scatter_part(request, data, bytes);
-    return tca_unpack(request->layout, request->address, data, bytes, &position);
-}
-
 /* Whether a plan can reach the memory: all of it is in one region. Its first byte, or the layout's
  * base, and its length. */
 static bool in_region(const struct tca_msg_request *request, const uint8_t **ret_first,

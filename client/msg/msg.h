@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "client/core/layouts.h"
 #include "client/core/subgroup.h"
 #include "client/core/wait.h"
 #include "client/include/tca-msg.h"
@@ -21,9 +22,12 @@
 #include "client/msg/packet.h"
 
 enum {
-    MSG_EARLY_MAX = 65536, /* unmatched messages of one rank */
-    MSG_CACHE = 64,        /* plans for long messages that are kept */
-    MSG_CHUNK = 64,        /* requests allocated at a time */
+    MSG_EARLY_MAX = 65536,       /* unmatched messages of one rank */
+    MSG_CACHE = 64,              /* plans for long messages that are kept */
+    MSG_STAGES = 8,              /* that are kept */
+    MSG_STAGE_BYTES_MIN = 65536, /* longer data with a layout is sent by a stage */
+
+    MSG_CHUNK = 64, /* requests allocated at a time */
 };
 
 /* What came in a note. */
@@ -80,11 +84,14 @@ struct tca_msg_request {
     /* ---- NULL, unless it has a use: */
     struct tca_layout *own_layout; /* a pair's copy */
     void *staging;                 /* from tca_alloc(), `room` bytes */
+    struct msg_stage *stage;       /* a send's, from tca_alloc() */
     struct msg_target target;      /* of a send; its layout */
     /* ---- while it has a use */
     struct msg_out out;
-    uint32_t index; /* of the data slot */
-    uint32_t offer; /* a receive's: the number of the send */
+    uint32_t index;           /* of the data slot */
+    uint32_t offer;           /* a receive's: the number of the send */
+    struct near_place staged; /* a receive's: of the stage */
+    uint64_t moved;           /* to or from a stage, bytes */
     struct msg_kept *kept;
     /* ---- pairs: zero, unless it is persistent */
     struct tca_plan *plan; /* the put, or the notification that a receive has started */
@@ -192,7 +199,8 @@ struct msg_direct {
     struct announcer announcer;
     struct tca_msg_request *announced[ANNOUNCE_WORDS];
     struct tca_msg_request *waiting,
-        **waiting_last; /* receives that were not announced, in order */
+        **waiting_last;      /* receives that were not announced, in order */
+    struct msg_list staging; /* sends that pack, and receives that unpack (stage.c) */
     /* ---- what this rank leads (share.c) */
     struct tca_msg_request *led; /* all parts are taken, and the other rank copies; NULL: nothing */
     struct msg_head led_head;    /* of a send: its packet */
@@ -228,10 +236,12 @@ struct tca_msg {
     struct matching matching;
     struct tca_msg_message *taken; /* out of it, for receives that name them */
     struct msg_kept kept[MSG_CACHE];
-    uint64_t calls;                 /* of tests */
-    uint64_t failures;              /* of the session, when plans were last checked */
-    uint64_t uses;                  /* of kept plans */
-    uint64_t staged_bytes;          /* of all requests */
+    uint64_t calls;                       /* of tests */
+    uint64_t failures;                    /* of the session, when plans were last checked */
+    uint64_t uses;                        /* of kept plans */
+    uint64_t staged_bytes;                /* of all requests */
+    struct msg_stage *stages[MSG_STAGES]; /* that no send uses */
+    uint32_t stage_count, stages_used;
     uint64_t long_sends[MSG_CACHE]; /* what was sent, for which a plan may be worth it */
 };
 
@@ -283,15 +293,20 @@ static inline bool msg_has_ended(int error)
 
 /* Copies the message of a send to `data`, and the data of a message of a receive to its memory. */
 int msg_gather(const struct tca_msg_request *request, void *data);
-int msg_unpack(const struct tca_msg_request *request, const void *data, uint64_t bytes);
-static inline int msg_scatter(const struct tca_msg_request *request, const void *data,
-                              uint64_t bytes)
+/* Copies `bytes` bytes of the data of a message, from `position` on, to the memory of a receive,
+ * which has room for them. */
+static inline void msg_scatter_part(const struct tca_msg_request *request, const void *data,
+                                    uint64_t position, uint64_t bytes)
 {
     if (request->layout)
-        return msg_unpack(request, data, bytes);
-    if (bytes > 0)
-        memcpy(request->address, data, bytes);
-    return 0;
+        layout_unpack_part(request->layout, request->address, data, position, bytes);
+    else if (bytes > 0)
+        memcpy((uint8_t *)request->address + position, data, bytes);
+}
+static inline void msg_scatter(const struct tca_msg_request *request, const void *data,
+                               uint64_t bytes)
+{
+    msg_scatter_part(request, data, 0, bytes);
 }
 /* Allocates a request's staging, unless it has some. */
 int msg_staging_new(struct tca_msg_request *request);
@@ -362,7 +377,7 @@ int msg_peer_progress(struct msg_peer *peer, struct tca_msg *msg);
 /* Whether one of both ranks leads: msg_direct_progress(). */
 static inline bool msg_direct_has_work(const struct msg_peer *peer)
 {
-    return peer->direct->led ||
+    return peer->direct->led || peer->direct->staging.first ||
            atomic_load_explicit(&peer->here->share.left, memory_order_relaxed) > 0;
 }
 
@@ -430,6 +445,11 @@ static inline bool msg_direct_pass(const struct tca_msg_request *request, uint32
  * been copied to its receive, 2 if the other rank still copies, so that nothing else may be sent
  * before that packet, or 0. */
 int msg_direct_send(struct tca_msg_request *request, uint32_t seq, struct msg_head *head);
+/* Whether a send with a layout is packed while its receiver unpacks. */
+static inline bool msg_direct_is_staged(const struct tca_msg_request *request)
+{
+    return request->layout && request->room > MSG_STAGE_BYTES_MIN;
+}
 /* The place of a send's data for its receiver; region 0: it cannot read there. */
 struct near_place msg_direct_place(struct tca_msg_request *request);
 /* Copies what was offered: 1, or 0: the receive has to grant its memory. */
@@ -438,8 +458,27 @@ int msg_take_placed(struct msg_peer *peer, const struct msg_head *head, uint64_t
 
 /* Messages that both ranks copy. */
 int msg_direct_progress(struct msg_peer *peer, struct tca_msg *msg);
+/* The other rank has failed. NULL is a no-op. */
+void msg_direct_forget(struct msg_direct *direct);
 /* Whether what is to be sent is such a message, of which the other rank copies parts. */
 bool msg_direct_holds(const struct msg_peer *peer, const struct msg_out *out);
+
+/* ---- stage.c */
+
+/* Of a send with a layout: the place of its stage, which is to be offered. region 0: there is
+ * none. */
+struct near_place msg_stage_place(struct tca_msg_request *request);
+/* It has been offered: packs. */
+void msg_stage_pack(struct tca_msg_request *request);
+/* Its receiver has answered. */
+void msg_stage_end(struct tca_msg_request *request);
+void msg_stage_free(struct tca_msg_request *request);
+void msg_stages_free(struct tca_msg *msg);
+/* A receive takes its message from a stage. 1: it does, or has; 0: out of reach; or it fails. */
+int msg_stage_pull(struct tca_msg_request *request, struct near_place place);
+int msg_stage_progress(struct msg_direct *direct);
+/* The other rank has failed. NULL is a no-op. */
+void msg_stage_forget(struct msg_direct *direct);
 
 /* ---- share.c */
 

@@ -175,6 +175,7 @@ struct tca_msg *tca_msg_free(struct tca_msg *msg)
         msg_plan_end(msg->kept[i].plan);
         tca_layout_free(msg->kept[i].target.layout);
     }
+    msg_stages_free(msg);
     if (msg->areas)
         tca_region_free(msg->areas);
     if (msg->slot && !msg->shared) /* otherwise others may notify them at any time */

@@ -95,7 +95,17 @@ struct msg_offer {
     uint64_t bytes;
     struct near_place place; /* of the data; region 0: the receiver has to grant memory */
     uint32_t context;
-    uint32_t planned; /* not 0: rather by a plan, if both have their memory in regions */
+    uint16_t planned; /* not 0: rather by a plan, if both have their memory in regions */
+    uint16_t staged;  /* not 0: the place is that of a struct msg_stage */
+};
+
+enum { MSG_STAGE_BYTES = 262144 };
+
+/* Packed data on its way: byte n is at n % MSG_STAGE_BYTES. */
+struct msg_stage {
+    _Alignas(64) _Atomic uint64_t packed;   /* bytes, by the sender */
+    _Alignas(64) _Atomic uint64_t unpacked; /* by the receiver */
+    _Alignas(64) uint8_t data[MSG_STAGE_BYTES];
 };
 
 /* Payload of a grant and of a notice. A layout may follow, as plain data: that of the receiver's

@@ -169,7 +169,7 @@ static int receive(struct tca_msg_request *request)
         return msg_short_receive(request);
     request->ends++;
     if (request->staging)
-        r = msg_scatter(request, request->staging, request->bytes);
+        msg_scatter(request, request->staging, request->bytes);
     msg_done(request, r);
     return 0;
 }

@@ -217,7 +217,7 @@ static inline void receive(struct tca_msg_request *request, const uint8_t *place
     int r = 0;
 
     if (request->layout)
-        r = msg_scatter(request, place, request->bytes);
+        msg_scatter(request, place, request->bytes);
     else if (request->bytes == sizeof(uint64_t))
         memcpy(request->address, place, sizeof(uint64_t));
     else if (request->bytes > 0)

@@ -129,6 +129,7 @@ static __attribute__((noinline)) void release_memory(struct tca_msg_request *req
         tca_msg_forget(msg); /* the plans that still use it */
         tca_free(msg->session, request->staging);
     }
+    msg_stage_free(request);
     tca_layout_free(request->own_layout);
     tca_layout_free(request->target.layout);
     request->target.layout = NULL;
@@ -147,7 +148,7 @@ void msg_request_free(struct tca_msg_request *request)
 {
     struct tca_msg *msg = request->msg;
 
-    if (request->staging || request->own_layout || request->target.layout)
+    if (request->staging || request->stage || request->own_layout || request->target.layout)
         release_memory(request);
     if (request->persistent)
         forget_pair(request);
@@ -206,7 +207,7 @@ int msg_peer_fail(struct msg_peer *peer, struct tca_msg *msg, int error)
     snprintf(peer->why, sizeof(peer->why), "%s", tca_error_text());
     msg_peer_drop(peer);
     peer->offered.first = peer->granted.first = NULL;
-    msg_share_forget(peer->direct);
+    msg_direct_forget(peer->direct);
     peer->single.first = peer->held.first = peer->waiting.first = NULL;
     for (uint32_t i = 0; i < msg->request_count; i++) {
         struct tca_msg_request *request = msg->requests[i];

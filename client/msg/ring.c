@@ -152,7 +152,8 @@ static int send_offer(struct tca_msg_request *request, struct msg_head head)
                                     .place = whole ? (struct near_place){.region = 0}
                                                    : msg_direct_place(request),
                                     .context = request->context,
-                                    .planned = request->planned};
+                                    .planned = request->planned,
+                                    .staged = msg_direct_is_staged(request)};
     uint8_t *to = NULL;
     int r = reserve(peer, request->msg, &to);
 
@@ -165,6 +166,8 @@ static int send_offer(struct tca_msg_request *request, struct msg_head head)
     head.bytes = (uint16_t)(sizeof(offer) + (whole ? request->room : 0));
     request->state = MSG_OFFERED;
     r = post(peer, request->msg, head);
+    if (r >= 0 && offer.staged && offer.place.region != 0)
+        msg_stage_pack(request);
     return msg_has_ended(r) ? 0 : r; /* no answer comes */
 }
 

@@ -327,8 +327,10 @@ static bool has_work(const struct tca_msg *msg)
             return true;
     for (uint32_t i = 0; i < msg->request_count; i++) {
         const struct tca_msg_request *request = msg->requests[i];
-        if (request->used && request->sends && is_open(request) &&
-            (request->released || request->state == MSG_QUEUED))
+        if (request->used && request->sends && is_open(request) && request->released)
+            return true;
+        if (request->used && request->state == MSG_QUEUED &&
+            (request->sends || !request->persistent))
             return true;
         if (request->used && is_claimed(request))
             return true;

@@ -60,7 +60,7 @@ static void prepare(void)
 
     check(tca_alloc(session, MSG_RING * MSG_PACKET_BYTES, (void **)&hostile.memory), "memory");
     /* rank 0 puts there: not into packets that are on their way */
-    check(tca_region_alloc(session, BYTES, &offered), "region");
+    check(tca_region_alloc(session, 2 * sizeof(struct msg_stage), &offered), "region");
     hostile.offered = tca_region_address(offered);
     check(tca_region_handle(offered, 0, BYTES, &hostile.handle), "handle");
     hostile.there = (struct msg_area *)msg_direct_ring(peer, msg); /* packets: its first member */
@@ -167,7 +167,8 @@ static void any_packet(void)
     if (kind == MSG_OFFER)
         payload.offer = (struct msg_offer){.bytes = any_length(),
                                            .place = any_place(),
-                                           .context = (uint32_t)random_below(&dice, 2)};
+                                           .context = (uint32_t)random_below(&dice, 2),
+                                           .staged = random_below(&dice, 2) == 0};
     else if (random_below(&dice, 4) == 0)
         ((uint8_t *)&payload.note.handle)[random_below(&dice, sizeof(struct tca_handle))] ^= 1;
     if (random_below(&dice, 16) == 0) {
@@ -237,6 +238,7 @@ static void scribble(void)
         {(void *)peer->direct->view.directory, sizeof(struct near_directory)},
         {msg->owner.directory, sizeof(struct near_directory)},
         {&hostile.there->announced, sizeof(hostile.there->announced)},
+        {hostile.offered, offsetof(struct msg_stage, data)},
     };
     const uint64_t i = random_below(&dice, sizeof(all) / sizeof(all[0]));
     ((uint64_t *)all[i].memory)[random_below(&dice, all[i].bytes / 8)] =
