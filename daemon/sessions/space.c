@@ -13,7 +13,7 @@ struct space {
     uint64_t base, bytes;
     struct extent *extents; /* in use, sorted, disjoint */
     size_t count, capacity;
-    size_t hint; /* there is no gap before this extent: first fit starts here */
+    uint64_t next; /* where to look first: the end of what was taken last */
 };
 
 int space_new(uint64_t base, uint64_t bytes, struct space **ret_space)
@@ -25,6 +25,7 @@ int space_new(uint64_t base, uint64_t bytes, struct space **ret_space)
         return -ENOMEM;
     space->base = base;
     space->bytes = bytes;
+    space->next = base;
     *ret_space = space;
     return 0;
 }
@@ -37,14 +38,36 @@ struct space *space_free(struct space *space)
     return NULL;
 }
 
-static uint64_t gap_start(const struct space *space, size_t i)
+/* The first extent at this address or above; count: none. */
+static size_t find(const struct space *space, uint64_t address)
 {
-    return i == 0 ? space->base : space->extents[i - 1].address + space->extents[i - 1].bytes;
+    size_t low = 0, high = space->count;
+
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (space->extents[middle].address < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
-static uint64_t gap_end(const struct space *space, size_t i)
+/* Finds the first gap of this length from an address on, which is in no extent: before extent
+ * *ret_i. 0: there is none. */
+static uint64_t find_gap(const struct space *space, uint64_t from, uint64_t bytes, size_t *ret_i)
 {
-    return i == space->count ? space->base + space->bytes : space->extents[i].address;
+    for (size_t i = find(space, from); i <= space->count; i++) {
+        const uint64_t end =
+            i == space->count ? space->base + space->bytes : space->extents[i].address;
+        if (end - from >= bytes) {
+            *ret_i = i;
+            return from;
+        }
+        if (i < space->count)
+            from = end + space->extents[i].bytes;
+    }
+    return 0;
 }
 
 int space_take(struct space *space, uint64_t bytes, uint64_t *ret_address)
@@ -60,37 +83,27 @@ int space_take(struct space *space, uint64_t bytes, uint64_t *ret_address)
         space->extents = extents;
         space->capacity = capacity;
     }
-    size_t i = space->hint;
-    while (i < space->count && gap_end(space, i) == gap_start(space, i))
-        i++;
-    space->hint = i;
-    while (i <= space->count && gap_end(space, i) - gap_start(space, i) < bytes)
-        i++;
-    if (i > space->count)
+    size_t i = 0;
+    uint64_t address = find_gap(space, space->next, bytes, &i);
+    if (!address)
+        address = find_gap(space, space->base, bytes, &i);
+    if (!address)
         return -ENOSPC;
-    uint64_t address = gap_start(space, i);
     memmove(&space->extents[i + 1], &space->extents[i],
             (space->count - i) * sizeof(*space->extents));
     space->extents[i] = (struct extent){address, bytes};
     space->count++;
+    space->next = address + bytes;
     *ret_address = address;
     return 0;
 }
 
 void space_give(struct space *space, uint64_t address)
 {
-    size_t low = 0, high = space->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (space->extents[middle].address < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    assert(low < space->count && space->extents[low].address == address);
-    memmove(&space->extents[low], &space->extents[low + 1],
-            (space->count - low - 1) * sizeof(*space->extents));
+    const size_t i = find(space, address);
+
+    assert(i < space->count && space->extents[i].address == address);
+    memmove(&space->extents[i], &space->extents[i + 1],
+            (space->count - i - 1) * sizeof(*space->extents));
     space->count--;
-    if (low < space->hint)
-        space->hint = low;
 }

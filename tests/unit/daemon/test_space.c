@@ -6,7 +6,7 @@
 #define BASE 0x200000000000ull
 #define UNIT ((uint64_t)SPACE_ALIGN_BYTES)
 
-Test(space, takes_the_lowest_gap)
+Test(space, takes_what_was_free_longest)
 {
     struct space *space;
     uint64_t a, b, c, d;
@@ -18,10 +18,15 @@ Test(space, takes_the_lowest_gap)
     cr_assert_eq(b, BASE + UNIT);
     cr_assert_eq(c, BASE + 3 * UNIT);
     space_give(space, b);
-    cr_assert_eq(space_take(space, 3 * UNIT, &d), 0, "does not fit the gap of two");
-    cr_assert_eq(d, BASE + 4 * UNIT);
+    cr_assert_eq(space_take(space, UNIT, &d), 0);
+    cr_assert_eq(d, BASE + 4 * UNIT, "the gap is not used before the end is reached");
+    space_give(space, d);
+    cr_assert_eq(space_take(space, 2 * UNIT, &d), 0);
+    cr_assert_eq(d, BASE + 5 * UNIT);
     cr_assert_eq(space_take(space, UNIT + 1, &d), 0);
     cr_assert_eq(d, b, "fits the gap of two exactly");
+    cr_assert_eq(space_take(space, UNIT, &d), 0);
+    cr_assert_eq(d, BASE + 4 * UNIT);
     space_free(space);
 }
 
@@ -60,6 +65,7 @@ Test(space, agrees_with_a_map)
         uint64_t address, units;
     } live[LIVE] = {{0}};
     unsigned seed = 12345;
+    int next = 0;
 
     cr_assert_eq(space_new(BASE, UNITS * UNIT, &space), 0);
     for (int round = 0; round < 20000; round++) {
@@ -73,11 +79,12 @@ Test(space, agrees_with_a_map)
         }
         uint64_t units = 1 + (uint64_t)rand_r(&seed) % 9, address;
         int first = -1;
-        for (int at = 0, run = 0; at < UNITS && first < 0; at++) {
-            run = used[at] ? 0 : run + 1;
-            if (run == (int)units)
-                first = at - (int)units + 1;
-        }
+        for (int from = next; first < 0 && from >= 0; from = from > 0 ? 0 : -1)
+            for (int at = from, run = 0; at < UNITS && first < 0; at++) {
+                run = used[at] ? 0 : run + 1;
+                if (run == (int)units)
+                    first = at - (int)units + 1;
+            }
         int r = space_take(space, units * UNIT - (uint64_t)rand_r(&seed) % UNIT, &address);
         cr_assert_eq(r, first < 0 ? -ENOSPC : 0, "round %d", round);
         if (r < 0)
@@ -85,6 +92,7 @@ Test(space, agrees_with_a_map)
         cr_assert_eq(address, BASE + (uint64_t)first * UNIT, "round %d", round);
         live[i].address = address;
         live[i].units = units;
+        next = first + (int)units;
         for (uint64_t u = 0; u < units; u++)
             used[first + (int)u] = 1;
     }
