@@ -61,6 +61,19 @@ class Actor:
         self.tell(command)
         return self.answer(seconds)
 
+    def ask_all(self, *commands):
+        """Sends some commands at once: on busy processors, each one that is waited for costs two turns of the scheduler. The first
+        failure is raised when all have been answered."""
+        self.tell("\n".join(commands))
+        failures = []
+        for self.asked in commands:
+            try:
+                self.answer()
+            except Failed as failed:
+                failures.append(failed)
+        if failures:
+            raise failures[0]
+
     def kill(self):
         if self.killed:
             return
@@ -168,12 +181,13 @@ class Stream:
     """A plan from one actor to another, and the acknowledgement back, ready for checked transfers (actor/transfer.c)."""
 
     def __init__(self, sender, receiver, ranks=(0, 1), rail="any", seat="any", shape="4096", target_shape=None,
-                 region_bytes=1 << 20, slot=0, channel=0, ack_seat="any", ack_rail="any", attached=(False, False)):
+                 region_bytes=1 << 20, slot=0, channel=0, ack_seat="any", ack_rail="any", attached=(False, False),
+                 name="stream"):
         self.sender, self.receiver, self.ranks, self.slot = sender, receiver, ranks, slot
         self.shape, self.target_shape = shape, target_shape or shape
         self.plan, self.source, self.target = sender.put_plan(
             receiver, shape, f"notify {ranks[1]} {slot}", target_shape=target_shape, region_bytes=region_bytes, attached=attached,
-            name="stream", rail=rail, seat=seat, channel=channel)
+            name=name, rail=rail, seat=seat, channel=channel)
         self.ack = receiver.plan(f"notify {ranks[0]} {slot}", name="ack", seat=ack_seat, rail=ack_rail)
         self.count = None
 

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 
 import harness
 from actors import Failed
@@ -22,7 +23,7 @@ SIZE = 1 << 17  # worth a trial, calibrated or not
 COPIED = 1 << 15  # a put of this size completes before it has arrived
 OPTIONS = {"rails.enable": "shm tcp", "rails.tcp_security": "plain"}
 SO_MAX_PACING_RATE = 47
-SLOW_BYTES_PER_S = 20_000_000
+SLOW_BYTES_PER_S = 20_000_000  # on processors that have nothing else to do
 LOST = ("-ENETDOWN", "-ETIMEDOUT", "-ECONNRESET", "-EPIPE", "-ESHUTDOWN")
 
 
@@ -38,7 +39,19 @@ class Seats(harness.Case):
             if each.family == socket.AF_INET and each.type == socket.SOCK_STREAM:
                 yield each
 
-    def slow_down(self, cluster, pair, seat):
+    @staticmethod
+    def pace(pair):
+        """Bytes per second at which a put of SIZE takes several times as long as in either seat, as busy as the processors are."""
+        slowest_s = 0
+        for seat in ("client", "daemon"):
+            stream = Stream(*pair, shape=str(SIZE), seat=seat, ack_seat="daemon", slot=7, name="first")
+            stream.run(1)
+            began = time.monotonic()
+            stream.run(BATCH)
+            slowest_s = max(slowest_s, (time.monotonic() - began) / BATCH)
+        return min(SLOW_BYTES_PER_S, int(SIZE / (4 * slowest_s)))
+
+    def slow_down(self, cluster, pair, seat, bytes_per_s=SLOW_BYTES_PER_S):
         """All connections of one seat, which begin to exist when a plan needs them."""
         sender, receiver = pair
         source, target = sender.alloc(64), receiver.alloc(64)
@@ -49,7 +62,7 @@ class Seats(harness.Case):
             (connections_of(node, ports) for node in cluster.nodes)
         slowed = 0
         for connection in itertools.chain.from_iterable(connections):
-            connection.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, SLOW_BYTES_PER_S)
+            connection.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, bytes_per_s)
             slowed += 1
         assert slowed >= 2, slowed
 
@@ -89,7 +102,7 @@ class Seats(harness.Case):
                 self.assertEqual(stream.run(1), 1)
                 receipt = pair[0].receipt(stream.plan)
                 self.assertEqual((receipt["seat"], receipt["trying"], receipt["bytes"]), ("client", 1, 128000))
-                self.slow_down(cluster, pair, slow)
+                self.slow_down(cluster, pair, slow, self.pace(pair))
                 seats = self.settles(stream)
                 self.assertEqual((set(seats), seats[-1]), ({"client", "daemon"}, fast))
                 until(lambda: self.candidates(cluster[0])[fast]["chosen"], "tcad has heard of it")
@@ -197,19 +210,15 @@ class Seats(harness.Case):
             plans.append([actor.plan(*steps[0], "chain", *steps[1], name="two"), actor.plan(*steps[2], name="one")])
 
         def start_all(number):
-            for actor, (source, _) in zip(pair, regions):
-                for place, shape in zip(places, shapes):
-                    actor.ask(f"fill {source} {place} {shape} {number % 250}")
+            seed = number % 250
+            for actor, (source, _), own in zip(pair, regions, plans):
+                actor.ask_all(*(f"fill {source} {place} {shape} {seed}" for place, shape in zip(places, shapes)),
+                              *(f"start {plan}" for plan in own))
             for actor, own in zip(pair, plans):
-                for plan in own:
-                    actor.ask(f"start {plan}")
-            for actor, own in zip(pair, plans):
-                for plan in own:
-                    actor.ask(f"wait {plan} -1")
+                actor.ask_all(*(f"wait {plan} -1" for plan in own))
             for rank, (actor, (_, target)) in enumerate(zip(pair, regions)):
-                for i, (place, shape) in enumerate(zip(places, shapes)):
-                    actor.ask(f"notified_wait {1 - rank} {i} -1")
-                    actor.ask(f"check {target} {place} {shape} {number % 250}")
+                actor.ask_all(*(f"notified_wait {1 - rank} {i} -1" for i in range(len(shapes))),
+                              *(f"check {target} {place} {shape} {seed}" for place, shape in zip(places, shapes)))
 
         for starts in range(1, ENOUGH):
             start_all(starts)
@@ -253,7 +262,7 @@ class Seats(harness.Case):
             self.assertFalse(os.path.exists(path))
             stream, pair, seen = one_run("first")
             self.assertEqual(seen, ("client", 1))
-            self.slow_down(cluster, pair, "client")
+            self.slow_down(cluster, pair, "client", self.pace(pair))
             self.assertEqual(self.settles(stream)[-1], "daemon")
             close(pair)
             entries = self.wisdom(path)

@@ -162,16 +162,11 @@ class Trying(harness.Case):
         while starts == 0 or any(sender.receipt(plan)["trying"] for plan in plans):
             starts += 1
             self.assertLess(starts, ENOUGH)
-            for place, shape in zip(places, shapes):
-                sender.ask(f"fill {source} {place} {shape} {starts % 250}")
-            for plan in plans:
-                sender.ask(f"start {plan}")
-            for plan in plans:
-                sender.ask(f"wait {plan} -1")
-            for i, (place, shape) in enumerate(zip(places, shapes)):
-                receiver.ask(f"notified_wait 0 {i} -1")
-                receiver.ask(f"check {target} {place} {shape} {starts % 250}")
-            receiver.ask(f"start {answer}")
+            seed = starts % 250
+            sender.ask_all(*(f"fill {source} {place} {shape} {seed}" for place, shape in zip(places, shapes)),
+                           *(f"start {plan}" for plan in plans), *(f"wait {plan} -1" for plan in plans))
+            receiver.ask_all(*(f"notified_wait 0 {i} -1" for i in range(len(shapes))),
+                             *(f"check {target} {place} {shape} {seed}" for place, shape in zip(places, shapes)), f"start {answer}")
             sender.ask("notified_wait 1 9 -1")
             receiver.ask(f"wait {answer} -1")
         for i in (0, 2):
