@@ -108,6 +108,9 @@ static int request_until(struct tca *session, const Tca__Message *request, int f
     if ((r == -EDQUOT || r == -EBUSY) && control->posted > 0 &&
         control_await_replies(control, 0, end_ns))
         r = control_request_fd(control, request, fd, expected, end_ns, ret_reply);
+    if (r == -EDQUOT && session->keeper && session->keeper->spare(session->keeper) &&
+        control_await_replies(control, 0, end_ns))
+        r = control_request_fd(control, request, fd, expected, end_ns, ret_reply);
     expect_owed(session);
     standby_leave(session->standby);
     return r;

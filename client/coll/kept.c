@@ -90,6 +90,17 @@ static void release_one(struct coll_siblings *siblings)
         release_last(oldest);
 }
 
+bool coll_kept_spare(struct coll_siblings *siblings)
+{
+    const bool any = siblings->kept_count > 0;
+
+    coll_thread_lock(siblings->thread);
+    while (siblings->kept_count > 0)
+        release_one(siblings);
+    coll_thread_unlock(siblings->thread);
+    return any;
+}
+
 bool coll_kept_put(struct coll_kept *kept, struct tca_coll *coll)
 {
     if (!group_keep(kept->group, uses_of(coll)))

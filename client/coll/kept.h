@@ -12,8 +12,8 @@
  * next, and forget it, too.
  *
  * Nobody notifies an operation that is kept, as all ranks have completed all starts of it: a rank
- * releases it alone when there are too many, or when the group is released. What it holds counts
- * against quotas like what the program has made.
+ * releases it alone when there are too many, when the group is released, or when tcad has refused
+ * something because of a quota: what it holds counts against these.
  */
 #pragma once
 
@@ -72,6 +72,9 @@ enum coll_same_state coll_same_state(const struct coll_kept *kept, const struct 
 void coll_same_make(struct coll_kept *kept, struct tca *session);
 /* Ranks have forgotten what they kept. */
 void coll_kept_forget(struct coll_kept *kept);
+
+/* Releases all operations that are kept, in all groups. Returns whether there were any. */
+bool coll_kept_spare(struct coll_siblings *siblings);
 
 /* A group is about to be released; NULL: the session is closed. */
 void coll_kept_drop(struct coll_siblings *siblings, struct tca_group *group);

@@ -24,6 +24,11 @@ static void drop(struct session_keeper *keeper, struct tca_group *group)
     free_unused(siblings);
 }
 
+static bool spare(struct session_keeper *keeper)
+{
+    return coll_kept_spare((struct coll_siblings *)keeper);
+}
+
 int coll_siblings_join(struct tca *session, struct coll_siblings **ret_siblings)
 {
     struct session_keeper **keeper = session_keeper(session);
@@ -34,6 +39,7 @@ int coll_siblings_join(struct tca *session, struct coll_siblings **ret_siblings)
         if (!siblings)
             return error_static(-ENOMEM, "out of memory");
         siblings->keeper.drop = drop;
+        siblings->keeper.spare = spare;
         siblings->session = session;
         siblings->process = getpid();
         *keeper = &siblings->keeper;

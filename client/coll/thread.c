@@ -17,7 +17,7 @@ enum { WATCH_NS = 1000 * 1000 * 1000 };
 
 struct coll_thread {
     struct helper_job job;
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* recursive: coll_kept_spare() may be called with it */
     pthread_cond_t completed;
     struct coll_siblings *siblings;
     bool sleeps;
@@ -79,7 +79,7 @@ int coll_thread_begin(struct coll_siblings *siblings)
     if (!thread)
         return error_static(-ENOMEM, "out of memory");
     *thread = (struct coll_thread){.job = {.turn = turn, .fd = -1},
-                                   .lock = PTHREAD_MUTEX_INITIALIZER,
+                                   .lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP,
                                    .completed = PTHREAD_COND_INITIALIZER,
                                    .siblings = siblings};
     int r = helper_add(&thread->job);

@@ -61,10 +61,13 @@ void session_expect_help(struct tca *session, bool begins);
  * grown, some plan has an error to report. */
 uint64_t session_failures(struct tca *session);
 
-/* What client/coll/ has for a session; NULL: nothing. It is called before one of the session's
- * groups is released, and with NULL before the session is closed. */
+/* What client/coll/ has for a session; NULL: nothing. drop() is called before one of the session's
+ * groups is released, and with NULL before the session is closed; spare() when tcad has refused
+ * something with -EDQUOT: it releases what the program does not use, and returns whether there was
+ * any. */
 struct session_keeper {
     void (*drop)(struct session_keeper *keeper, struct tca_group *group);
+    bool (*spare)(struct session_keeper *keeper);
 };
 struct session_keeper **session_keeper(struct tca *session);
 

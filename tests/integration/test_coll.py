@@ -121,6 +121,10 @@ class Coll(Ranks):
             with self.subTest(places=places, seed=SEED):
                 self.ranks(cluster, places, [harness.program("coll-kept"), str(SEED), "3", "die"], len(places) - 1)
 
+    def test_kept_ones_make_room(self):
+        cluster = self.cluster(1, options={"limits.plans_per_session": "80"})
+        self.ranks(cluster, [0] * 3, [harness.program("coll-full"), "80"])
+
     def test_root_is_ahead(self):
         cluster = self.cluster(2)
         for places, environment in (([0] * 4, {}), ([0] * 3, {"TCA_SEAT": "daemon"}), ([0, 1, 0, 1], {})):
