@@ -12,6 +12,7 @@
 
 #include "client/core/clock.h"
 #include "client/core/error.h"
+#include "client/core/hang.h"
 #include "client/core/hello.h"
 #include "client/core/process.h"
 #include "client/core/segment.h"
@@ -332,6 +333,7 @@ static int open_all(struct tca *session, const struct tca_open_args *args)
     int r = environment_settings(&session->settings);
     if (r < 0 || (r = identity_find(args, &session->identity)) < 0)
         return r;
+    hang_set_limit(session->settings.hang_ns);
     if (args->timeout_ns < TCA_DEFAULT)
         return error_set(-EINVAL,
                          "time-out %lld ns: it must be more than 0, 0 for TCA_TIMEOUT, TCA_FOREVER "

@@ -1,6 +1,7 @@
 /* Starting, testing and waiting. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "client/coll/coll.h"
 #include "client/coll/thread.h"
@@ -296,15 +297,33 @@ int tca_coll_test(struct tca_coll *coll)
 
 /* ---- waiting */
 
-static int overdue(const struct tca_coll *coll, int64_t timeout_ns)
+/* What this rank waits for itself, if it is known: "; it waits for rank 3". */
+static void describe_part(const struct tca_coll *coll, char *text, size_t text_bytes)
 {
-    char waited[TIMEOUT_TEXT_BYTES];
+    const struct coll_sequence *sequence = &coll->sets[coll->current].sequences[0];
 
-    return error_set(
-        -ETIMEDOUT,
-        "the collective operation is still running, and has not completed %s: a rank has "
-        "not started it, or is slow",
-        session_timeout_text(coll->session, timeout_ns, waited));
+    text[0] = '\0';
+    if (coll->by_thread || !coll->open)
+        return;
+    if (coll->leaf.credit) {
+        snprintf(text, text_bytes, "; it waits for rank %u", coll->leaf.parent);
+    } else if (sequence->started) {
+        memcpy(text, "; ", 3);
+        plan_waits_for(sequence->items[sequence->next].plan, text + 2, text_bytes - 2);
+    }
+}
+
+static int overdue(const void *context, int64_t timeout_ns)
+{
+    const struct tca_coll *coll = context;
+    char waited[TIMEOUT_TEXT_BYTES], part[512];
+
+    describe_part(coll, part, sizeof(part));
+    return error_set(-ETIMEDOUT,
+                     "the collective operation (%s) is still running, and has not completed %s: a "
+                     "rank has not started it, or is slow%s",
+                     coll_operation_name(coll->shape.operation),
+                     session_timeout_text(coll->session, timeout_ns, waited), part);
 }
 
 /* For the running plan, or what a leaf waits for. */
@@ -317,27 +336,32 @@ static int wait_slice(struct tca_coll *coll, int64_t slice_ns)
 }
 
 /* Waits in slices, so that the end of a rank is noticed. */
-static int wait_slices(struct tca_coll *coll, uint64_t end_ns)
+static int wait_slices(struct tca_coll *coll, uint64_t end_ns, struct session_hang *hang)
 {
+    const uint64_t hang_ns = hang->due_ns - hang->since_ns, /* parts are shorter */
+        slice_ns = hang_ns < SLICE_NS ? hang_ns / 2 + 1 : SLICE_NS;
+
     for (;;) {
         const uint64_t left_ns = clock_left(end_ns);
-        int r = wait_slice(coll, left_ns < SLICE_NS ? (int64_t)left_ns : SLICE_NS);
+        int r = wait_slice(coll, (int64_t)(left_ns < slice_ns ? left_ns : slice_ns));
         if (r != -ETIMEDOUT)
             return r < 0 ? fail(coll, r) : 0;
         if ((r = coll_run_watch(coll, true)) < 0)
             return r;
+        session_hang_look(coll->session, hang, overdue, coll);
         if (clock_left(end_ns) == 0)
             return -ETIMEDOUT;
     }
 }
 
 /* This operation cannot advance at the moment: advances the others that run. */
-static int linger(struct tca_coll *coll, uint64_t round, uint64_t end_ns)
+static int linger(struct tca_coll *coll, uint64_t round, uint64_t end_ns, struct session_hang *hang)
 {
     coll_run_all(coll->siblings);
     int r = coll_run_watch(coll, round % TESTS_PER_WATCH == TESTS_PER_WATCH - 1);
     if (r < 0)
         return r;
+    session_hang_look(coll->session, hang, overdue, coll);
     if (clock_left(end_ns) == 0)
         return -ETIMEDOUT;
     tca_pause(round);
@@ -347,6 +371,8 @@ static int linger(struct tca_coll *coll, uint64_t round, uint64_t end_ns)
 /* Sleeps in the wait for the plan only if no other operation needs this process. */
 static int wait_all(struct tca_coll *coll, uint64_t end_ns)
 {
+    struct session_hang hang = session_hang_begin();
+
     for (uint64_t round = 0;; round++) {
         const struct coll_sequence *sequence = &coll->sets[coll->current].sequences[0];
         uint64_t done = coll->done;
@@ -359,9 +385,9 @@ static int wait_all(struct tca_coll *coll, uint64_t end_ns)
         if (other == coll)
             other = coll->next_open;
         if ((sequence->started || coll->leaf.credit) && !other)
-            r = wait_slices(coll, end_ns);
+            r = wait_slices(coll, end_ns, &hang);
         else
-            r = linger(coll, round, end_ns);
+            r = linger(coll, round, end_ns, &hang);
         if (r < 0)
             return r;
     }
@@ -371,10 +397,18 @@ static int wait_all(struct tca_coll *coll, uint64_t end_ns)
 static int wait_thread(struct tca_coll *coll, uint64_t end_ns)
 {
     struct coll_thread *thread = coll->siblings->thread;
+    struct session_hang hang = session_hang_begin();
+    int slept = 0;
 
     coll_thread_lock(thread);
-    while (coll->open && coll_thread_sleep(thread, end_ns) >= 0)
-        ;
+    while (coll->open && slept >= 0) {
+        const bool to_tell = hang.due_ns < end_ns;
+        slept = coll_thread_sleep(thread, to_tell ? hang.due_ns : end_ns);
+        if (coll->open && to_tell && slept == -ETIMEDOUT && clock_left(hang.due_ns) == 0) {
+            session_hang_look(coll->session, &hang, overdue, coll);
+            slept = 0;
+        }
+    }
     int r = coll->failed ? failed(coll) : coll->open ? -ETIMEDOUT : 0;
     coll_thread_unlock(thread);
     return r;

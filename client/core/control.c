@@ -7,6 +7,7 @@
 
 #include "client/core/clock.h"
 #include "client/core/error.h"
+#include "client/core/wait.h"
 
 struct early_message {
     struct early_message *next;
@@ -320,15 +321,42 @@ int control_ask(struct control *control, const Tca__Message *request, int fd, ui
     return 0;
 }
 
-static int await_reply(struct control *control, const struct control_asked *asked, uint64_t end_ns)
+struct overdue_request {
+    const struct control *control;
+    const Tca__Message *request;
+};
+
+static int request_overdue(const void *context, int64_t waited_ns)
 {
+    const struct overdue_request *overdue = context;
+    control_overdue(overdue->control, overdue->request);
+    return error_suffix(-ETIMEDOUT, ", so far %.3g s", (double)waited_ns / 1e9);
+}
+
+/* As await(), until the reply has been waited for so long that it is told, once. */
+static bool await_or_tell(struct control *control, const Tca__Message *request, uint64_t end_ns,
+                          struct session_hang *hang)
+{
+    const struct overdue_request overdue = {control, request};
+    if (hang->due_ns >= end_ns)
+        return await(control, POLLIN, end_ns);
+    if (!await(control, POLLIN, hang->due_ns))
+        session_hang_look(control_is_session(control) ? control->context : NULL, hang,
+                          request_overdue, &overdue);
+    return true;
+}
+
+static int await_reply(struct control *control, const struct control_asked *asked,
+                       const Tca__Message *request, uint64_t end_ns)
+{
+    struct session_hang hang = session_hang_begin();
     struct reply reply;
     int r = control->lost ? set_lost_error(control) : 0;
     while (r == 0 && asked->tag) {
         r = receive(control, &reply);
         if (r == 0)
             dispatch(control, &reply);
-        else if (r == -EAGAIN && await(control, POLLIN, end_ns))
+        else if (r == -EAGAIN && await_or_tell(control, request, end_ns, &hang))
             r = 0;
     }
     return asked->tag ? r : 0;
@@ -337,7 +365,7 @@ static int await_reply(struct control *control, const struct control_asked *aske
 int control_take(struct control *control, struct control_asked *asked, const Tca__Message *request,
                  Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply)
 {
-    int r = await_reply(control, asked, end_ns);
+    int r = await_reply(control, asked, request, end_ns);
     if (r < 0) {
         take_asked(control, asked->tag);
         control->owed += r == -EAGAIN;

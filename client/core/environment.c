@@ -28,6 +28,9 @@ static const struct tca_variable variables[VARIABLE_COUNT + 1] = {
                        "number of processes in the group"},
     [VARIABLE_TIMEOUT] = {"TCA_TIMEOUT", "10s",
                           "time-out of calls that talk to daemons, with a unit: ns, us, ms, s"},
+    [VARIABLE_HANG] = {"TCA_HANG", "0",
+                       "how long a wait lasts before it says on standard error what it waits for, "
+                       "with a unit: ms, s; 0: never"},
     [VARIABLE_RAIL] = {"TCA_RAIL", "any",
                        "rail of plans that request none: any, a rail (tcactl status), or a driver: "
                        "shm, tcp, hca, ofi, peach2"},
@@ -251,12 +254,15 @@ int environment_settings(struct settings *ret_settings)
     int r;
 
     if ((r = variable_duration(VARIABLE_TIMEOUT, 1, 1000000 * second_ns, &timeout_ns)) < 0 ||
+        (r = variable_duration(VARIABLE_HANG, 0, 1000000 * second_ns, &settings.hang_ns)) < 0 ||
         (r = variable_duration(VARIABLE_SPIN, 0, SPIN_NS_MOST, &spin_ns)) < 0 ||
         (r = variable_duration(VARIABLE_YIELD, 0, SPIN_NS_MOST, &yield_ns)) < 0 ||
         (r = parse_rail(settings.rail)) < 0 || (r = parse_seat(&settings.seat)) < 0 ||
         (r = parse_copy_method(&settings.copy_method)) < 0 || (r = parse_tune(&settings.tune)) < 0)
         return r;
     settings.timeout_ns = (int64_t)timeout_ns;
+    if (settings.hang_ns == 0)
+        settings.hang_ns = UINT64_MAX;
     settings.spin_ns = (uint32_t)spin_ns;
     settings.yield_ns = (uint32_t)yield_ns;
     *ret_settings = settings;

@@ -15,6 +15,7 @@ enum variable {
     VARIABLE_RANK,
     VARIABLE_SIZE,
     VARIABLE_TIMEOUT,
+    VARIABLE_HANG,
     VARIABLE_RAIL,
     VARIABLE_SEAT,
     VARIABLE_COPY,
@@ -52,6 +53,7 @@ enum tune_setting {
 /* Settings of a session. */
 struct settings {
     int64_t timeout_ns;
+    uint64_t hang_ns; /* UINT64_MAX: no reports */
     uint32_t spin_ns;
     uint32_t yield_ns;
     char rail[RAIL_NAME_MAX_BYTES]; /* "": any */

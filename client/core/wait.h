@@ -3,18 +3,33 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "client/include/tca.h"
 
 /* As tca_wait_until(). rare: called before each sleep and occasionally while spinning, for checks
- * that `ready` leaves out. Returns the result of `ready`, or 0: timed out. */
+ * that `ready` leaves out. overdue: sets the error of a time-out, also for TCA_HANG
+ * (client/core/hang.h). Returns the result of `ready`, or what `overdue` returns; without that 0:
+ * timed out. */
 struct session_wait {
     int (*ready)(void *context);
     void (*rare)(void *context); /* may be NULL */
+    int (*overdue)(const void *context, int64_t timeout_ns);
     void *context;
 };
 int session_wait_until(struct tca *session, const struct session_wait *wait, int64_t timeout_ns);
+
+/* TCA_HANG for a wait that consists of several: when it has lasted so long, session_hang_look()
+ * reports once what it waits for, as `overdue` says it. Both read the clock only if there is a
+ * limit. Parts that last as long report themselves, too. */
+struct session_hang {
+    uint64_t since_ns;
+    uint64_t due_ns; /* UINT64_MAX: never, or it has been told */
+};
+struct session_hang session_hang_begin(void);
+void session_hang_look(const struct tca *session, struct session_hang *hang,
+                       int (*overdue)(const void *context, int64_t waited_ns), const void *context);
 
 /* How long a call of this time-out has waited, for messages: "within 10 s (TCA_TIMEOUT)". Returns
  * text. */
@@ -56,6 +71,9 @@ int session_grant(const struct session_slot *slot);
 /* Another process copies for this one, and does not wake it: until as many calls with false, waits
  * sleep for a tenth of a millisecond at a time. */
 void session_expect_help(struct tca *session, bool begins);
+
+/* Of a plan that runs, for messages: "it waits for rank 1 to notify slot 6, ...". */
+void plan_waits_for(const struct tca_plan *plan, char *text, size_t text_bytes);
 
 /* How many starts and plans have failed so far, including those that have just ended: if it has
  * grown, some plan has an error to report. */

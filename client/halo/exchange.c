@@ -139,8 +139,9 @@ static void look_around(void *context)
         fail(halo, r);
 }
 
-static int overdue(const struct tca_halo *halo, int64_t timeout_ns)
+static int overdue(const void *context, int64_t timeout_ns)
 {
+    const struct tca_halo *halo = context;
     char waited[TIMEOUT_TEXT_BYTES];
 
     session_timeout_text(halo->session, timeout_ns, waited);
@@ -168,13 +169,12 @@ int tca_halo_test(struct tca_halo *halo)
 
 int tca_halo_wait(struct tca_halo *halo, int64_t timeout_ns)
 {
-    const struct session_wait wait = {.ready = test_all, .rare = look_around, .context = halo};
+    const struct session_wait wait = {
+        .ready = test_all, .rare = look_around, .overdue = overdue, .context = halo};
     int r = halo->failed ? failed(halo) : halo->open ? test_all(halo) : 1;
 
-    if (r == 0) {
+    if (r == 0)
         r = session_wait_until(halo->session, &wait, timeout_ns);
-        r = r == 0 ? overdue(halo, timeout_ns) : r;
-    }
     return r < 0 ? r : 0;
 }
 
@@ -209,6 +209,7 @@ int tca_halo_test_face(struct tca_halo *halo, uint32_t face)
 struct one_face {
     struct tca_halo *halo;
     struct halo_neighbour *neighbour;
+    uint32_t face;
 };
 
 static int test_one(void *context)
@@ -227,19 +228,25 @@ static void look_for_one(void *context)
         fail(face->halo, r);
 }
 
+static int face_overdue(const void *context, int64_t timeout_ns)
+{
+    const struct one_face *one = context;
+    char waited[TIMEOUT_TEXT_BYTES];
+
+    return error_set(-ETIMEDOUT, "face %u of the halo exchange: rank %u has not sent %s", one->face,
+                     one->neighbour->rank,
+                     session_timeout_text(one->halo->session, timeout_ns, waited));
+}
+
 int tca_halo_wait_face(struct tca_halo *halo, uint32_t face, int64_t timeout_ns)
 {
-    char waited[TIMEOUT_TEXT_BYTES];
     int r = check_face(halo, face);
 
     if (r < 0 || !halo->open || halo->neighbour_of[face] == HALO_QUIET)
         return r;
-    struct one_face one = {halo, &halo->neighbours[halo->neighbour_of[face]]};
-    const struct session_wait wait = {.ready = test_one, .rare = look_for_one, .context = &one};
+    struct one_face one = {halo, &halo->neighbours[halo->neighbour_of[face]], face};
+    const struct session_wait wait = {
+        .ready = test_one, .rare = look_for_one, .overdue = face_overdue, .context = &one};
     r = session_wait_until(halo->session, &wait, timeout_ns);
-    if (r == 0)
-        return error_set(-ETIMEDOUT, "face %u of the halo exchange: rank %u has not sent %s", face,
-                         one.neighbour->rank,
-                         session_timeout_text(halo->session, timeout_ns, waited));
     return r < 0 ? r : 0;
 }

@@ -41,8 +41,9 @@ static void look_around(void *context)
     msg_progress_all(probe->msg);
 }
 
-static __attribute__((noinline, cold)) int overdue(const struct probe *probe, int64_t timeout_ns)
+static __attribute__((noinline, cold)) int overdue(const void *context, int64_t timeout_ns)
 {
+    const struct probe *probe = context;
     char waited[TIMEOUT_TEXT_BYTES];
 
     return error_set(-ETIMEDOUT, "message: none to receive came %s",
@@ -64,12 +65,13 @@ static int find(struct tca_msg *msg, const struct tca_msg_envelope *envelope, in
                           .peer =
                               envelope->rank == TCA_MSG_ANY ? NULL : &msg->peers[envelope->rank],
                           .envelope = envelope};
-    const struct session_wait wait = {.ready = test, .rare = look_around, .context = &probe};
+    const struct session_wait wait = {
+        .ready = test, .rare = look_around, .overdue = overdue, .context = &probe};
     r = timeout_ns == 0 ? test(&probe) : session_wait_until(msg->session, &wait, timeout_ns);
     if (r == 0 && timeout_ns == 0)
         return error_static(-ETIMEDOUT, "message: none to receive is here");
-    if (r <= 0)
-        return r < 0 ? r : overdue(&probe, timeout_ns);
+    if (r < 0)
+        return r;
     const struct match_key key = match_key_of(&probe.found->matched);
     *ret_message = probe.found;
     *ret_status = (struct tca_msg_status){

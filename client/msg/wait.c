@@ -133,6 +133,11 @@ static __attribute__((noinline, cold)) int overdue(const struct tca_msg_request 
                      session_timeout_text(request->msg->session, timeout_ns, waited));
 }
 
+static __attribute__((cold)) int one_overdue(const void *context, int64_t timeout_ns)
+{
+    return overdue(context, timeout_ns);
+}
+
 static int test_one(void *context)
 {
     return tca_msg_test(context);
@@ -140,11 +145,10 @@ static int test_one(void *context)
 
 static __attribute__((noinline)) int wait_for(struct tca_msg_request *request, int64_t timeout_ns)
 {
-    const struct session_wait wait = {.ready = test_one, .rare = look_around, .context = request};
+    const struct session_wait wait = {
+        .ready = test_one, .rare = look_around, .overdue = one_overdue, .context = request};
     int r = session_wait_until(request->msg->session, &wait, timeout_ns);
 
-    if (r == 0)
-        return overdue(request, timeout_ns);
     return r < 0 ? r : 0;
 }
 
@@ -171,6 +175,7 @@ struct several {
     struct tca_msg *msg;
     struct tca_msg_request *const *requests;
     uint32_t count, next;
+    bool ended;                           /* `next` has, of any */
     const struct tca_msg_request *failed; /* the first */
 };
 
@@ -181,9 +186,17 @@ static void look_around_all(void *context)
     msg_progress_all(several->msg);
 }
 
+/* Of the first that is not done. */
+static __attribute__((cold)) int several_overdue(const void *context, int64_t timeout_ns)
+{
+    const struct several *several = context;
+    return overdue(several->requests[several->next], timeout_ns);
+}
+
 static int wait_several(struct several *several, int (*ready)(void *context), int64_t timeout_ns)
 {
-    const struct session_wait wait = {.ready = ready, .rare = look_around_all, .context = several};
+    const struct session_wait wait = {
+        .ready = ready, .rare = look_around_all, .overdue = several_overdue, .context = several};
 
     return session_wait_until(several->msg->session, &wait, timeout_ns);
 }
@@ -219,8 +232,6 @@ int tca_msg_wait_all(struct tca_msg_request *const *requests, uint32_t count, in
     if (!several.msg)
         return 0;
     int r = wait_several(&several, test_all, timeout_ns);
-    if (r == 0)
-        return overdue(requests[several.next], timeout_ns);
     if (r > 0 && several.failed)
         return result_of(several.failed);
     return r < 0 ? r : 0;
@@ -233,6 +244,7 @@ static int find_done(struct several *several)
     for (uint32_t i = 0; i < several->count && r == 0; i++)
         if (several->requests[i] && (r = tca_msg_is_done(several->requests[i])) != 0)
             several->next = i;
+    several->ended = r != 0;
     return r;
 }
 
@@ -254,10 +266,9 @@ int tca_msg_wait_any(struct tca_msg_request *const *requests, uint32_t count, in
 
     if (!several.msg)
         return error_static(-EINVAL, "message: no request to wait for");
-    const struct tca_msg_request *first = requests[several.next];
     int r = wait_several(&several, test_any, timeout_ns);
-    if (r == 0)
-        return overdue(first, timeout_ns);
+    if (!several.ended)
+        return r;
     *ret_index = several.next;
     return r < 0 ? r : 0;
 }

@@ -1,21 +1,15 @@
 /* Waiting for notifications, and taking them. */
 #include <errno.h>
-#include <stdio.h>
 
 #include "client/core/error.h"
 #include "client/core/session.h"
-#include "client/core/slots.h"
 #include "client/core/wait.h"
 #include "client/memory/lane.h"
+#include "client/plan/overdue.h"
 #include "client/plan/pair.h"
 #include "client/plan/plan.h"
 #include "client/plan/waits.h"
 #include "proto/notify.h"
-
-enum { TEXT_BYTES = 160 };
-
-/* ---- errors: who has not notified what. They return -ETIMEDOUT; timeout_ns is that of the public
- * call: 0, a poll, sets a static text. ---- */
 
 /* Looks for its line. */
 static bool find_line(const struct tca *session, struct session_slot *slot)
@@ -41,62 +35,6 @@ static uint64_t taken_before(const struct session_slot *slot)
 static uint64_t pending(const struct session_slot *slot)
 {
     return slot->line ? notify_arrived(slot->line) - taken_before(slot) : 0;
-}
-
-/* The program's lowest slot of the rank with notifications that were not taken. False: there is
- * none. */
-static bool other_slot(const struct tca *session, uint32_t rank, struct session_slot *ret_slot)
-{
-    const uint32_t bits = atomic_load_explicit(&session->notify->table_bits, memory_order_acquire);
-    *ret_slot = (struct session_slot){.rank = rank, .slot = SLOT_LIBRARY_FIRST};
-    for (uint32_t i = 0; bits <= NOTIFY_TABLE_BITS_MAX && i < 1u << bits; i++) {
-        const uint64_t key = notify_table(session->notify, bits)[i].key;
-        struct session_slot other = {.rank = rank, .slot = (uint32_t)key};
-        if (key >> 32 == rank && other.slot < ret_slot->slot && find_line(session, &other) &&
-            pending(&other) > 0)
-            *ret_slot = other;
-    }
-    return ret_slot->line;
-}
-
-/* Names that slot: the caller may have meant it. */
-static void describe_other_slots(const struct tca *session, uint32_t rank, char text[TEXT_BYTES])
-{
-    struct session_slot other;
-    text[0] = '\0';
-    if (other_slot(session, rank, &other))
-        snprintf(text, TEXT_BYTES, "; its slot %u has %llu that were not taken", other.slot,
-                 (unsigned long long)pending(&other));
-}
-
-static __attribute__((cold)) int overdue_notification(const struct tca *session,
-                                                      const struct session_slot *awaited,
-                                                      int64_t timeout_ns)
-{
-    const uint32_t rank = awaited->rank, slot = awaited->slot;
-    char others[TEXT_BYTES], waited[TIMEOUT_TEXT_BYTES];
-    if (timeout_ns == 0)
-        return error_static(-ETIMEDOUT, "the notification has not arrived yet");
-    session_timeout_text(session, timeout_ns, waited);
-    if (pending(awaited) > 0)
-        return error_set(-ETIMEDOUT,
-                         "rank %u notified slot %u, but its data was not copied %s: "
-                         "is its process stopped?",
-                         rank, slot, waited);
-    describe_other_slots(session, rank, others);
-    return error_set(-ETIMEDOUT, "rank %u did not notify slot %u %s; %llu were taken before%s",
-                     rank, slot, waited, (unsigned long long)taken_before(awaited), others);
-}
-
-/* From any rank. */
-static __attribute__((cold)) int overdue_any(const struct tca *session, uint32_t slot,
-                                             int64_t timeout_ns)
-{
-    char waited[TIMEOUT_TEXT_BYTES];
-    if (timeout_ns == 0)
-        return error_static(-ETIMEDOUT, "the notification has not arrived yet");
-    return error_set(-ETIMEDOUT, "none of %u ranks notified slot %u %s", session->sources, slot,
-                     session_timeout_text(session, timeout_ns, waited));
 }
 
 /* ---- a notification from one rank ---- */
@@ -236,17 +174,32 @@ int tca_notified(struct tca *session, uint32_t rank, uint32_t slot)
     return r < 0 ? r : take_all(session, &awaited, 1);
 }
 
+/* A wait of tca_notified_wait(): the slot first. */
+struct awaited_slot {
+    struct session_slot slot;
+    const struct tca *session;
+};
+
+static int slot_overdue(const void *subject, int64_t timeout_ns)
+{
+    const struct awaited_slot *awaited = subject;
+    return overdue_notification(awaited->session, &awaited->slot, timeout_ns);
+}
+
 int tca_notified_wait(struct tca *session, uint32_t rank, uint32_t slot, int64_t timeout_ns)
 {
-    struct session_slot awaited = {0};
-    struct wait_spec spec = {
-        .ready = take_notification, .failed = rank_failed, .subject = &awaited, .notified = true};
-    int r = session_slot_find(session, rank, slot, &awaited);
+    struct awaited_slot awaited = {.session = session};
+    struct wait_spec spec = {.ready = take_notification,
+                             .failed = rank_failed,
+                             .subject = &awaited.slot,
+                             .overdue = slot_overdue,
+                             .notified = true};
+    int r = session_slot_find(session, rank, slot, &awaited.slot);
     if (r < 0 || (r = session_timeout(session, timeout_ns, &spec.timeout_ns)) < 0)
         return r;
     r = wait_for(session, &spec, 0);
     if (__builtin_expect(r < 0, 0))
-        return r == TIMED_OUT ? overdue_notification(session, &awaited, timeout_ns) : r;
+        return r == TIMED_OUT ? slot_overdue(&awaited, timeout_ns) : r;
     return 0;
 }
 
@@ -272,9 +225,16 @@ uint64_t tca_notified_ns(struct tca *session, uint32_t rank, uint32_t slot)
 /* ---- a notification from any rank ---- */
 
 struct awaited_any {
+    const struct tca *session;
     struct watch *watch;
     uint32_t rank; /* which has notified */
 };
+
+static int any_overdue(const void *subject, int64_t timeout_ns)
+{
+    const struct awaited_any *any = subject;
+    return overdue_any(any->session, any->watch->slot, timeout_ns);
+}
 
 /* Of the first line in the queue, which comes back to it while it has more. */
 static bool take_first(struct tca *session, struct awaited_any *any)
@@ -315,9 +275,12 @@ static int session_failed(struct tca *session, void *subject)
 int tca_notified_wait_any(struct tca *session, uint32_t slot, int64_t timeout_ns,
                           uint32_t *ret_rank)
 {
-    struct awaited_any any = {0};
-    struct wait_spec spec = {
-        .ready = take_any, .failed = session_failed, .subject = &any, .notified = true};
+    struct awaited_any any = {.session = session};
+    struct wait_spec spec = {.ready = take_any,
+                             .failed = session_failed,
+                             .subject = &any,
+                             .overdue = any_overdue,
+                             .notified = true};
     int r = session_timeout(session, timeout_ns, &spec.timeout_ns);
     if (r < 0)
         return r;
@@ -325,7 +288,7 @@ int tca_notified_wait_any(struct tca *session, uint32_t slot, int64_t timeout_ns
         return error_static(-ENOMEM, "out of memory");
     r = wait_for(session, &spec, SLOW_ROUNDS);
     if (r < 0)
-        return r == TIMED_OUT ? overdue_any(session, slot, timeout_ns) : r;
+        return r == TIMED_OUT ? any_overdue(&any, timeout_ns) : r;
     *ret_rank = any.rank;
     return 0;
 }

@@ -169,19 +169,27 @@ int tca_signal_test(struct tca *session, const uint64_t *counter, enum tca_signa
     return r < 0 ? r : ready(&awaited);
 }
 
+static int overdue(const void *context, int64_t timeout_ns)
+{
+    static const char *const words[] = {"=", "!=", ">", ">=", "<", "<="};
+    const struct awaited *awaited = context;
+    char waited[TIMEOUT_TEXT_BYTES];
+    return error_set(-ETIMEDOUT,
+                     "the counter is %llu, and did not come to what was awaited (%s %llu) %s",
+                     (unsigned long long)counter_value(awaited->counter),
+                     words[awaited->compare - TCA_SIGNAL_EQ], (unsigned long long)awaited->value,
+                     session_timeout_text(awaited->session, timeout_ns, waited));
+}
+
 int tca_signal_wait_until(struct tca *session, const uint64_t *counter,
                           enum tca_signal_compare compare, uint64_t value, int64_t timeout_ns)
 {
     struct awaited awaited;
-    const struct session_wait wait = {.ready = ready, .rare = look_for_others, .context = &awaited};
-    char waited[TIMEOUT_TEXT_BYTES];
+    const struct session_wait wait = {
+        .ready = ready, .rare = look_for_others, .overdue = overdue, .context = &awaited};
     int r = awaited_init(&awaited, session, counter, compare, value);
     if (r < 0)
         return r;
     r = session_wait_until(session, &wait, timeout_ns);
-    if (r == 0)
-        return error_set(-ETIMEDOUT, "the counter is %llu, and did not come to what was awaited %s",
-                         (unsigned long long)counter_value(awaited.counter),
-                         session_timeout_text(session, timeout_ns, waited));
     return r < 0 ? r : 0;
 }

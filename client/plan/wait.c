@@ -5,9 +5,11 @@
 
 #include "client/core/clock.h"
 #include "client/core/error.h"
+#include "client/core/hang.h"
 #include "client/core/session.h"
 #include "client/core/wait.h"
 #include "client/memory/lane.h"
+#include "client/plan/overdue.h"
 #include "client/plan/pair.h"
 #include "client/plan/plan.h"
 #include "client/plan/trial.h"
@@ -19,65 +21,9 @@ enum {
     HELPED_SLICE_NS = 100 * 1000, /* the same while a receiver copies, which does not wake us */
 };
 
-/* ---- errors of waits: what a plan waits for, why a start has failed ---- */
+/* ---- why a start has failed ---- */
 
 enum { TEXT_BYTES = 160 };
-
-/* NULL: there is none. */
-static struct notify_line *line_of(const struct tca *session, uint32_t rank, uint32_t slot)
-{
-    const uint32_t line = notify_find(session->notify, rank, slot);
-    return line == NOTIFY_NO_LINE ? NULL : notify_line_at(session->notify, line);
-}
-
-/* The wait step at which a client-seat chain of the plan is blocked, or NULL. */
-static const struct step *wait_step_of(const struct tca_plan *plan)
-{
-    const struct tca *session = plan->session;
-    for (uint64_t left = plan->client_left; left; left &= left - 1) {
-        const struct notify_line *line = chain_waits_for(plan->chains[__builtin_ctzll(left)]);
-        for (uint32_t i = 0; i < plan->step_count && line; i++) {
-            const struct step *step = &plan->steps[i];
-            if (step->kind == STEP_WAIT &&
-                line == line_of(session, step->notification.rank, step->notification.slot))
-                return step;
-        }
-    }
-    return NULL;
-}
-
-static void describe_remaining(const struct tca_plan *plan, char text[TEXT_BYTES])
-{
-    const struct step *wait = wait_step_of(plan);
-    if (plan->flags & TCA_PLAN_REPEAT && !plan->stopping)
-        snprintf(text, TEXT_BYTES, "it repeats until tca_plan_stop()");
-    else if (wait)
-        snprintf(text, TEXT_BYTES, "it waits for rank %u to notify slot %u",
-                 wait->notification.rank, wait->notification.slot);
-    else if (plan->doubt_end_ns)
-        snprintf(text, TEXT_BYTES, "it has failed, and tcad has not reported why");
-    else if (plan->hold_end_ns)
-        snprintf(text, TEXT_BYTES, "it is complete, and waits until its data has arrived");
-    else if (plan->daemon_left)
-        snprintf(text, TEXT_BYTES, "tcad has not reported completion (tcactl plan explain %llu.%u)",
-                 (unsigned long long)plan->session->id, plan->id);
-    else
-        snprintf(text, TEXT_BYTES,
-                 "the receiver has not copied its part: it does so in calls of the library");
-}
-
-/* Returns -ETIMEDOUT. timeout_ns is that of the public call; 0, a poll, sets a
- * static text. */
-static __attribute__((cold)) int overdue_plan(const struct tca_plan *plan, int64_t timeout_ns)
-{
-    char name[PLAN_TEXT_BYTES], left[TEXT_BYTES], waited[TIMEOUT_TEXT_BYTES];
-    if (timeout_ns == 0)
-        return error_static(-ETIMEDOUT, "the start is not complete yet");
-    describe_remaining(plan, left);
-    return error_set(-ETIMEDOUT, "start %llu of %s did not complete %s: %s",
-                     (unsigned long long)plan->starts, plan_text(plan, name),
-                     session_timeout_text(plan->session, timeout_ns, waited), left);
-}
 
 static enum driver_id entry_driver(const struct tca_plan *plan)
 {
@@ -136,7 +82,17 @@ static void check_socket(struct tca *session, uint64_t now_ns)
     }
 }
 
-int session_check(struct tca *session, const struct wait_spec *spec)
+/* Once for each wait, but not for a poll, which has no beginning. */
+static __attribute__((cold)) void tell_hang(const struct tca *session, struct wait_spec *spec,
+                                            uint64_t waited_ns)
+{
+    if (spec->told || spec->timeout_ns == 0 || !spec->overdue)
+        return;
+    spec->told = true;
+    hang_report(session, waited_ns, spec->overdue, spec->subject);
+}
+
+int session_check(struct tca *session, struct wait_spec *spec)
 {
     uint64_t now_ns = clock_now_ns();
     check_socket(session, now_ns);
@@ -149,9 +105,10 @@ int session_check(struct tca *session, const struct wait_spec *spec)
     int r = spec->ready(session, spec->subject);
     if (r != 0 || failure < 0)
         return r != 0 ? r : failure;
-    if (spec->timeout_ns >= 0 && now_ns - session->waiter.started_ns >= (uint64_t)spec->timeout_ns)
-        return TIMED_OUT;
-    return 0;
+    const uint64_t waited_ns = now_ns - session->waiter.started_ns;
+    if (__builtin_expect(waited_ns >= session->settings.hang_ns, 0))
+        tell_hang(session, spec, waited_ns);
+    return spec->timeout_ns >= 0 && waited_ns >= (uint64_t)spec->timeout_ns ? TIMED_OUT : 0;
 }
 
 /* How long it may sleep; 0: there is work now. */
@@ -164,7 +121,7 @@ static int64_t arm(struct tca *session)
                                                                                 : SLICE_NS;
 }
 
-int session_sleep(struct tca *session, const struct wait_spec *spec)
+int session_sleep(struct tca *session, struct wait_spec *spec)
 {
     /* chains that run here may wait for completions, too */
     const bool through = spec->notified && !session->running && !session->pairs;
@@ -247,9 +204,14 @@ int tca_test(struct tca_plan *plan)
     return plan->state == PLAN_RUNNING ? 0 : idle_result(plan);
 }
 
+static int plan_overdue(const void *subject, int64_t timeout_ns)
+{
+    return overdue_plan(subject, timeout_ns);
+}
+
 static __attribute__((noinline)) int wait_running(struct tca_plan *plan, int64_t timeout_ns)
 {
-    struct wait_spec spec = {.ready = plan_ready, .subject = plan};
+    struct wait_spec spec = {.ready = plan_ready, .subject = plan, .overdue = plan_overdue};
     int r = session_timeout(plan->session, timeout_ns, &spec.timeout_ns);
     if (r == 0)
         r = wait_for(plan->session, &spec, 0);
@@ -308,24 +270,54 @@ static int call_rare(struct tca *session, void *subject)
     return session->control.lost ? session_drain(session) : 0;
 }
 
+static int call_overdue(const void *subject, int64_t timeout_ns)
+{
+    const struct session_wait *wait = subject;
+    return wait->overdue(wait->context, timeout_ns);
+}
+
 int session_wait_until(struct tca *session, const struct session_wait *wait, int64_t timeout_ns)
 {
-    struct wait_spec spec = {.ready = call_ready, .failed = call_rare, .subject = (void *)wait};
+    struct wait_spec spec = {.ready = call_ready,
+                             .failed = call_rare,
+                             .subject = (void *)wait,
+                             .overdue = wait->overdue ? call_overdue : NULL};
     int r = session_timeout(session, timeout_ns, &spec.timeout_ns);
     if (r == 0)
         r = wait_for(session, &spec, SLOW_ROUNDS);
-    return r == TIMED_OUT ? 0 : r;
+    if (r != TIMED_OUT)
+        return r;
+    return wait->overdue ? wait->overdue(wait->context, timeout_ns) : 0;
+}
+
+/* The program's condition. */
+struct condition {
+    const struct tca *session;
+    int (*ready)(void *context);
+    void *context;
+};
+
+static int call_condition(void *context)
+{
+    const struct condition *condition = context;
+    return condition->ready(condition->context);
+}
+
+static int condition_overdue(const void *context, int64_t timeout_ns)
+{
+    const struct condition *condition = context;
+    char waited[TIMEOUT_TEXT_BYTES];
+    return error_set(-ETIMEDOUT, "the condition has not become true %s",
+                     session_timeout_text(condition->session, timeout_ns, waited));
 }
 
 int tca_wait_until(struct tca *session, int (*ready)(void *context), void *context,
                    int64_t timeout_ns)
 {
-    const struct session_wait wait = {.ready = ready, .context = context};
-    int r = session_wait_until(session, &wait, timeout_ns);
-    char waited[TIMEOUT_TEXT_BYTES];
-    return r == 0 ? error_set(-ETIMEDOUT, "the condition has not become true %s",
-                              session_timeout_text(session, timeout_ns, waited))
-                  : r;
+    struct condition condition = {session, ready, context};
+    const struct session_wait wait = {
+        .ready = call_condition, .overdue = condition_overdue, .context = &condition};
+    return session_wait_until(session, &wait, timeout_ns);
 }
 
 void session_expect_help(struct tca *session, bool begins)

@@ -18,6 +18,9 @@ struct wait_spec {
      * before each sleep, and then `ready` once more. */
     check_fn *failed;
     void *subject;
+    /* Sets the error of a time-out; NULL: there is none, and TCA_HANG has nothing to say. */
+    int (*overdue)(const void *subject, int64_t timeout_ns);
+    bool told;          /* by hang_report() */
     bool notified;      /* for notifications: completions are no reason to wake it */
     int64_t timeout_ns; /* from the start of the wait or, if it copies, from the end of copying */
 };
@@ -32,9 +35,9 @@ enum {
 
 /* wait.c: one step of a wait off the fast path. 0: continue waiting, else the result. The checks
  * may wait themselves if they leave session->waiter as it was. */
-int session_check(struct tca *session, const struct wait_spec *spec);
+int session_check(struct tca *session, struct wait_spec *spec);
 /* Sleeps until something may have changed; results as session_check(). */
-int session_sleep(struct tca *session, const struct wait_spec *spec);
+int session_sleep(struct tca *session, struct wait_spec *spec);
 /* Copies long puts, without sleeping or yielding, until nothing is left to copy. */
 int session_copy(struct tca *session, struct wait_spec *spec);
 
