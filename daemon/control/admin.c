@@ -207,6 +207,18 @@ static void metrics_text(struct client *client, uint32_t tag)
     json_decref(stats);
 }
 
+static void show_nodes(struct client *client, uint32_t tag, const char *names)
+{
+    char text[320];
+    json_t *document = inspect_nodes(client->tcad, names, text, sizeof(text));
+    if (!text[0]) {
+        send_document(client, tag, document, false);
+        return;
+    }
+    json_decref(document);
+    client_failf(client, tag, -EINVAL, "%s", text);
+}
+
 static void show_plan(struct client *client, uint32_t tag, const char *id)
 {
     const char *why;
@@ -224,7 +236,6 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
         const char *verb;
         json_t *(*make)(struct tcad *tcad);
     } documents[] = {
-        {"nodes", inspect_nodes},
         {"stats", inspect_stats},
         {"config", inspect_config},
     };
@@ -237,7 +248,9 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
             return;
         }
     }
-    if (rows_has(verb)) {
+    if (strcmp(verb, "nodes") == 0) {
+        show_nodes(client, tag, admin->argument);
+    } else if (rows_has(verb)) {
         struct admin_reply *reply = reply_later(client, tag);
         if (reply)
             rows_reply(tcad, reply, verb, client->uid);

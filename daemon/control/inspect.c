@@ -1,12 +1,15 @@
 /* Documents about the daemon, its cluster and the machine. */
 #include "daemon/control/inspect.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "config/hostlist.h"
 #include "daemon/bindings/pairs.h"
+#include "daemon/control/admin.h"
 #include "daemon/engine/engine.h"
 #include "daemon/groups/group.h"
 #include "daemon/peers/peer.h"
@@ -185,38 +188,60 @@ static json_t *encryption_to(struct tcad *tcad, uint32_t node)
     return list;
 }
 
-json_t *inspect_nodes(struct tcad *tcad)
+static json_t *inspect_node(struct tcad *tcad, const struct cluster_node *node)
 {
+    struct config_address address = {.port = node->port};
+    char text[CONFIG_ADDRESS_TEXT_MAX];
+    struct peer_info info;
+    if (peers_info(tcad->peers, node->id, &info) < 0)
+        return NULL;
+    snprintf(address.host, sizeof(address.host), "%s", node->address);
+    config_address_format(&address, text);
+    json_t *rail_list = json_array();
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
+        if (links_exists(tcad->links, node->id, rail))
+            json_array_append_new(rail_list, json_string(rail_name(tcad, rail)));
+    return json_pack(
+        "{s:I, s:s, s:s, s:s, s:s, s:o, s:f, s:s, s:o, s:I, s:I, s:o, s:o, s:s, s:I, s:s, s:s}",
+        "id", (json_int_t)node->id, "name", node->name, "address", text, "subcluster",
+        node->subcluster, "state", info.state, "since_s",
+        info.since_ns ? json_real(since_s(info.since_ns)) : json_null(), "rtt_us",
+        (double)info.rtt_ns / 1e3, "daemon_version", info.version, "incarnation",
+        hex(info.incarnation), "sent_bytes", (json_int_t)info.sent_bytes, "received_bytes",
+        (json_int_t)info.received_bytes, "rails", rail_list, "encryption",
+        encryption_to(tcad, node->id), "last_error", info.last_error, "reconnects",
+        (json_int_t)info.reconnects, "last_reconnect", info.last_loss, "cluster_file",
+        info.cluster_digest == 0                       ? "unknown"
+        : info.cluster_digest == tcad->cluster->digest ? "same"
+                                                       : "different");
+}
+
+static void add_node(json_t *list, struct tcad *tcad, const struct cluster_node *node)
+{
+    json_t *row = inspect_node(tcad, node);
+    if (row)
+        json_array_append_new(list, row);
+}
+
+json_t *inspect_nodes(struct tcad *tcad, const char *names, char *text, size_t text_bytes)
+{
+    struct hostlist only = {0};
+    struct hostlist_problem problem = {0};
     json_t *list = json_array();
-    for (size_t i = 0; i < tcad->cluster->count; i++) {
-        const struct cluster_node *node = &tcad->cluster->nodes[i];
-        struct config_address address = {.port = node->port};
-        char text[CONFIG_ADDRESS_TEXT_MAX];
-        struct peer_info info;
-        if (peers_info(tcad->peers, node->id, &info) < 0)
-            continue;
-        snprintf(address.host, sizeof(address.host), "%s", node->address);
-        config_address_format(&address, text);
-        json_t *rail_list = json_array();
-        for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
-            if (links_exists(tcad->links, node->id, rail))
-                json_array_append_new(rail_list, json_string(rail_name(tcad, rail)));
-        json_array_append_new(
-            list,
-            json_pack(
-                "{s:I, s:s, s:s, s:s, s:s, s:o, s:f, s:s, s:o, s:I, s:I, s:o, s:o, s:s, s:I, s:s, "
-                "s:s}",
-                "id", (json_int_t)node->id, "name", node->name, "address", text, "subcluster",
-                node->subcluster, "state", info.state, "since_s",
-                info.since_ns ? json_real(since_s(info.since_ns)) : json_null(), "rtt_us",
-                (double)info.rtt_ns / 1e3, "daemon_version", info.version, "incarnation",
-                hex(info.incarnation), "sent_bytes", (json_int_t)info.sent_bytes, "received_bytes",
-                (json_int_t)info.received_bytes, "rails", rail_list, "encryption",
-                encryption_to(tcad, node->id), "last_error", info.last_error, "reconnects",
-                (json_int_t)info.reconnects, "last_reconnect", info.last_loss, "cluster_file",
-                info.cluster_digest == 0                       ? "unknown"
-                : info.cluster_digest == tcad->cluster->digest ? "same"
-                                                               : "different"));
+    const int r = *names ? hostlist_expand(names, HOSTLIST_NAMES_MAX, &only, &problem) : 0;
+    text[0] = '\0';
+    if (r < 0)
+        snprintf(text, text_bytes, "\"%.64s\", character %zu: %.128s", names, problem.position + 1,
+                 r == -ENOMEM ? "out of memory" : problem.text);
+    for (size_t i = 0; i < only.count && !text[0]; i++) {
+        const struct cluster_node *node = admin_node(tcad, only.names[i]);
+        if (node)
+            add_node(list, tcad, node);
+        else
+            snprintf(text, text_bytes, "the cluster file has no node \"%.64s\"", only.names[i]);
     }
+    for (size_t i = 0; i < tcad->cluster->count && !*names; i++)
+        add_node(list, tcad, &tcad->cluster->nodes[i]);
+    hostlist_deinit(&only);
     return json_pack("{s:o}", "nodes", list);
 }

@@ -17,7 +17,8 @@ json_t *inspect_status(struct tcad *tcad, bool *ret_degraded);
 /* A list of all engines, and the sums. */
 json_t *inspect_engines(const struct tcad *tcad, json_t **ret_all);
 void inspect_engine_families(const struct tcad *tcad, json_t *families);
-json_t *inspect_nodes(struct tcad *tcad);
+/* names: a hostlist of those to show, by name or id; "": all. text: why not. */
+json_t *inspect_nodes(struct tcad *tcad, const char *names, char *text, size_t text_bytes);
 /* Whether `viewer` may see objects of `owner`. With control.private, users other than root and the
  * daemon's own see only theirs. */
 bool inspect_may_see(const struct tcad *tcad, uid_t viewer, uid_t owner);

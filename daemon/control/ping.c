@@ -1,7 +1,8 @@
-/* tcactl ping: the round-trip time to another daemon. */
+/* tcactl ping: the round-trip time to another daemon, or to all of them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/base/sort.h"
 #include "daemon/control/admin.h"
@@ -9,11 +10,28 @@
 #include "daemon/tcad.h"
 #include "proto/wait.h"
 
-enum { PINGS_MAX = 1000, PINGS_DEFAULT = 5 };
+enum {
+    PINGS_MAX = 1000,
+    PINGS_DEFAULT = 5,
+    AT_ONCE_MAX = 64, /* nodes, as in ask_all.c */
+};
+
+/* Of all nodes. */
+struct pings {
+    struct tcad *tcad;
+    struct admin_reply *reply;
+    uint32_t *nodes; /* of the cluster file, which can be reloaded meanwhile */
+    size_t count, next;
+    unsigned open; /* and one while more are begun */
+    unsigned wanted;
+    bool lost; /* some */
+    json_t *rows;
+};
 
 struct ping {
     struct tcad *tcad;
-    struct admin_reply *reply;
+    struct admin_reply *reply; /* NULL: of `pings` */
+    struct pings *pings;
     uint32_t node;
     char name[64];
     unsigned wanted, asked, lost;
@@ -24,22 +42,36 @@ struct ping {
     int64_t rtt_ns[PINGS_MAX];
 };
 
+static json_t *describe(const struct ping *ping)
+{
+    json_t *rtt = ping->count == 0
+                      ? json_null()
+                      : json_pack("{s:f, s:f, s:f}", "min", (double)ping->rtt_ns[0] / 1e3, "median",
+                                  (double)ping->rtt_ns[ping->count / 2] / 1e3, "max",
+                                  (double)ping->rtt_ns[ping->count - 1] / 1e3);
+    return json_pack("{s:I, s:s, s:I, s:I, s:o, s:s}", "node", (json_int_t)ping->node, "name",
+                     ping->name, "count", (json_int_t)ping->asked, "lost", (json_int_t)ping->lost,
+                     "rtt_us", rtt, "error", ping->why);
+}
+
+static void go_on(struct pings *pings);
+
 static void finish(struct ping *ping)
 {
-    if (ping->count == 0) {
-        admin_reply_fail(ping->reply, ping->error, "%s", ping->why);
+    struct pings *pings = ping->pings;
+    sort_ns(ping->rtt_ns, ping->count);
+    if (pings) {
+        json_array_append_new(pings->rows, describe(ping));
+        pings->lost |= ping->lost > 0;
+        pings->open--;
         free(ping);
+        go_on(pings);
         return;
     }
-    sort_ns(ping->rtt_ns, ping->count);
-    admin_reply_document(ping->reply,
-                         json_pack("{s:I, s:s, s:I, s:I, s:{s:f, s:f, s:f}}", "node",
-                                   (json_int_t)ping->node, "name", ping->name, "count",
-                                   (json_int_t)ping->asked, "lost", (json_int_t)ping->lost,
-                                   "rtt_us", "min", (double)ping->rtt_ns[0] / 1e3, "median",
-                                   (double)ping->rtt_ns[ping->count / 2] / 1e3, "max",
-                                   (double)ping->rtt_ns[ping->count - 1] / 1e3),
-                         ping->lost > 0);
+    if (ping->count == 0)
+        admin_reply_fail(ping->reply, ping->error, "%s", ping->why);
+    else
+        admin_reply_document(ping->reply, describe(ping), ping->lost > 0);
     free(ping);
 }
 
@@ -81,7 +113,66 @@ const struct cluster_node *admin_node(const struct tcad *tcad, const char *text)
                : cluster_by_id(tcad->cluster, (uint32_t)id);
 }
 
-/* argument: "NODE" or "NODE COUNT"; NODE is a name or an id. */
+static struct ping *ping_new(struct tcad *tcad, const struct cluster_node *node, unsigned count)
+{
+    struct ping *ping = calloc(1, sizeof(*ping));
+    if (!ping)
+        return NULL;
+    ping->tcad = tcad;
+    ping->node = node->id;
+    ping->wanted = count;
+    snprintf(ping->name, sizeof(ping->name), "%s", node->name);
+    return ping;
+}
+
+/* ---- all nodes ---- */
+
+static void begin_one(struct pings *pings, uint32_t id)
+{
+    const struct cluster_node *node = cluster_by_id(pings->tcad->cluster, id);
+    struct ping *ping =
+        node && id != pings->tcad->node ? ping_new(pings->tcad, node, pings->wanted) : NULL;
+    if (!ping)
+        return; /* removed meanwhile, or no memory for it: it is not in the list */
+    ping->pings = pings;
+    pings->open++;
+    ask(ping);
+}
+
+static void go_on(struct pings *pings)
+{
+    pings->open++; /* answers may come at once */
+    while (pings->next < pings->count && pings->open <= AT_ONCE_MAX)
+        begin_one(pings, pings->nodes[pings->next++]);
+    if (--pings->open > 0 || pings->next < pings->count)
+        return;
+    admin_reply_document(pings->reply, json_pack("{s:o}", "pings", pings->rows), pings->lost);
+    free(pings->nodes);
+    free(pings);
+}
+
+static void ping_all(struct tcad *tcad, struct admin_reply *reply, unsigned count)
+{
+    struct pings *pings = calloc(1, sizeof(*pings));
+    uint32_t *nodes = calloc(tcad->cluster->count + 1, sizeof(*nodes));
+    if (!pings || !nodes) {
+        free(pings);
+        free(nodes);
+        admin_reply_fail(reply, -ENOMEM, "out of memory for the requests to all nodes");
+        return;
+    }
+    for (size_t i = 0; i < tcad->cluster->count; i++)
+        nodes[i] = tcad->cluster->nodes[i].id;
+    *pings = (struct pings){.tcad = tcad,
+                            .reply = reply,
+                            .nodes = nodes,
+                            .count = tcad->cluster->count,
+                            .wanted = count,
+                            .rows = json_array()};
+    go_on(pings);
+}
+
+/* argument: "NODE" or "NODE COUNT"; NODE is a name or an id, or "*": all. */
 void admin_ping(struct tcad *tcad, struct admin_reply *reply, const char *argument)
 {
     char name[64] = "";
@@ -91,17 +182,17 @@ void admin_ping(struct tcad *tcad, struct admin_reply *reply, const char *argume
                          argument, PINGS_MAX);
         return;
     }
+    if (strcmp(name, "*") == 0) {
+        ping_all(tcad, reply, count);
+        return;
+    }
     const struct cluster_node *node = admin_node(tcad, name);
-    struct ping *ping = node ? calloc(1, sizeof(*ping)) : NULL;
+    struct ping *ping = node ? ping_new(tcad, node, count) : NULL;
     if (!ping) {
         admin_reply_fail(reply, node ? -ENOMEM : -EINVAL, "node \"%s\": %s", name,
                          node ? "out of memory" : "the cluster file has no such node");
         return;
     }
-    ping->tcad = tcad;
     ping->reply = reply;
-    ping->node = node->id;
-    ping->wanted = count;
-    snprintf(ping->name, sizeof(ping->name), "%s", node->name);
     ask(ping);
 }

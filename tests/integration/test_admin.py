@@ -81,6 +81,52 @@ class Health(harness.Case):
             cluster[0].restart()
             self.assertEqual((waits.communicate()[0], waits.returncode), ("ready\n", 0))
 
+    def names(self, node, *arguments):
+        return [row["name"] for row in node.tcactl("nodes", *arguments)["nodes"]]
+
+    def test_nodes_that_are_asked_for(self):
+        cluster = self.cluster(4)
+        self.assertEqual(self.names(cluster[0], "node[2-3],0"), ["node2", "node3", "node0"])
+        self.assertEqual(self.names(cluster[0], "--state", "self"), ["node0"])
+        self.assertEqual(self.names(cluster[0], "node[1-2]", "--state", "nothing"), [])
+        self.assertEqual(len(self.names(cluster[0])), 4)
+        for names, text in ("node[3-4]", 'no node "node4"'), ("node[1-", "character"):
+            found = cluster[0].tcactl_raw("nodes", names)
+            self.assertEqual(found.returncode, 1, found)
+            self.assertIn(text, found.stderr)
+
+    def test_ping_of_all(self):
+        cluster = self.cluster(3)
+        pings = cluster[0].tcactl("ping", "--all", "-c", "3")["pings"]
+        self.assertEqual(sorted((ping["name"], ping["count"], ping["lost"]) for ping in pings), [("node1", 3, 0), ("node2", 3, 0)])
+        self.assertTrue(all(ping["rtt_us"]["min"] <= ping["rtt_us"]["median"] <= ping["rtt_us"]["max"] for ping in pings))
+        cluster[2].kill()
+        found = cluster[0].tcactl_raw("--json", "ping", "--all")
+        self.assertEqual(found.returncode, 5, found)
+        self.assertEqual([(ping["name"], ping["rtt_us"]) for ping in json.loads(found.stdout)["pings"] if ping["lost"]], [("node2", None)])
+        self.assertEqual(cluster[0].tcactl_raw("ping", "node1", "--all").returncode, 2)
+        self.assertEqual(cluster[0].tcactl_raw("ping").returncode, 2)
+
+    def test_sessions_of_a_job(self):
+        cluster = self.cluster(1)
+        cluster.group([0, 0], name="17.0")
+        cluster.group([0], name="170@node0")
+        self.assertEqual(sorted(row["rank"] for row in cluster[0].tcactl("sessions", "--job", "17")["sessions"]), [0, 1])
+        self.assertEqual(len(cluster[0].tcactl("sessions", "--job", "170")["sessions"]), 1)
+        self.assertEqual(len(cluster[0].sessions()), 3)
+
+    def test_drain_waits_until_the_node_is_empty(self):
+        cluster = self.cluster(1)
+        node, actor = cluster[0], cluster.actor()
+        actor.ask("open - 0 1 -2")
+        found = node.tcactl_raw("--json", "drain", "on", "--wait", "0")
+        self.assertEqual((found.returncode, json.loads(found.stdout)), (5, {"state": "draining", "sessions": 1}))
+        with subprocess.Popen([harness.program("tcactl"), "-s", node.socket, "drain", "on", "--wait", "600"], stdout=subprocess.PIPE,
+                              text=True) as waits:
+            actor.ask("close")
+            self.assertEqual((waits.communicate()[0], waits.returncode), ("draining: new sessions are refused; 0 open\n", 0))
+        node.tcactl("drain", "off")
+
     def test_not_ready_before_the_rails_are_calibrated(self):
         cluster = self.cluster(1, options={"rails.calibration": "auto"})
         node = cluster[0]

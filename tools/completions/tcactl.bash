@@ -15,7 +15,7 @@ _tcactl()
                 where=("$word" "${COMP_WORDS[i + 1]}")
                 i+=1
                 ;;
-            -t | --timeout | -c | --count | -n | -i | --interval | --wait | --svg | --cluster | --ppn | --ranks | --subcluster | --root | --segment | --algorithm) i+=1 ;;
+            -t | --timeout | -c | --count | -n | -i | --interval | --wait | --state | --job | --svg | --cluster | --ppn | --ranks | --subcluster | --root | --segment | --algorithm) i+=1 ;;
             -*) ;;
             *)
                 if [[ -z $verb ]]; then verb=$word; elif [[ -z $second ]]; then second=$word; fi
@@ -33,7 +33,11 @@ _tcactl()
             mapfile -t COMPREPLY < <(compgen -W "$(cd "$dir" 2>/dev/null && printf '%s\n' node*/ | tr -dc '0-9\n')" -- "$current")
             return
             ;;
-        -t | --timeout | -c | --count | -n | -i | --interval | --wait | --ppn | --ranks | --subcluster | --root | --segment) return ;;
+        -t | --timeout | -c | --count | -n | -i | --interval | --wait | --job | --ppn | --ranks | --subcluster | --root | --segment) return ;;
+        --state)
+            mapfile -t COMPREPLY < <(compgen -W 'self up down idle connecting reconnecting' -- "$current")
+            return
+            ;;
         --algorithm)
             mapfile -t COMPREPLY < <(compgen -W 'direct binomial chain trinary ring doubling hierarchical' -- "$current")
             return
@@ -45,7 +49,10 @@ _tcactl()
         topology) options+=' --dot --svg' ;;
         stats) options+=' --openmetrics' ;;
         watch) options+=' --interval --count' ;;
-        ping) options+=' --count' ;;
+        nodes) options+=' --state' ;;
+        sessions) options+=' --job' ;;
+        drain) options+=' --wait' ;;
+        ping) options+=' --count --all' ;;
         place) options+=' --ppn --rankfile --hostlist' ;;
         simulate) options+=' --ranks --ppn --subcluster --root --algorithm --segment --steps' ;;
         config) options+=' --cluster' ;;
@@ -63,7 +70,7 @@ _tcactl()
         plan)
             mapfile -t COMPREPLY < <(compgen -W "explain $(tcactl "${where[@]}" plans --no-color -t 1 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$current")
             ;;
-        ping | why)
+        nodes | ping | why)
             mapfile -t COMPREPLY < <(compgen -W "$(tcactl "${where[@]}" nodes --no-color -t 1 2>/dev/null | awk 'NR > 1 { print $2 }')" -- "$current")
             ;;
         config)

@@ -12,7 +12,7 @@
 #include "tools/tcactl/tcactl.h"
 
 /* Values of long options: this and a bit of enum option_bit. */
-enum { LONG = 1 << 20, LONG_JSON = LONG - 1, LONG_NO_COLOR = LONG - 2 };
+enum { LONG = 1 << 24, LONG_JSON = LONG - 1, LONG_NO_COLOR = LONG - 2 };
 
 static const struct option long_options[] = {
     {"socket", required_argument, NULL, 's'},
@@ -38,6 +38,9 @@ static const struct option long_options[] = {
     {"algorithm", required_argument, NULL, LONG + OPTION_ALGORITHM},
     {"segment", required_argument, NULL, LONG + OPTION_SEGMENT},
     {"steps", no_argument, NULL, LONG + OPTION_STEPS},
+    {"all", no_argument, NULL, LONG + OPTION_ALL},
+    {"state", required_argument, NULL, LONG + OPTION_STATE},
+    {"job", required_argument, NULL, LONG + OPTION_JOB},
     {"alone", no_argument, NULL, LONG + OPTION_ALONE},
     {"wait", required_argument, NULL, LONG + OPTION_WAIT},
     {0},
@@ -206,6 +209,12 @@ static bool take(struct tcactl *tcactl, unsigned bit)
         return true;
     case OPTION_SEGMENT:
         tcactl->segment = optarg;
+        return true;
+    case OPTION_STATE:
+        tcactl->state = optarg;
+        return true;
+    case OPTION_JOB:
+        tcactl->job = optarg;
         return true;
     case OPTION_WAIT:
         return parse_seconds("--wait", optarg, 0, &tcactl->wait_s);

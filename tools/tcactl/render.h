@@ -25,6 +25,7 @@ render_function render_plan;       /* one plan, explained */
 render_function render_collective; /* its member "collective" */
 render_function render_config;
 render_function render_ping;
+render_function render_pings; /* of all nodes */
 render_function render_why;
 render_function render_reload;
 render_function render_calibrate;

@@ -81,3 +81,25 @@ void render_ping(const json_t *doc, const struct screen *screen)
                      units_ns(1e3 * doc_number(doc, "rtt_us.max")).text);
     screen_print(screen, "\n");
 }
+
+static void add_rtt_of(struct table *table, const json_t *ping, const char *path)
+{
+    const bool known = doc_is_number(ping, path);
+    table_add(table, "%s", known ? units_ns(1e3 * doc_number(ping, path)).text : "-");
+}
+
+void render_pings(const json_t *doc, const struct screen *screen)
+{
+    static const struct column columns[] = {
+        {">ID", "node", cell_integer},
+        {"NAME", "name"},
+        {">SENT", "count", cell_integer},
+        {">LOST", "lost", cell_integer},
+        {"?>MIN", "rtt_us.min", add_rtt_of},
+        {">MEDIAN", "rtt_us.median", add_rtt_of},
+        {">MAX", "rtt_us.max", add_rtt_of},
+        {"ERROR", "error", cell_note},
+        {0},
+    };
+    list_show(doc, "pings", columns, screen, 0, "no other nodes");
+}

@@ -42,6 +42,9 @@ enum option_bit {
     OPTION_STEPS = 1 << 15,
     OPTION_ALONE = 1 << 16,
     OPTION_WAIT = 1 << 17,
+    OPTION_STATE = 1 << 18,
+    OPTION_JOB = 1 << 19,
+    OPTION_ALL = 1 << 20,
 };
 
 struct tcactl {
@@ -57,6 +60,7 @@ struct tcactl {
     double interval_s, wait_s;
     unsigned per_node; /* --ppn */
     const char *svg, *cluster_file;
+    const char *state, *job;              /* NULL: any */
     unsigned ranks, per_subcluster, root; /* of tcactl simulate */
     const char *algorithm, *segment;
 
@@ -103,6 +107,8 @@ int run_plan(struct tcactl *tcactl, int count, char **arguments);
 int run_stats(struct tcactl *tcactl, int count, char **arguments);
 int run_watch(struct tcactl *tcactl, int count, char **arguments);
 int run_ping(struct tcactl *tcactl, int count, char **arguments);
+int run_nodes(struct tcactl *tcactl, int count, char **arguments);
+int run_sessions(struct tcactl *tcactl, int count, char **arguments);
 int run_why(struct tcactl *tcactl, int count, char **arguments);
 int run_reload(struct tcactl *tcactl, int count, char **arguments);
 int run_drain(struct tcactl *tcactl, int count, char **arguments);

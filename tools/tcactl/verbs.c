@@ -1,5 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tools/common/must.h"
 #include "tools/tcactl/doc.h"
@@ -10,10 +11,11 @@ const struct verb verbs[] = {
      .options = OPTION_STRICT},
     {"ready", "[--alone] [--wait SECONDS]", "whether this node can work, for scripts",
      .run = run_ready, .options = OPTION_ALONE | OPTION_WAIT},
-    {"nodes", "", "the nodes of the cluster, as seen from this one", .render = render_nodes},
+    {"nodes", "[HOSTLIST] [--state STATE]", "the nodes of the cluster, as seen from this one",
+     .max_arguments = 1, .run = run_nodes, .options = OPTION_STATE},
     {"topology", "[--dot | --svg FILE]", "nodes, links and this machine", .run = run_topology,
      .options = OPTION_DOT | OPTION_SVG},
-    {"sessions", "", "connected processes", .render = render_sessions},
+    {"sessions", "[--job JOB]", "connected processes", .run = run_sessions, .options = OPTION_JOB},
     {"users", "", "resources of each user, and their limits", .render = render_users},
     {"regions", "", "registered memory", .render = render_regions},
     {"offload", "", "offload processors and their queues", .render = render_offload},
@@ -24,13 +26,13 @@ const struct verb verbs[] = {
      .max_arguments = 1, .run = run_stats, .options = OPTION_OPENMETRICS},
     {"watch", "[-i SECONDS] [-n COUNT]", "status and rates, repeatedly", .run = run_watch,
      .options = OPTION_INTERVAL | OPTION_COUNT},
-    {"ping", "NODE [-c COUNT]", "the round-trip time to another node's daemon", .min_arguments = 1,
-     .max_arguments = 1, .run = run_ping, .options = OPTION_COUNT},
+    {"ping", "NODE | --all [-c COUNT]", "the round-trip time to another node's daemon",
+     .max_arguments = 1, .run = run_ping, .options = OPTION_COUNT | OPTION_ALL},
     {"why", "NODE", "what keeps this node from another one, and the remedy", .min_arguments = 1,
      .max_arguments = 1, .run = run_why},
     {"reload", "", "reload the configuration", .run = run_reload},
-    {"drain", "on|off", "refuse new sessions, or accept them again", .min_arguments = 1,
-     .max_arguments = 1, .run = run_drain},
+    {"drain", "on [--wait SECONDS] | off", "refuse new sessions, or accept them again",
+     .min_arguments = 1, .max_arguments = 1, .run = run_drain, .options = OPTION_WAIT},
     {"calibrate", "", "measure the rails again", .run = run_calibrate},
     {"place", "GRID [ARRAY] [--ppn P]", "which rank of a process grid to run where",
      .min_arguments = 1, .max_arguments = 2, .run = run_place,
@@ -106,6 +108,47 @@ int run_stats(struct tcactl *tcactl, int count, char **arguments)
     return code;
 }
 
+/* Asks for a list, and drops the rows of which `keep` says so. */
+static int show_rows(struct tcactl *tcactl, const char *verb, const char *argument,
+                     bool (*keep)(const struct tcactl *tcactl, const json_t *row),
+                     render_function *render)
+{
+    char *text = NULL;
+    const int r = tcactl_ask(tcactl, verb, argument, &text);
+    if (r < 0)
+        return tcactl_failed(tcactl, r);
+    json_t *doc = tcactl_parse(tcactl, text), *list = json_object_get(doc, verb);
+    for (size_t i = json_array_size(list); i > 0; i--)
+        if (!keep(tcactl, json_array_get(list, i - 1)))
+            json_array_remove(list, i - 1);
+    free(text);
+    return doc ? tcactl_print(tcactl, doc, render) : EXIT_FAILED;
+}
+
+static bool has_state(const struct tcactl *tcactl, const json_t *node)
+{
+    return !tcactl->state || strcmp(doc_text(node, "state"), tcactl->state) == 0;
+}
+
+int run_nodes(struct tcactl *tcactl, int count, char **arguments)
+{
+    return show_rows(tcactl, "nodes", count > 0 ? arguments[0] : NULL, has_state, render_nodes);
+}
+
+/* The group is the job, a step of it ("17.0" of job 17), or either "@NODE". */
+static bool is_of_job(const struct tcactl *tcactl, const json_t *session)
+{
+    const char *group = doc_text(session, "group");
+    const size_t length = tcactl->job ? strlen(tcactl->job) : 0;
+    return !tcactl->job || (strncmp(group, tcactl->job, length) == 0 &&
+                            (group[length] == '\0' || strchr(".@", group[length])));
+}
+
+int run_sessions(struct tcactl *tcactl, int count, char **arguments)
+{
+    return show_rows(tcactl, "sessions", NULL, is_of_job, render_sessions);
+}
+
 static int judge_ping(const struct tcactl *tcactl, const json_t *doc)
 {
     return doc_integer(doc, "lost") < doc_integer(doc, "count") ? EXIT_OK : EXIT_FAILED;
@@ -120,9 +163,14 @@ int run_ping(struct tcactl *tcactl, int count, char **arguments)
         fprintf(stderr, "tcactl: ping: -c %u: write a count from 1 to %d\n", times, PINGS_MAX);
         return EXIT_USAGE;
     }
-    if (asprintf(&argument, "%s %u", arguments[0], times) < 0)
+    if ((count == 0) != ((tcactl->given & OPTION_ALL) != 0)) {
+        fputs("tcactl: ping: write one NODE, or --all\n", stderr);
+        return EXIT_USAGE;
+    }
+    if (asprintf(&argument, "%s %u", count == 0 ? "*" : arguments[0], times) < 0)
         argument = must(NULL);
-    int code = tcactl_show(tcactl, "ping", argument, render_ping, judge_ping);
+    int code = count == 0 ? tcactl_show(tcactl, "ping", argument, render_pings, NULL)
+                          : tcactl_show(tcactl, "ping", argument, render_ping, judge_ping);
     free(argument);
     return code;
 }
@@ -147,13 +195,42 @@ int run_reload(struct tcactl *tcactl, int count, char **arguments)
     return tcactl_show(tcactl, "reload", NULL, render_reload, judge_reload);
 }
 
+/* Until no session is left, or the time has passed: then 5. */
+static int wait_until_empty(struct tcactl *tcactl)
+{
+    const struct timespec pause = {.tv_nsec = 200 * 1000 * 1000};
+    for (double left_s = tcactl->wait_s;; left_s -= 0.2) {
+        char *text = NULL;
+        const int r = tcactl_ask(tcactl, "status", NULL, &text);
+        json_t *status = r < 0 ? NULL : tcactl_parse(tcactl, text);
+        free(text);
+        if (!status)
+            return r < 0 ? tcactl_failed(tcactl, r) : EXIT_FAILED;
+        const long long sessions = doc_integer(status, "sessions");
+        json_t *doc = must(json_pack("{s:s, s:I}", "state", doc_text(status, "daemon.state"),
+                                     "sessions", (json_int_t)sessions));
+        json_decref(status);
+        if (sessions == 0 || left_s <= 0) {
+            tcactl_print(tcactl, doc, render_drain);
+            return sessions == 0 ? EXIT_OK : EXIT_DEGRADED;
+        }
+        json_decref(doc);
+        nanosleep(&pause, NULL);
+    }
+}
+
 int run_drain(struct tcactl *tcactl, int count, char **arguments)
 {
     if (strcmp(arguments[0], "on") != 0 && strcmp(arguments[0], "off") != 0) {
         fprintf(stderr, "tcactl: drain: \"%s\" is neither on nor off\n", arguments[0]);
         return EXIT_USAGE;
     }
-    return tcactl_show(tcactl, "drain", arguments[0], render_drain, NULL);
+    if (!(tcactl->given & OPTION_WAIT))
+        return tcactl_show(tcactl, "drain", arguments[0], render_drain, NULL);
+    char *text = NULL;
+    const int r = tcactl_ask(tcactl, "drain", arguments[0], &text);
+    free(text);
+    return r < 0 ? tcactl_failed(tcactl, r) : wait_until_empty(tcactl);
 }
 
 int run_calibrate(struct tcactl *tcactl, int count, char **arguments)

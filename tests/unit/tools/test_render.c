@@ -308,6 +308,7 @@ Test(render, survives_wrong_documents)
         render_sessions, render_regions, render_plans,    render_plan,         render_config,
         render_users,    render_ping,    render_reload,   render_calibrate,    render_drain,
         render_env,      render_offload, render_simulate, render_why,          render_ready,
+        render_pings,
     };
     static const char *const texts[] = {
         "{}",

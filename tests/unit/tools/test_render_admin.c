@@ -31,6 +31,18 @@ Test(render_admin, ping_and_drain)
                   "ready for new sessions; 0 open\n");
 }
 
+Test(render_admin, pings)
+{
+    expect_render(render_pings,
+                  "{\"pings\":[{\"node\":1,\"name\":\"node1\",\"count\":5,\"lost\":0,\"rtt_us\":{"
+                  "\"min\":100,\"median\":150.5,\"max\":2000},\"error\":\"\"},{\"node\":2,\"name\":"
+                  "\"node2\",\"count\":1,\"lost\":1,\"rtt_us\":null,\"error\":\"it is down\"}]}",
+                  "ID  NAME   SENT  LOST     MIN  MEDIAN      MAX  ERROR\n"
+                  " 1  node1     5     0  100 us  150 us  2.00 ms\n"
+                  " 2  node2     1     1       -       -        -  it is down\n");
+    expect_render(render_pings, "{\"pings\":[]}", "no other nodes\n");
+}
+
 Test(render_admin, why)
 {
     expect_render(
