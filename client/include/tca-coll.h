@@ -29,9 +29,9 @@ extern "C" {
  * arguments that fit together. Either all ranks succeed or all fail, as long as they can reach each
  * other. Preparing takes a millisecond or more, but as long as a barrier or two if an operation
  * like it was freed that may have any memory (see below): up to eight of them are kept for each
- * group (64 in all), of at most 256 KiB, until the group is released or the session closed. All
- * ranks start an operation equally often, and several operations in any order; a rank that has
- * completed a start may begin the next one at once.
+ * group (64 in all), of at most 256 KiB, until the group is released, the session closed, or a call
+ * exceeds a quota otherwise. All ranks start an operation equally often, and several operations in
+ * any order; a rank that has completed a start may begin the next one at once.
  *
  * Memory lies in regions of the session, for example from tca_alloc(), and must remain valid until
  * tca_coll_free(). Between start and completion, an operation reads `in`, and reads and writes
