@@ -173,6 +173,24 @@ static void rail_families(const struct tcad *tcad, json_t *families, const struc
     }
 }
 
+/* Which release this is, and which of its rails work. */
+static void state_families(const struct tcad *tcad, json_t *families)
+{
+    sample(family(families, "tcad_build_info", "gauge", "",
+                  "1; the labels name the version of tcad and of its protocol."),
+           json_pack("{s:s, s:i}", "version", TCAD_VERSION, "protocol", PROTO_VERSION), 1);
+    json_t *up = family(families, "tcad_rail_up", "gauge", "",
+                        "1 if the rail works, 0 if it is down; absent if it is not open.");
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
+        if (rail_at(tcad, rail)->open)
+            sample(up,
+                   json_pack("{s:s, s:s}", "rail", rail_name(tcad, rail), "driver",
+                             rail_driver(tcad, rail)),
+                   engine_driver_error(tcad->engine, rail) == 0);
+    one(families, "tcad_calibrated", "gauge", "", "1 if the rails were calibrated.",
+        tcad->calibrated);
+}
+
 static void node_families(struct tcad *tcad, json_t *families)
 {
     json_t *up =
@@ -246,6 +264,7 @@ json_t *inspect_stats(struct tcad *tcad)
     }
     one(families, "tcad_uptime_seconds", "gauge", "seconds", "Time since the daemon was started.",
         (double)(clock_now_ns() - tcad->since_ns) / 1e9);
+    state_families(tcad, families);
     one(families, "tcad_sessions", "gauge", "", "Open sessions.", tcad->session_count);
     one(families, "tcad_sessions_opened", "counter", "", "Sessions opened since the start.",
         (double)tcad->next_session);

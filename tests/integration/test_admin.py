@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import time
@@ -143,6 +144,26 @@ class Health(harness.Case):
         (found,) = cluster[0].tcactl("reload")["not_applied"]
         self.assertIn("control.key_file", found["key"])
         self.assertIn("restart", found["why"])
+
+
+class Monitoring(harness.Case):
+    def test_rules_and_dashboard_name_what_is_exported(self):
+        node = self.cluster(1)[0]
+        text = node.tcactl_raw("stats", "--openmetrics").stdout  # families that have values now
+        exported = set()
+        for family in node.tcactl("stats")["families"]:
+            name, unit = family["name"], family["unit"]
+            name += f"_{unit}" if unit and not name.endswith(f"_{unit}") else ""
+            exported.add(name + ("_total" if family["type"] == "counter" else ""))
+        for name, kind in re.findall(r"^# TYPE (\S+) (\S+)", text, re.MULTILINE):
+            self.assertIn(name + ("_total" if kind == "counter" else ""), exported)
+        self.assertIn('tcad_rail_up{rail="shm"', text)
+        self.assertRegex(text, r'tcad_build_info\{version="[^"]+",protocol="?[0-9]+"?\} 1')
+        for name in "alerts.yml", "dashboard.json":
+            with open(os.path.join(os.environ["TCA_TEST_SOURCE"], "tools/monitoring", name), encoding="utf-8") as file:
+                used = set(re.findall(r"\btcad_\w+", file.read()))
+            self.assertGreater(len(used), 8)
+            self.assertEqual(used - exported, set(), name)
 
 
 class Environment(harness.Case):
