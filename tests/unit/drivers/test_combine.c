@@ -1,6 +1,7 @@
 /* Every operator for every type, with every set of kernels, compared with single elements in the
  * widest type. */
 #include <criterion/criterion.h>
+#include <float.h>
 #include <string.h>
 
 #include "drivers/copy/combine.h"
@@ -66,16 +67,20 @@ static void combine_integers(enum element_operator number, enum element_type typ
     memcpy(a, &result, size);
 }
 
+/* Of x87, the rest is padding. */
+enum { LONG_DOUBLE_BYTES = LDBL_MANT_DIG == 64 ? 10 : sizeof(long double) };
 #define REAL(type)                                                                                 \
     {                                                                                              \
         type x, y;                                                                                 \
         memcpy(&x, a, sizeof(x));                                                                  \
         memcpy(&y, b, sizeof(y));                                                                  \
-        type result = number == OPERATOR_SUM       ? x + y                                         \
-                      : number == OPERATOR_PRODUCT ? x * y                                         \
-                      : number == OPERATOR_MIN     ? (y < x ? y : x)                               \
-                                                   : (y > x ? y : x);                                  \
-        memcpy(a, &result, sizeof(type) == 16 ? 10 : sizeof(type)); /* x87: the rest is padding */ \
+        const type least = y < x ? y : x, most = y > x ? y : x;                                    \
+        type result = number == OPERATOR_MIN ? least : most;                                       \
+        if (number == OPERATOR_SUM)                                                                \
+            result = x + y;                                                                        \
+        if (number == OPERATOR_PRODUCT)                                                            \
+            result = x * y;                                                                        \
+        memcpy(a, &result, sizeof(type) == 16 ? LONG_DOUBLE_BYTES : sizeof(type));                 \
         break;                                                                                     \
     }
 #define COMPLEX(type)                                                                              \
