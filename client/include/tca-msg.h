@@ -41,8 +41,7 @@ extern "C" {
  * Within a node, unless a rail or the daemon's seat is requested, messages of up to 64 KiB, and
  * longer ones that are sent from a place for the first time or are not in a region, need no plan:
  * where the receive was made first, the sender copies into its memory, and is complete at once;
- * otherwise the receiver copies. From 256 KiB on, the other rank copies parts, too, while it calls
- * the library; the send is then complete when both are done.
+ * otherwise the receiver copies.
  *
  * *Persistent* messages. tca_msg_send_init() and tca_msg_recv_init() of two ranks form a *pair*:
  * the first send of a tag with the first receive of that tag, and so on; they never match one-shot
@@ -61,10 +60,11 @@ extern "C" {
  * TCA_MSG_EAGER_BYTES, is copied once more on each side where the memory is not in a region of the
  * session. So is data with a layout at the sender of a one-shot message, and at a receiver whose
  * layout has more than about a hundred irregular blocks. Within a node, where a rank copies without
- * a plan, its own memory and layout do not matter, and contiguous memory of the other one in no
- * region is copied by the kernel (process_vm_readv(2), process_vm_writev(2)); other data goes
- * through a buffer of the sender. tca_msg_reaches() says where the kernel does not permit that:
- * data that is not in a region is then copied once more on each side here, too.
+ * a plan, contiguous data in a region is copied once. Other data goes through a buffer of the
+ * sender of at most 256 KiB, in parts, while both ranks call the library: their processors share
+ * the work. If the sender computes meanwhile, the receiver has the kernel copy the rest of
+ * contiguous data (process_vm_readv(2)); tca_msg_reaches() says where the kernel does not permit
+ * that: the receiver then waits for the sender.
  *
  * Messages of different lengths: a receive may be longer than its message; tca_msg_bytes() returns
  * the length. If it is shorter, nothing is received: the receive fails with -EMSGSIZE, and the send

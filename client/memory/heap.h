@@ -25,7 +25,8 @@ enum {
     HEAP_CHUNK_MIN = 256 << 10, /* size of the first chunk: its process clears all of it; sizes
                                    double up to HEAP_CHUNK_MAX */
     HEAP_CHUNK_MAX = 32 << 20,
-    HEAP_RUN_MAX = 8 << 20, /* longer blocks have separate chunks */
+    HEAP_RUN_MAX = 8 << 20,   /* longer blocks have separate chunks */
+    HEAP_EMPTY_MAX = 8 << 20, /* in several empty chunks; one may be longer */
 };
 
 /* Allocates and frees chunks. */
@@ -115,7 +116,8 @@ static inline uint8_t *heap_page_address(const struct heap_page *page)
 /* Allocates a run of `count` pages, from a new chunk if necessary. The caller sets their state, and
  * resets it to HEAP_NONE before it returns them. */
 int heap_take_pages(struct heap *heap, uint32_t count, struct heap_page **ret_first);
-/* Returns pages. A chunk that becomes empty is freed if there is another empty chunk. */
+/* Returns pages. A chunk that becomes empty is freed
+ * if there are others, and they would exceed HEAP_EMPTY_MAX. */
 void heap_give_pages(struct heap *heap, struct heap_page *first, uint32_t count);
 /* Allocates a chunk for a single block. */
 int heap_take_chunk(struct heap *heap, uint64_t bytes, struct heap_page **ret_first);

@@ -1,14 +1,14 @@
 /*
  * Memory of this process that others on the node read and write themselves, without asking tcad
  * each time: a *directory* of its regions in shared memory, and *places*, which are sent as plain
- * data. Others load and store what is in a region. What is in none is *private*: they copy it with
- * process_vm_readv(2) and process_vm_writev(2), where the kernel permits that. For modules of this
- * library that are built on tca.h.
+ * data. Others load and store what is in a region. What is in none is *private*: they read it with
+ * process_vm_readv(2), where the kernel permits that. For modules of this library that are built on
+ * tca.h.
  *
  * A place comes from the other process and is used with that process only: tcad, which has it from
- * the kernel, says which one that is. Each copy also compares a number that only this process has
- * at its address, so that another one, which has got the same process ID after its end, is not read
- * by mistake, nor written, unless it gets the ID between the comparison and the copy.
+ * the kernel, says which one that is. Each copy also brings a number that only this process has at
+ * its address, so that another one, which has got the same process ID after its end, is not read by
+ * mistake.
  */
 #pragma once
 
@@ -81,12 +81,10 @@ void *near_reach(struct tca *session, struct near_view *view, struct near_place 
 /* Whether private memory of the owner can be reached at all: 0, or a negative errno, for the reason
  * in tca_error_text(). */
 int near_check_private(struct near_view *view);
-/* Copy from and to a private place of the owner. 0, or a negative errno: it cannot be reached, for
- * the reason in tca_error_text(); a part of the target may have been written. */
+/* Copies from a private place of the owner. 0, or a negative errno: it cannot be reached, for the
+ * reason in tca_error_text(); a part of the target may have been written. */
 int near_read_private(struct near_view *view, struct near_place place, void *target,
                       uint64_t bytes);
-int near_write_private(struct near_view *view, struct near_place place, const void *source,
-                       uint64_t bytes);
 /* Copies to memory that another processor has read or written last. */
 void near_copy(void *target, const void *source, uint64_t bytes);
 void near_view_end(struct tca *session, struct near_view *view);

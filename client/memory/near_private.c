@@ -1,4 +1,4 @@
-/* Private memory of other processes of the node: process_vm_readv(2) and process_vm_writev(2). */
+/* Private memory of other processes of the node: process_vm_readv(2). */
 #include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -63,33 +63,6 @@ int near_read_private(struct near_view *view, struct near_place place, void *tar
         const uint64_t left = bytes - done;
         r = read_piece(view, place.offset + done, (uint8_t *)target + done,
                        left < PIECE_BYTES ? left : PIECE_BYTES);
-    }
-    return r;
-}
-
-static int write_piece(struct near_view *view, uint64_t address, const uint8_t *source,
-                       uint64_t bytes)
-{
-    const struct iovec here = {(void *)(uintptr_t)source, bytes};
-    const struct iovec there = {(void *)(uintptr_t)address, bytes};
-    const ssize_t put = process_vm_writev(view->owner_pid, &here, 1, &there, 1, 0);
-
-    if (put < 0)
-        return unreachable(view, -errno);
-    return (uint64_t)put == bytes ? 0 : unreachable(view, -EFAULT);
-}
-
-int near_write_private(struct near_view *view, struct near_place place, const void *source,
-                       uint64_t bytes)
-{
-    int r = 0;
-
-    for (uint64_t done = 0; r >= 0 && done < bytes; done += PIECE_BYTES) {
-        const uint64_t left = bytes - done;
-        if ((r = near_check_private(view)) < 0) /* before anything is written */
-            break;
-        r = write_piece(view, place.offset + done, (const uint8_t *)source + done,
-                        left < PIECE_BYTES ? left : PIECE_BYTES);
     }
     return r;
 }

@@ -191,12 +191,15 @@ int heap_take_pages(struct heap *heap, uint32_t count, struct heap_page **ret_fi
 }
 
 /* Whether another chunk is empty. */
-static bool another_empty(const struct heap *heap, const struct heap_chunk *chunk)
+/* Whether this empty chunk is too much, with those that are empty already. */
+static bool is_spare(const struct heap *heap, const struct heap_chunk *chunk)
 {
+    uint64_t empty_bytes = 0;
+
     for (uint32_t i = 0; i < heap->chunk_count; i++)
         if (heap->chunks[i] != chunk && heap->chunks[i]->used_pages == 0)
-            return true;
-    return false;
+            empty_bytes += heap->chunks[i]->bytes;
+    return empty_bytes > 0 && empty_bytes + chunk->bytes > HEAP_EMPTY_MAX;
 }
 
 void heap_give_pages(struct heap *heap, struct heap_page *first, uint32_t count)
@@ -214,7 +217,7 @@ void heap_give_pages(struct heap *heap, struct heap_page *first, uint32_t count)
         bin_remove(heap, first);
     }
     bin_insert(heap, first, count);
-    if (chunk->used_pages == 0 && another_empty(heap, chunk)) {
+    if (chunk->used_pages == 0 && is_spare(heap, chunk)) {
         bin_remove(heap, first);
         if (heap_give_chunk(heap, chunk) < 0) /* in use by a plan */
             bin_insert(heap, first, count);

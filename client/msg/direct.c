@@ -1,8 +1,8 @@
-/* Messages between ranks of a node that copy straight from and to each other's memory. A receive
- * that is posted first is announced (client/msg/announce.h), and the sender copies; otherwise the
- * sender offers the place of its data, and the receiver copies. Memory in a region is loaded and
- * stored. Private memory is copied by the kernel, which takes longer to begin: short data, and data
- * with a layout, is offered in staging instead. */
+/* Messages between ranks of a node that copy straight from and to each other's memory. A receive in
+ * a region that is posted first is announced (client/msg/announce.h), and the sender copies;
+ * otherwise the sender offers the place of its data, and the receiver copies. What is not in a
+ * region, or has a layout, is offered in staging, or by a stage (client/msg/stage.c): two copies
+ * that processors make take less time than one by the kernel. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +14,6 @@
 /* For longer ones, plans share the copying between both ranks, and choose how to copy by trial. But
  * a plan takes about a millisecond to make: only for what is sent again. */
 enum { COPY_BYTES_MAX = 65536 };
-
-/* Of private memory: below, two copies by way of staging take less time than one by the kernel. */
-enum { READ_BYTES_MIN = 65537, WRITE_BYTES_MIN = 16384 };
 
 /* Of all messages that wait for their receives: the rest of the quota is the program's. */
 enum { STAGED_IN_ALL_MAX = 4194304 };
@@ -116,7 +113,7 @@ void msg_direct_free(struct msg_peer *peer, struct tca_msg *msg)
 
     if (!direct)
         return;
-    msg_direct_forget(direct);
+    msg_stage_forget(direct);
     near_view_end(msg->session, &direct->view);
     near_unmap(msg->session, direct->areas);
     free(direct);
@@ -234,67 +231,60 @@ int msg_take_placed(struct msg_peer *peer, const struct msg_head *head, uint64_t
     return 0;
 }
 
-/* The message of a private place. 1, 0: out of reach, or a negative errno. */
-static int pull_private(struct tca_msg_request *request, struct near_place place)
+int msg_direct_read(struct tca_msg_request *request, struct near_place place, uint64_t position,
+                    uint64_t bytes)
 {
     struct near_view *view = &request->peer->direct->view;
 
+    place.offset += position;
     if (!request->layout)
-        return near_read_private(view, place, request->address, request->bytes) >= 0;
-    uint8_t *part = malloc(PART_BYTES);
+        return near_read_private(view, place, (uint8_t *)request->address + position, bytes);
+    uint8_t *part = malloc(bytes);
     if (!part)
         return error_static(-ENOMEM, "message: out of memory");
-    uint64_t done = 0;
-    while (done < request->bytes) {
-        const uint64_t left = request->bytes - done, bytes = left < PART_BYTES ? left : PART_BYTES;
-        if (near_read_private(view, place, part, bytes) < 0)
-            break;
-        msg_scatter_part(request, part, done, bytes);
-        place.offset += bytes;
-        done += bytes;
-    }
+    const int r = near_read_private(view, place, part, bytes);
+    if (r >= 0)
+        msg_scatter_part(request, part, position, bytes);
     free(part);
-    return done == request->bytes;
+    return r;
 }
 
-/* The same of any place; by this rank alone. */
-static int pull(struct tca_msg_request *request, struct near_place place)
+/* The message of a private place, by the kernel. */
+static int pull_private(struct tca_msg_request *request, struct near_place place)
+{
+    int r = 0;
+
+    for (uint64_t done = 0; r >= 0 && done < request->bytes;) {
+        const uint64_t left = request->bytes - done, bytes = left < PART_BYTES ? left : PART_BYTES;
+        r = msg_direct_read(request, place, done, bytes);
+        done += bytes;
+    }
+    return r >= 0;
+}
+
+/* The message of any place. False: out of reach. */
+static bool pull(struct tca_msg_request *request, struct near_place place)
 {
     if (place.region == NEAR_PRIVATE)
         return pull_private(request, place);
     const void *data =
         near_reach(request->msg->session, &request->peer->direct->view, place, request->bytes);
-    if (!data)
-        return 0;
-    msg_scatter(request, data, request->bytes);
-    return 1;
-}
-
-static int pull_alone(struct tca_msg_request *request, struct near_place place)
-{
-    int r = pull(request, place);
-
-    if (r == 0)
-        return 0;
-    r = msg_tell_taken(request, r < 0 ? r : 0);
-    return r < 0 ? r : 1;
+    if (data)
+        msg_scatter(request, data, request->bytes);
+    return data;
 }
 
 int msg_direct_pull(struct tca_msg_request *request, const struct msg_offer *offer)
 {
     struct msg_peer *peer = request->peer;
+    int r;
 
-    if (offer->place.region == 0 || (offer->planned && is_in_region(request)) || !peer->copies ||
-        begin(peer) < 0 || !reach(peer, request->msg))
+    if ((offer->planned && is_in_region(request)) || !peer->copies || begin(peer) < 0 ||
+        !reach(peer, request->msg))
         return 0;
-    if (offer->staged)
-        return msg_stage_pull(request, offer->place);
-    if (!msg_share_is_worth(request, request->bytes))
-        return pull_alone(request, offer->place);
-    int r = msg_share_lead(request, offer->place, request->bytes, request->offer, 0);
-    if (r == 0)
-        return 1; /* the request is still MSG_QUEUED */
-    if (r < 0)
+    if (offer->stage.region != 0 && (r = msg_stage_pull(request, offer)) != 0)
+        return r;
+    if (offer->place.region == 0 || !pull(request, offer->place))
         return 0;
     r = msg_tell_taken(request, 0);
     return r < 0 ? r : 1;
@@ -312,52 +302,41 @@ static struct near_place stage(struct tca_msg_request *request)
     return near_place_of(msg->session, &msg->owner, request->staging, request->room);
 }
 
-struct near_place msg_direct_place(struct tca_msg_request *request)
+struct near_place msg_direct_place(struct tca_msg_request *request, struct near_place *ret_stage)
 {
-    const bool fits = request->msg->staged_bytes + request->room <= STAGED_IN_ALL_MAX;
+    struct near_place place = {.region = 0};
 
+    *ret_stage = place;
     if (!request->peer->copies)
-        return (struct near_place){.region = 0};
-    if (request->layout && msg_direct_is_staged(request))
-        return msg_stage_place(request);
-    if (request->layout)
-        return fits ? stage(request) : (struct near_place){.region = 0};
-    const struct near_place place = place_of(request);
-    return fits && place.region == NEAR_PRIVATE && request->room < READ_BYTES_MIN ? stage(request)
-                                                                                  : place;
+        return place;
+    if (!request->layout && (place = place_of(request)).region != NEAR_PRIVATE)
+        return place;
+    if (request->room > MSG_STAGE_BYTES_MIN)
+        *ret_stage = msg_stage_place(request);
+    else if (request->msg->staged_bytes + request->room <= STAGED_IN_ALL_MAX) {
+        const struct near_place staged = stage(request);
+        place = staged.region != 0 ? staged : place;
+    }
+    return place;
 }
 
-static bool put_private(struct tca_msg_request *request, struct near_place place)
-{
-    return !request->layout && request->room >= WRITE_BYTES_MIN &&
-           near_write_private(&request->peer->direct->view, place, request->address,
-                              request->room) >= 0;
-}
-
-/* Copies a message to the receive that it will match: 1, 2: the other rank still copies, or 0. */
-static int put(struct tca_msg_request *request, const struct announcement *announcement)
+/* Copies a message to the receive that it will match. */
+static bool put(struct tca_msg_request *request, const struct announcement *announcement)
 {
     struct msg_peer *peer = request->peer;
     const struct near_place place = announcement->place;
     uint64_t position = 0;
 
-    if (place.region == 0 || msg_is_eager(request) || request->room > announcement->bytes ||
-        !reach(peer, request->msg) || (request->planned && place.region != NEAR_PRIVATE))
-        return 0;
-    if (msg_share_is_worth(request, request->room)) {
-        const int r =
-            msg_share_lead(request, place, request->room, announcement->word, announcement->number);
-        return r < 0 ? 0 : 2 - r;
-    }
-    if (place.region == NEAR_PRIVATE)
-        return put_private(request, place);
+    if (place.region == 0 || place.region == NEAR_PRIVATE || request->planned ||
+        msg_is_eager(request) || request->room > announcement->bytes || !reach(peer, request->msg))
+        return false;
     void *target = near_reach(request->msg->session, &peer->direct->view, place, request->room);
     if (!target)
-        return 0;
+        return false;
     if (request->layout)
         return tca_pack(request->layout, request->address, target, request->room, &position) >= 0;
     near_copy(target, request->address, request->room);
-    return 1;
+    return true;
 }
 
 int msg_direct_send(struct tca_msg_request *request, uint32_t seq, struct msg_head *head)
@@ -377,51 +356,12 @@ int msg_direct_send(struct tca_msg_request *request, uint32_t seq, struct msg_he
         forecast_sent(forecast, key, seq);
         return 0;
     }
-    r = put(request, &announcement);
-    forecast_copied(forecast, &announcement); /* what is left is the receiver's part */
-    if (r == 0)
+    const bool copied = put(request, &announcement);
+    forecast_copied(forecast, &announcement);
+    if (!copied)
         return 0;
     head->kind = MSG_PLACED;
     head->index = (uint8_t)announcement.word;
     head->request = (uint32_t)announcement.number;
-    peer->direct->led_head = *head;
-    return r;
-}
-
-/* ---- both */
-
-/* What this rank leads. */
-static int follow(struct msg_peer *peer)
-{
-    struct msg_direct *direct = peer->direct;
-    struct tca_msg_request *request = direct->led;
-    const int r = msg_share_is_over(direct);
-
-    if (r == 0)
-        return 0;
-    if (request->sends)
-        return msg_held_send(request, r > 0 ? &direct->led_head : NULL);
-    return r > 0 ? msg_tell_taken(request, 0) : msg_grant(request);
-}
-
-int msg_direct_progress(struct msg_peer *peer, struct tca_msg *msg)
-{
-    int r = 0;
-
-    if (atomic_load_explicit(&peer->here->share.left, memory_order_relaxed) > 0 && reach(peer, msg))
-        r = msg_share_help(peer, msg);
-    if (r >= 0 && peer->direct->staging.first)
-        r = msg_stage_progress(peer->direct);
-    return r >= 0 && peer->direct->led ? follow(peer) : r;
-}
-
-void msg_direct_forget(struct msg_direct *direct)
-{
-    msg_share_forget(direct);
-    msg_stage_forget(direct);
-}
-
-bool msg_direct_holds(const struct msg_peer *peer, const struct msg_out *out)
-{
-    return out->request && peer->direct && out->request == peer->direct->led;
+    return 1;
 }

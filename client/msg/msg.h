@@ -25,7 +25,7 @@ enum {
     MSG_EARLY_MAX = 65536,       /* unmatched messages of one rank */
     MSG_CACHE = 64,              /* plans for long messages that are kept */
     MSG_STAGES = 8,              /* that are kept */
-    MSG_STAGE_BYTES_MIN = 65536, /* longer data with a layout is sent by a stage */
+    MSG_STAGE_BYTES_MIN = 65536, /* longer data is sent by a stage: client/msg/stage.c */
 
     MSG_CHUNK = 64, /* requests allocated at a time */
 };
@@ -88,10 +88,11 @@ struct tca_msg_request {
     struct msg_target target;      /* of a send; its layout */
     /* ---- while it has a use */
     struct msg_out out;
-    uint32_t index;           /* of the data slot */
-    uint32_t offer;           /* a receive's: the number of the send */
-    struct near_place staged; /* a receive's: of the stage */
-    uint64_t moved;           /* to or from a stage, bytes */
+    uint32_t index;                   /* of the data slot */
+    uint32_t offer;                   /* a receive's: the number of the send */
+    struct near_place staged, source; /* a receive's: of the stage and of the data itself */
+    uint64_t moved;                   /* to or from a stage, bytes */
+    uint64_t seen, idle_ns;           /* a receive's: of moved, and since when */
     struct msg_kept *kept;
     /* ---- pairs: zero, unless it is persistent */
     struct tca_plan *plan; /* the put, or the notification that a receive has started */
@@ -201,11 +202,6 @@ struct msg_direct {
     struct tca_msg_request *waiting,
         **waiting_last;      /* receives that were not announced, in order */
     struct msg_list staging; /* sends that pack, and receives that unpack (stage.c) */
-    /* ---- what this rank leads (share.c) */
-    struct tca_msg_request *led; /* all parts are taken, and the other rank copies; NULL: nothing */
-    struct msg_head led_head;    /* of a send: its packet */
-    uint64_t led_parts;          /* of the other rank */
-    bool led_failed;             /* this rank could not copy */
 };
 
 /* A plan for a long message. */
@@ -293,6 +289,15 @@ static inline bool msg_has_ended(int error)
 
 /* Copies the message of a send to `data`, and the data of a message of a receive to its memory. */
 int msg_gather(const struct tca_msg_request *request, void *data);
+/* Copies `bytes` bytes of the data of a send, from `position` on, to `data`. */
+static inline void msg_gather_part(const struct tca_msg_request *request, void *data,
+                                   uint64_t position, uint64_t bytes)
+{
+    if (request->layout)
+        layout_pack_part(request->layout, request->address, data, position, bytes);
+    else
+        memcpy(data, (const uint8_t *)request->address + position, bytes);
+}
 /* Copies `bytes` bytes of the data of a message, from `position` on, to the memory of a receive,
  * which has room for them. */
 static inline void msg_scatter_part(const struct tca_msg_request *request, const void *data,
@@ -368,19 +373,9 @@ struct tca_plan *msg_plan_end(struct tca_plan *plan);
 int msg_note_send(struct msg_peer *peer, struct tca_msg *msg, struct msg_head head,
                   const void *payload);
 int msg_request_send(struct tca_msg_request *request);
-/* Of a send for which msg_direct_send() has returned 2: the packet that says that its data has been
- * copied, or, head NULL, an offer, because it could not be. */
-int msg_held_send(struct tca_msg_request *request, const struct msg_head *head);
 /* Everything that a rank waits for from this one, and what has arrived from it. 0 or a negative
  * errno: the peer has failed. */
 int msg_peer_progress(struct msg_peer *peer, struct tca_msg *msg);
-/* Whether one of both ranks leads: msg_direct_progress(). */
-static inline bool msg_direct_has_work(const struct msg_peer *peer)
-{
-    return peer->direct->led || peer->direct->staging.first ||
-           atomic_load_explicit(&peer->here->share.left, memory_order_relaxed) > 0;
-}
-
 /* Whether it has nothing to do. */
 static inline bool msg_peer_is_quiet(struct msg_peer *peer, struct tca_msg *msg)
 {
@@ -389,7 +384,7 @@ static inline bool msg_peer_is_quiet(struct msg_peer *peer, struct tca_msg *msg)
                        peer->waiting.first || peer->leaving.first;
 
     return !works && (peer->failed || (session_is_quiet(msg->session, &peer->arrivals) &&
-                                       !(peer->direct && msg_direct_has_work(peer))));
+                                       !(peer->direct && peer->direct->staging.first)));
 }
 /* The same as msg_peer_fail(), after what the rank has sent before its end was taken. */
 int msg_peer_lost(struct msg_peer *peer, struct tca_msg *msg, int error);
@@ -442,31 +437,22 @@ static inline bool msg_direct_pass(const struct tca_msg_request *request, uint32
     return forecast_pass(&request->peer->direct->forecast, key, seq);
 }
 /* A message is about to be sent as packet `seq`. Returns 1 and the packet's head if its data has
- * been copied to its receive, 2 if the other rank still copies, so that nothing else may be sent
- * before that packet, or 0. */
+ * been copied to its receive, or 0. */
 int msg_direct_send(struct tca_msg_request *request, uint32_t seq, struct msg_head *head);
-/* Whether a send with a layout is packed while its receiver unpacks. */
-static inline bool msg_direct_is_staged(const struct tca_msg_request *request)
-{
-    return request->layout && request->room > MSG_STAGE_BYTES_MIN;
-}
-/* The place of a send's data for its receiver; region 0: it cannot read there. */
-struct near_place msg_direct_place(struct tca_msg_request *request);
-/* Copies what was offered: 1, or 0: the receive has to grant its memory. */
+/* The place of a send's data for its receiver, and of its stage; region 0: none. */
+struct near_place msg_direct_place(struct tca_msg_request *request, struct near_place *ret_stage);
+/* Copies a part of a message from a private place to a receive. 0, or a negative errno: it is out
+ * of reach. */
+int msg_direct_read(struct tca_msg_request *request, struct near_place place, uint64_t position,
+                    uint64_t bytes);
+/* Copies what was offered: 1: it does, or has; 0: the receive has to grant its memory; or a
+ * negative errno of its answer. */
 int msg_direct_pull(struct tca_msg_request *request, const struct msg_offer *offer);
 int msg_take_placed(struct msg_peer *peer, const struct msg_head *head, uint64_t bytes);
 
-/* Messages that both ranks copy. */
-int msg_direct_progress(struct msg_peer *peer, struct tca_msg *msg);
-/* The other rank has failed. NULL is a no-op. */
-void msg_direct_forget(struct msg_direct *direct);
-/* Whether what is to be sent is such a message, of which the other rank copies parts. */
-bool msg_direct_holds(const struct msg_peer *peer, const struct msg_out *out);
-
 /* ---- stage.c */
 
-/* Of a send with a layout: the place of its stage, which is to be offered. region 0: there is
- * none. */
+/* The place of a stage for a send, which is to be offered. region 0: there is none. */
 struct near_place msg_stage_place(struct tca_msg_request *request);
 /* It has been offered: packs. */
 void msg_stage_pack(struct tca_msg_request *request);
@@ -474,26 +460,12 @@ void msg_stage_pack(struct tca_msg_request *request);
 void msg_stage_end(struct tca_msg_request *request);
 void msg_stage_free(struct tca_msg_request *request);
 void msg_stages_free(struct tca_msg *msg);
-/* A receive takes its message from a stage. 1: it does, or has; 0: out of reach; or it fails. */
-int msg_stage_pull(struct tca_msg_request *request, struct near_place place);
+/* A receive takes its message from a stage. 1: it does, or has; 0: the stage is out of reach; or a
+ * negative errno of its answer. */
+int msg_stage_pull(struct tca_msg_request *request, const struct msg_offer *offer);
 int msg_stage_progress(struct msg_direct *direct);
 /* The other rank has failed. NULL is a no-op. */
 void msg_stage_forget(struct msg_direct *direct);
-
-/* ---- share.c */
-
-/* Whether both ranks should copy `bytes` bytes that are the request's message. */
-bool msg_share_is_worth(const struct tca_msg_request *request, uint64_t bytes);
-/* Copies between the request's memory and a place of the other rank, which helps. other, number:
- * its request, as in struct msg_share. Then, or when it is called again, msg_share_is_over(): 1, 0:
- * the other rank still copies, or a negative errno: one of them could not. */
-int msg_share_lead(struct tca_msg_request *request, struct near_place place, uint64_t bytes,
-                   uint32_t other, uint64_t number);
-int msg_share_is_over(struct msg_direct *direct);
-/* The other rank has failed. NULL is a no-op. */
-void msg_share_forget(struct msg_direct *direct);
-/* Copies parts of what the other rank leads. -EPROTO: it is not valid. */
-int msg_share_help(struct msg_peer *peer, const struct tca_msg *msg);
 
 /* ---- large.c */
 

@@ -59,19 +59,6 @@ struct msg_count {
     _Alignas(64) _Atomic uint64_t value;
 };
 
-/* A long message that both ranks copy, in parts (client/msg/share.c). The rank that leads writes
- * it, before `left`; both take parts. */
-struct msg_share {
-    _Alignas(64) _Atomic uint64_t left;   /* parts that nobody has taken: from 0 on; 0: none */
-    _Alignas(64) _Atomic uint64_t helped; /* parts that the other rank has copied, */
-    _Atomic uint32_t failed;              /* or could not */
-    _Alignas(64) uint32_t other;          /* its request: the number of a send, the word of an */
-    uint64_t number;                      /* announced receive, and its number */
-    uint64_t sends;                       /* 1: the leader does */
-    uint64_t bytes;
-    struct near_place place; /* of the leader's memory */
-};
-
 /* What a rank keeps for each other rank, which writes the packets, places and confirmed counts, and
  * its receives. */
 struct msg_area {
@@ -81,7 +68,6 @@ struct msg_area {
     struct msg_count confirmed[TCA_MSG_PAIRS];
     struct msg_count received[TCA_MSG_PAIRS]; /* from it: the sources of its confirmed counts */
     struct announce_page announced;           /* receives of the other rank */
-    struct msg_share share;                   /* which the other rank leads */
 };
 
 /* The region of a rank's messenger. */
@@ -93,10 +79,10 @@ struct msg_areas {
 /* Payload of an offer. The message follows, all of it, or nothing. */
 struct msg_offer {
     uint64_t bytes;
-    struct near_place place; /* of the data; region 0: the receiver has to grant memory */
+    struct near_place place; /* of the data; region 0: nobody may read it there */
+    struct near_place stage; /* region 0: none. Without both, the receiver has to grant memory */
     uint32_t context;
-    uint16_t planned; /* not 0: rather by a plan, if both have their memory in regions */
-    uint16_t staged;  /* not 0: the place is that of a struct msg_stage */
+    uint32_t planned; /* not 0: rather by a plan, if both have their memory in regions */
 };
 
 enum { MSG_STAGE_BYTES = 262144 };

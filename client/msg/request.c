@@ -207,7 +207,7 @@ int msg_peer_fail(struct msg_peer *peer, struct tca_msg *msg, int error)
     snprintf(peer->why, sizeof(peer->why), "%s", tca_error_text());
     msg_peer_drop(peer);
     peer->offered.first = peer->granted.first = NULL;
-    msg_direct_forget(peer->direct);
+    msg_stage_forget(peer->direct);
     peer->single.first = peer->held.first = peer->waiting.first = NULL;
     for (uint32_t i = 0; i < msg->request_count; i++) {
         struct tca_msg_request *request = msg->requests[i];

@@ -148,15 +148,13 @@ static int send_offer(struct tca_msg_request *request, struct msg_head head)
 {
     struct msg_peer *peer = request->peer;
     const bool whole = msg_is_eager(request);
-    const struct msg_offer offer = {.bytes = request->room,
-                                    .place = whole ? (struct near_place){.region = 0}
-                                                   : msg_direct_place(request),
-                                    .context = request->context,
-                                    .planned = request->planned,
-                                    .staged = msg_direct_is_staged(request)};
+    struct msg_offer offer = {
+        .bytes = request->room, .context = request->context, .planned = request->planned};
     uint8_t *to = NULL;
-    int r = reserve(peer, request->msg, &to);
 
+    if (!whole)
+        offer.place = msg_direct_place(request, &offer.stage);
+    int r = reserve(peer, request->msg, &to);
     if (r < 0)
         return r;
     memcpy(to, &offer, sizeof(offer));
@@ -166,7 +164,7 @@ static int send_offer(struct tca_msg_request *request, struct msg_head head)
     head.bytes = (uint16_t)(sizeof(offer) + (whole ? request->room : 0));
     request->state = MSG_OFFERED;
     r = post(peer, request->msg, head);
-    if (r >= 0 && offer.staged && offer.place.region != 0)
+    if (r >= 0 && request->stage)
         msg_stage_pack(request);
     return msg_has_ended(r) ? 0 : r; /* no answer comes */
 }
@@ -198,37 +196,6 @@ static inline int send_plain(struct tca_msg_request *request)
     return r;
 }
 
-/* Its packet is the next: nothing is sent before msg_held_send(). */
-static void hold(struct tca_msg_request *request)
-{
-    struct msg_peer *peer = request->peer;
-
-    request->state = MSG_QUEUED;
-    request->out.request = request;
-    request->out.next = peer->out;
-    if (!peer->out)
-        peer->out_last = &request->out.next;
-    peer->out = &request->out;
-}
-
-static int send_placed(struct tca_msg_request *request, struct msg_head head)
-{
-    head.bytes = sizeof(request->room);
-    const int r = send_note(request->peer, request->msg, head, &request->room);
-    msg_done(request, 0);
-    return r;
-}
-
-int msg_held_send(struct tca_msg_request *request, const struct msg_head *head)
-{
-    struct msg_peer *peer = request->peer;
-
-    peer->out = request->out.next;
-    if (head)
-        return send_placed(request, *head);
-    return send_offer(request, (struct msg_head){.tag = request->tag, .request = request->number});
-}
-
 /* A message, or the offer of one. */
 static int send_request(struct tca_msg_request *request)
 {
@@ -244,11 +211,11 @@ static int send_request(struct tca_msg_request *request)
     r = peer->copies ? msg_direct_send(request, peer->sent + 1, &head) : 0;
     if (r < 0)
         return r;
-    if (r == 1)
-        return send_placed(request, head);
-    if (r > 1) {
-        hold(request);
-        return 0;
+    if (r > 0) {
+        head.bytes = sizeof(request->room);
+        r = send_note(peer, request->msg, head, &request->room);
+        msg_done(request, 0);
+        return r;
     }
     if (request->synchronous || !msg_is_eager(request))
         return send_offer(request, head);
@@ -307,7 +274,7 @@ static int flush_out(struct msg_peer *peer, struct tca_msg *msg)
 
     if ((int32_t)(peer->sent - peer->confirmed) < 0)
         return error_static(-EPROTO, "packets that were never sent have been confirmed");
-    while (r >= 0 && peer->out && !msg_direct_holds(peer, peer->out) && has_room(peer, msg) > 0) {
+    while (r >= 0 && peer->out && has_room(peer, msg) > 0) {
         struct msg_out *out = peer->out;
         peer->out = out->next;
         if (out->request) {
@@ -453,7 +420,7 @@ static int progress(struct msg_peer *peer, struct tca_msg *msg, int *ret_end)
     r = session_take_all(msg->session, &peer->arrivals, MSG_RING);
     peer->pending += r > 0 ? (uint32_t)r : 0;
     *ret_end = r < 0 ? r : 0;
-    r = peer->direct ? msg_direct_progress(peer, msg) : 0;
+    r = peer->direct && peer->direct->staging.first ? msg_stage_progress(peer->direct) : 0;
     if (r >= 0 && peer->pending > 0)
         r = take_packets(peer, msg);
     else

@@ -1,12 +1,19 @@
-/* Long messages with a layout between ranks of a node, which nobody can copy at once: the sender
- * offers a stage in its memory (struct msg_stage). It packs into the stage while the receiver
- * unpacks from it, each when its program calls. */
+/* Long messages between ranks of a node whose data is private, or has a layout. The sender offers a
+ * stage in its memory (struct msg_stage). It packs into the stage while the receiver unpacks from
+ * it, each when its program calls. If the sender does not call, the receiver has the kernel copy
+ * parts of private data, where it permits that, and the sender leaves them out. */
+#include <errno.h>
+
+#include "client/core/clock.h"
 #include "client/core/error.h"
 #include "client/core/layouts.h"
 #include "client/core/wait.h"
 #include "client/msg/msg.h"
 
 enum { PART_BYTES = 32768, STAGES_MAX = 64 };
+
+/* After this time without a new part, the sender does not call. */
+static const uint64_t IDLE_NS = 20000;
 
 /* The next part of `bytes` bytes, if so many are free, or there. */
 static uint64_t part_of(const struct tca_msg_request *request, uint64_t bytes)
@@ -50,13 +57,17 @@ static int pack(struct tca_msg_request *request)
     while (request->moved < request->room) {
         /* acquire: pairs with the release in unpack() */
         const uint64_t unpacked = atomic_load_explicit(&stage->unpacked, memory_order_acquire);
+        if (unpacked > request->moved && unpacked <= request->room) {
+            request->moved = unpacked; /* the receiver has read it itself */
+            continue;
+        }
         const uint64_t free_bytes = MSG_STAGE_BYTES - (request->moved - unpacked);
         const uint64_t left = request->room - request->moved;
         if (free_bytes == 0 || free_bytes > MSG_STAGE_BYTES) /* the other rank can write anything */
             return 0;
         const uint64_t bytes = part_of(request, left < free_bytes ? left : free_bytes);
-        layout_pack_part(request->layout, request->address,
-                         stage->data + request->moved % MSG_STAGE_BYTES, request->moved, bytes);
+        msg_gather_part(request, stage->data + request->moved % MSG_STAGE_BYTES, request->moved,
+                        bytes);
         request->moved += bytes;
         /* release: pairs with the acquire in unpack() */
         atomic_store_explicit(&stage->packed, request->moved, memory_order_release);
@@ -82,6 +93,10 @@ void msg_stage_free(struct tca_msg_request *request)
 
     if (!request->stage)
         return;
+    if (request->peer->failed && request->peer->failed != -EOWNERDEAD) {
+        request->stage = NULL; /* the other rank may still use it: it is not used again */
+        return;
+    }
     msg->stages_used--;
     if (msg->stage_count < MSG_STAGES)
         msg->stages[msg->stage_count++] = request->stage;
@@ -98,46 +113,93 @@ void msg_stages_free(struct tca_msg *msg)
 
 /* ---- the receiver */
 
-static int unpack(struct tca_msg_request *request)
+static struct msg_stage *stage_of(const struct tca_msg_request *request)
 {
     struct msg_stage *stage = near_reach(request->msg->session, &request->peer->direct->view,
                                          request->staged, sizeof(*stage));
 
-    if (!stage || (uintptr_t)stage % _Alignof(struct msg_stage) != 0)
-        return error_static(-EPROTO, "message: its data is out of reach");
+    return (uintptr_t)stage % _Alignof(struct msg_stage) == 0 ? stage : NULL;
+}
+
+static void advance(struct tca_msg_request *request, struct msg_stage *stage, uint64_t bytes)
+{
+    request->moved += bytes;
+    /* release: pairs with the acquire in pack() */
+    atomic_store_explicit(&stage->unpacked, request->moved, memory_order_release);
+}
+
+/* Takes the parts that are there. */
+static void unpack(struct tca_msg_request *request, struct msg_stage *stage)
+{
     while (request->moved < request->bytes) {
         /* acquire: pairs with the release in pack() */
         const uint64_t packed = atomic_load_explicit(&stage->packed, memory_order_acquire);
         const uint64_t left = request->bytes - request->moved, here = packed - request->moved;
         if (here == 0 || here > MSG_STAGE_BYTES) /* the other rank can write anything */
-            return 0;
+            return;
         const uint64_t bytes = part_of(request, left < here ? left : here);
         msg_scatter_part(request, stage->data + request->moved % MSG_STAGE_BYTES, request->moved,
                          bytes);
-        request->moved += bytes;
-        /* release: pairs with the acquire in pack() */
-        atomic_store_explicit(&stage->unpacked, request->moved, memory_order_release);
+        advance(request, stage, bytes);
     }
-    return 1;
 }
 
-int msg_stage_pull(struct tca_msg_request *request, struct near_place place)
+/* Copies the next part from where the sender has it, unless the sender packs. */
+static void read_part(struct tca_msg_request *request, struct msg_stage *stage)
 {
-    request->staged = place;
+    const uint64_t now_ns = clock_now_ns();
+
+    if (request->moved != request->seen) {
+        request->seen = request->moved;
+        request->idle_ns = now_ns;
+    }
+    if (now_ns - request->idle_ns < IDLE_NS)
+        return;
+    const uint64_t bytes = part_of(request, request->bytes - request->moved);
+    if (msg_direct_read(request, request->source, request->moved, bytes) < 0) {
+        request->source.region = 0;
+        return;
+    }
+    advance(request, stage, bytes);
+    request->seen = request->moved; /* the next one at once */
+}
+
+/* 1: the whole message is here, 0, or a negative errno: the stage is out of reach. */
+static int take(struct tca_msg_request *request)
+{
+    struct msg_stage *stage = stage_of(request);
+
+    if (!stage)
+        return error_static(-ESTALE, "message: its data is out of reach");
+    const uint64_t before = request->moved;
+    unpack(request, stage);
+    if (request->moved == before && request->source.region == NEAR_PRIVATE)
+        read_part(request, stage);
+    return request->moved == request->bytes;
+}
+
+int msg_stage_pull(struct tca_msg_request *request, const struct msg_offer *offer)
+{
+    request->staged = offer->stage;
+    request->source = offer->place;
     request->moved = 0;
-    const int r = unpack(request);
-    if (r == 0)
+    request->seen = UINT64_MAX;
+    int r = take(request);
+    if (r < 0)
+        return 0;
+    if (r == 0) {
         wait_for_other(request);
-    if (r > 0 && msg_tell_taken(request, 0) < 0)
-        return -1;
-    return r >= 0;
+        return 1;
+    }
+    r = msg_tell_taken(request, 0);
+    return r < 0 ? r : 1;
 }
 
 /* ---- both */
 
 static int move(struct tca_msg_request *request)
 {
-    return request->sends ? pack(request) : unpack(request);
+    return request->sends ? pack(request) : take(request);
 }
 
 int msg_stage_progress(struct msg_direct *direct)

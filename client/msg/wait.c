@@ -334,7 +334,7 @@ static bool is_claimed(const struct tca_msg_request *request)
 static bool has_work(const struct tca_msg *msg)
 {
     for (uint32_t rank = 0; rank < msg->size; rank++)
-        if (msg->peers[rank].out || (msg->peers[rank].direct && msg->peers[rank].direct->led))
+        if (msg->peers[rank].out)
             return true;
     for (uint32_t i = 0; i < msg->request_count; i++) {
         const struct tca_msg_request *request = msg->requests[i];

@@ -117,7 +117,7 @@ class Msg(Ranks):
         """From and to memory of all kinds; where the kernel forbids one rank to reach the others', with children, and as one dies."""
         cluster = self.cluster(2, options={"rails.enable": "shm tcp"})
         words = [harness.program("msg-private"), str(SEED)]
-        for places, *fate in (([0, 0],), ([0] * 3,), ([0, 1, 0],), (several_each(2, 16),), ([0, 0], "helped"), ([0, 0], "forbidden"), ([0] * 3, "forbidden"),
+        for places, *fate in (([0, 0],), ([0] * 3,), ([0, 1, 0],), (several_each(2, 16),), ([0, 0], "idle"), ([0, 0], "forbidden"), ([0] * 3, "forbidden"),
                               ([0] * 3, "forked"), ([0] * 4, "killed"), ([0, 0, 1], "killed")):
             with self.subTest(places=places, fate=fate, seed=SEED):
                 self.ranks(cluster, places, [*words, *fate], victim=1 if fate == ["killed"] else None)

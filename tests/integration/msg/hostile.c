@@ -168,7 +168,7 @@ static void any_packet(void)
         payload.offer = (struct msg_offer){.bytes = any_length(),
                                            .place = any_place(),
                                            .context = (uint32_t)random_below(&dice, 2),
-                                           .staged = random_below(&dice, 2) == 0};
+                                           .stage = any_place()};
     else if (random_below(&dice, 4) == 0)
         ((uint8_t *)&payload.note.handle)[random_below(&dice, sizeof(struct tca_handle))] ^= 1;
     if (random_below(&dice, 16) == 0) {
@@ -210,19 +210,6 @@ static void announce_any(void)
     if (line->word < ANNOUNCE_WORDS)
         atomic_store(&page->words[line->word], number << 2 | random_below(&dice, 4));
     atomic_store(&line->number, number);
-}
-
-/* Of a message that may not exist, or is shorter. */
-static void share_any(void)
-{
-    struct msg_share *share = &hostile.there->share;
-
-    share->other = (uint32_t)random_below(&dice, REQUESTS + 2);
-    share->number = random_below(&dice, 2) ? hostile.announcements : any_length();
-    share->sends = random_below(&dice, 2);
-    share->bytes = any_length();
-    share->place = any_place();
-    atomic_store(&share->left, random_below(&dice, 3));
 }
 
 /* Where rank 0 announces its receives, what says where its regions are, and where this rank's
@@ -282,8 +269,6 @@ static void attack(void)
             announce_any();
         if (hostile.there && random_below(&dice, 8) == 0)
             scribble();
-        if (hostile.there && random_below(&dice, 8) == 0)
-            share_any();
         if (random_below(&dice, 16) == 0) {
             uint32_t slot = (uint32_t)random_below(&dice, MSG_SLOTS);
             if (slot != MSG_SLOT_RING && (slot != MSG_SLOT_CREDIT || credits++ < CREDITS))

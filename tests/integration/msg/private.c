@@ -1,12 +1,11 @@
 /*
- * msg-private SEED [forbidden | forked | killed | helped]: random messages between memory of all
+ * msg-private SEED [forbidden | forked | killed | idle]: random messages between memory of all
  * kinds: heap, mappings, some of them read-only, stack, globals, regions, with and without layouts,
- * many at a time. All ranks roll the same dice, so each knows what it must receive. Of those within
- * the node that are long and contiguous, none may be copied more than once. forbidden: the kernel
- * refuses rank 1 process_vm_readv() and process_vm_writev(). forked: each rank has children
- * meanwhile, which write to all of its buffers. killed: rank 1 ends in the middle by SIGKILL.
- * helped: rank 1 leads the copying of long messages, and leaves all of it to rank 0. Ends with 0,
- * or prints what was wrong.
+ * many at a time. All ranks roll the same dice, so each knows what it must receive. forbidden: the
+ * kernel refuses rank 1 process_vm_readv() and process_vm_writev(). forked: each rank has children
+ * meanwhile, which write to all of its buffers. killed: rank 1 ends in the middle by SIGKILL. idle:
+ * rank 0 receives long messages of rank 1, which does not call meanwhile. Ends with 0, or prints
+ * what was wrong.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -204,7 +203,7 @@ static void compare(const struct side *side, const struct message *m, uint32_t r
     free(right);
 }
 
-/* The processes of a node reach each other's memory: no copy of the data was made. */
+/* The processes of a node reach each other's memory: no copy of all data was made. */
 static void expect_one_copy(const struct side *side, const struct message *m)
 {
     if (forbidden || m->source_block || m->target_block || m->bytes < 1 << 17 || m->from == m->to ||
@@ -284,73 +283,6 @@ static void play(uint32_t round, uint32_t size)
     }
 }
 
-/* ---- a leader that does not copy */
-
-enum { PARTS = 16 };
-
-/* Until rank 0 has copied BYTES_MAX bytes from or to memory of this rank. */
-static void lead(struct msg_peer *peer, uint32_t other, uint64_t number, bool sends, void *memory)
-{
-    struct msg_share *share = &peer->direct->there->share;
-
-    share->other = other;
-    share->number = number;
-    share->sends = sends;
-    share->bytes = BYTES_MAX;
-    share->place = (struct near_place){.region = NEAR_PRIVATE, .offset = (uintptr_t)memory};
-    atomic_store(&share->helped, 0);
-    atomic_store(&share->left, PARTS);
-    for (uint64_t round = 0; atomic_load(&share->helped) < PARTS; round++)
-        tca_pause(round);
-    expect((int)atomic_load(&share->failed), 0, NULL, "copying for another rank");
-}
-
-/* What rank 0 receives, whose receive was announced. */
-static void lead_send(struct msg_peer *peer, uint8_t *memory)
-{
-    struct forecast *forecast = &peer->direct->forecast;
-
-    for (uint64_t round = 0; forecast->standing_count == 0; round++) {
-        check(forecast_read(forecast, peer->confirmed), "announcements");
-        tca_pause(round);
-    }
-    lead(peer, forecast->standing[0].word, forecast->standing[0].number, true, memory);
-}
-
-static void lead_all(void)
-{
-    uint8_t *memory = malloc(BYTES_MAX), *right = malloc(BYTES_MAX);
-    const struct tca_msg_buffer buffer = {memory, BYTES_MAX, NULL};
-    struct msg_peer *peer = &msg->peers[1 - rank];
-    struct tca_msg_request *request;
-    struct tca_msg_status status;
-
-    for (uint64_t n = 0; n < BYTES_MAX; n++)
-        right[n] = content(0, 0, n);
-    memcpy(memory, right, rank == 0 ? BYTES_MAX : 0);
-    if (rank == 0) { /* sends, and receives it back */
-        check(tca_msg_send(msg, 1, 0, &buffer, &request), "send");
-        check(tca_msg_wait(request, TCA_DEFAULT), "wait");
-        tca_msg_release(request);
-        memset(memory, 0, BYTES_MAX);
-        check(tca_msg_recv(msg, 1, 0, &buffer, &request), "receive");
-    } else {
-        check(tca_msg_probe(msg, 0, 0, TCA_DEFAULT, &status), "probe");
-        lead(peer, 0, 0, false, memory); /* of its first request */
-        expect(memcmp(memory, right, BYTES_MAX), 0, NULL, "what the sender has copied");
-        check(tca_msg_recv(msg, 0, 0, &buffer, &request), "receive");
-        check(tca_msg_wait(request, TCA_DEFAULT), "wait");
-        tca_msg_release(request);
-        lead_send(peer, memory);
-        check(tca_msg_send(msg, 0, 0, &buffer, &request), "send");
-    }
-    check(tca_msg_wait(request, TCA_DEFAULT), "wait");
-    expect(memcmp(memory, right, BYTES_MAX), 0, NULL, "what the receiver has copied");
-    tca_msg_release(request);
-    free(memory);
-    free(right);
-}
-
 static void forbid(void)
 {
     struct sock_filter filter[] = {
@@ -364,6 +296,49 @@ static void forbid(void)
 
     check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0, "PR_SET_NO_NEW_PRIVS");
     check(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0 ? -errno : 0, "seccomp");
+}
+
+/* ---- a sender that does not call */
+
+static void await_stop(pid_t pid)
+{
+    char path[64], line[256] = "";
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    for (uint64_t n = 0; !strstr(line, ") T "); n++) {
+        FILE *file = fopen(path, "r");
+        if (!file || !fgets(line, sizeof(line), file))
+            expect(1, 0, NULL, "reading the state of rank 1");
+        fclose(file);
+        tca_pause(n);
+    }
+}
+
+/* Rank 1 is stopped when it has sent: rank 0 receives all of it. */
+static void receive_idle(bool with_layout)
+{
+    const uint64_t bytes = BYTES_MAX;
+    struct side side = {0};
+
+    if (rank == 1) {
+        const struct message m = {.from = 1, .to = 0, .bytes = bytes, .source = HEAP};
+        send(&side, &m, 0, 0);
+        raise(SIGSTOP);
+        wait_for(&side, &m);
+    } else {
+        const struct message m = {.from = 1,
+                                  .to = 0,
+                                  .bytes = bytes,
+                                  .target = HEAP,
+                                  .target_block = with_layout ? 4096 : 0};
+        const pid_t pid = msg->peers[1].direct->view.owner_pid;
+        await_stop(pid);
+        receive(&side, &m, 0);
+        wait_for(&side, &m);
+        compare(&side, &m, 0, 0);
+        check(kill(pid, SIGCONT) < 0 ? -errno : 0, "SIGCONT");
+    }
+    end(&side);
 }
 
 /* Which ranks this one can reach, and why not. */
@@ -404,10 +379,10 @@ int main(int argc, char **argv)
     check(tca_msg_new(session, NULL, &msg), "messenger");
     expect_reach();
     check(tca_barrier(session, TCA_DEFAULT), "barrier");
-    const bool helped = argc > 2 && strcmp(argv[2], "helped") == 0;
-    if (helped)
-        lead_all();
-    for (uint32_t round = 0; round < ROUNDS && !helped && !(killed && round > ROUNDS / 2); round++)
+    const bool idle = argc > 2 && strcmp(argv[2], "idle") == 0;
+    for (int i = 0; idle && i < 2; i++)
+        receive_idle(i);
+    for (uint32_t round = 0; round < ROUNDS && !idle && !(killed && round > ROUNDS / 2); round++)
         play(round, tca_size(session));
     tca_msg_free(msg);
     tca_close(session);
