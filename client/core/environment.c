@@ -51,6 +51,8 @@ static const struct tca_variable variables[VARIABLE_COUNT + 1] = {
                        "whether tcaMemoryGPU of the TCA API is GPU memory: auto, on, off"},
     [VARIABLE_HOSTD] = {"TCA_HOSTD", "", "socket of the tca-hostd to use"},
     [VARIABLE_MPI] = {"TCA_MPI", "on", "whether tca-mpi carries messages of MPI programs: on, off"},
+    [VARIABLE_MPI_COLL] = {"TCA_MPI_COLL", "0",
+                           "1: tca-mpi carries collective operations of MPI programs, too"},
     [VARIABLE_MPI_REPORT] = {"TCA_MPI_REPORT", "0",
                              "1: tca-mpi prints at MPI_Finalize() which messages it has carried"},
 };

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "client/mpi/collective.h"
 #include "client/mpi/request.h"
 #include "client/mpi/shim.h"
 
@@ -33,6 +34,7 @@ void communicator_release(struct communicator *communicator)
 {
     if (--communicator->uses > 0)
         return;
+    collectives_leave(communicator->collectives);
     free(communicator->world);
     free(communicator->local);
     free(communicator);

@@ -10,6 +10,8 @@
 
 #include "client/mpi/next.h"
 
+struct collectives;
+
 struct communicator {
     struct communicator *next; /* of those with the same hash */
     MPI_Comm handle;           /* MPI_COMM_NULL: freed, but requests use it */
@@ -18,6 +20,7 @@ struct communicator {
     uint32_t uses;   /* requests, and the table */
     uint32_t *world; /* ranks in MPI_COMM_WORLD; NULL: the same */
     int *local;      /* ranks here of those in MPI_COMM_WORLD, or -1; NULL: the same */
+    struct collectives *collectives; /* NULL: no call that could be carried */
 };
 
 /* The communicator of a handle; NULL: it is not carried. */

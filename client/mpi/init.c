@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "client/mpi/collective.h"
 #include "client/mpi/request.h"
 
 struct shim shim = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -101,16 +102,23 @@ static void leave(void)
 /* What rank 0 chooses. */
 struct choice {
     uint64_t number; /* of the group */
-    uint64_t reports;
+    uint64_t reports, collectives;
 };
+
+static bool is_on(const char *variable)
+{
+    const char *wish = getenv(variable);
+
+    return wish && strcmp(wish, "1") == 0;
+}
 
 static bool open_together(void)
 {
-    const char *wish = getenv("TCA_MPI_REPORT");
-    struct choice choice = {random_number(), wish && strcmp(wish, "1") == 0};
+    struct choice choice = {random_number(), is_on("TCA_MPI_REPORT"), is_on("TCA_MPI_COLL")};
 
-    next.Bcast(&choice, 2, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+    next.Bcast(&choice, sizeof(choice) / sizeof(uint64_t), MPI_UINT64_T, 0, MPI_COMM_WORLD);
     reports = choice.reports;
+    shim.collectives = choice.collectives;
     return agree(open_session(choice.number, shim.rank, shim.size, &shim.session)) &&
            agree(tca_msg_new(shim.session, NULL, &shim.msg) < 0 ? tca_error_text()
                  : requests_init() < 0                          ? "no address space left"
@@ -193,6 +201,7 @@ int MPI_Finalize(void)
             report_print();
         shim.active = false;
         communicators_deinit();
+        collectives_deinit();
         datatype_deinit();
         leave();
     }

@@ -55,7 +55,8 @@
     X(Isendrecv_c) X(Isendrecv_replace_c) X(Mrecv_c) X(Imrecv_c) X(Send_init_c) X(Ssend_init_c)    \
     X(Bsend_init_c) X(Rsend_init_c) X(Recv_init_c) X(Buffer_attach_c) X(Buffer_detach_c)           \
     X(Comm_idup_with_info) X(Comm_create_from_group) X(Type_get_envelope_c)                        \
-    X(Type_get_contents_c)
+    X(Type_get_contents_c) X(Bcast_c) X(Allgather_c) X(Alltoall_c) X(Reduce_c) X(Allreduce_c)          \
+    X(Reduce_scatter_block_c)
 #endif
 // clang-format on
 

@@ -20,9 +20,10 @@
 #include "client/mpi/next.h"
 
 struct shim {
-    bool active;    /* between MPI_Init() and MPI_Finalize(), if tcad carries messages */
-    bool threaded;  /* MPI_THREAD_MULTIPLE */
-    int rank, size; /* of MPI_COMM_WORLD, and of the session */
+    bool active;      /* between MPI_Init() and MPI_Finalize(), if tcad carries messages */
+    bool threaded;    /* MPI_THREAD_MULTIPLE */
+    bool collectives; /* carried, too: TCA_MPI_COLL=1 */
+    int rank, size;   /* of MPI_COMM_WORLD, and of the session */
     int tag_max;
     struct tca *session;
     struct tca_msg *msg;
@@ -81,10 +82,14 @@ enum counted {
     COUNTED_LAYOUT, /* of these two, with a layout */
     COUNTED_PACKED, /* of these two, packed by the MPI */
     COUNTED_RECEIVED,
-    COUNTED_BYTES,     /* sent */
-    COUNTED_FOREIGN,   /* passed on: a communicator that is not carried */
-    COUNTED_NULL,      /* passed on: MPI_PROC_NULL */
-    COUNTED_ARGUMENTS, /* passed on: invalid arguments */
+    COUNTED_BYTES,                         /* sent */
+    COUNTED_FOREIGN,                       /* passed on: a communicator that is not carried */
+    COUNTED_NULL,                          /* passed on: MPI_PROC_NULL */
+    COUNTED_ARGUMENTS,                     /* passed on: invalid arguments */
+    COUNTED_COLLECTIVE,                    /* carried, of each enum collective_kind */
+    COUNTED_PART = COUNTED_COLLECTIVE + 7, /* passed on: not all ranks in the same order */
+    COUNTED_SHAPE,  /* passed on: another operator or datatype, nothing, or too long */
+    COUNTED_SELDOM, /* passed on: the first of a shape, or it could not be made */
     COUNTED,
 };
 extern uint64_t counted[COUNTED]; /* by this rank */
