@@ -1,6 +1,7 @@
 """MPI programs that know nothing of tcad, under tca-mpi and with their MPI alone."""
 
 import os
+import random
 import re
 import subprocess
 import unittest
@@ -8,6 +9,7 @@ import unittest
 import harness
 
 MPIS = ("openmpi", "mpich")
+CALLS = "150"
 TCA_MPI = harness.program("tca-mpi")
 # The MPIs leak at their end, and what is preloaded comes before the sanitizer's library.
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -76,6 +78,20 @@ class Mpi(harness.Case):
         for mpi in MPIS:
             with self.subTest(mpi=mpi):
                 self.check(self.launch(mpi, 2, TCA_MPI, self.program(mpi), "thread", node=node, TCA_MPI_REPORT="1"), True)
+
+    def test_collectives(self):
+        """Random collective operations among messages: what they must give, in the MPI alone and carried by tcad."""
+        node = self.cluster()[0]
+        for mpi in MPIS:
+            program = self.program(mpi, "collectives")
+            for _ in range(harness.rounds(2)):
+                seed, ranks = random.randrange(1 << 32), random.choice((2, 3, 4))
+                with self.subTest(mpi=mpi, seed=seed, ranks=ranks):
+                    result = self.launch(mpi, ranks, program, str(seed), CALLS)
+                    self.assertEqual((result.returncode, result.stdout), (0, "0 wrong\n"), result.stderr)
+                    result = self.launch(mpi, ranks, TCA_MPI, program, str(seed), CALLS, node=node, TCA_MPI_REPORT="1", TCA_MPI_COLL="1")
+                    self.assertEqual((result.returncode, result.stdout), (0, "0 wrong\n"), result.stderr)
+                    self.assertRegex(result.stderr, r"(?:barriers|broadcasts|reduce|allreduce|reduce_scatter_block|allgather|alltoall) of tcad +[1-9]")
 
     def test_bare(self):
         """The test itself asks nothing else than what the MPI gives."""

@@ -14,6 +14,13 @@
 
 enum { SHAPES = 8, COMMUNICATORS = 4, NUMBERS_MAX = 6000, LONG_MESSAGE = 30000, FREED_EVERY = 60 };
 
+/* MPICH 4.0 reads from MPI_IN_PLACE in some calls of MPI_Reduce(). */
+#ifdef MPICH_VERSION
+static const bool bare_fails = true;
+#else
+static const bool bare_fails = false;
+#endif
+
 enum kind { BARRIER, BCAST, REDUCE, ALLREDUCE, REDUCE_SCATTER, ALLGATHER, ALLTOALL, KINDS };
 
 struct shape {
@@ -111,7 +118,7 @@ static void reduce(const struct shape *shape, const struct members *members, uin
     const int n = shape->count, own = members->world[members->rank];
     const bool scatters = shape->kind == REDUCE_SCATTER;
     const bool receives = shape->kind != REDUCE || members->rank == shape->root;
-    const bool in_place = shape->in_place && receives;
+    const bool in_place = shape->in_place && receives && !(bare_fails && shape->kind == REDUCE);
     const int first = scatters ? n * members->rank : 0;
 
     fill(in_place ? taken : given, 1, call, own, 0, scatters ? n * members->size : n);
@@ -275,6 +282,7 @@ int main(int argc, char **argv)
     make_communicators(&plan);
     for (int i = 0; i < SHAPES; i++)
         draw(&plan, &shapes[i]);
+    shapes[0] = (struct shape){.kind = ALLREDUCE, .count = 10}; /* one is carried in any case */
     for (int call = 0; call < calls; call++) {
         const int meanwhile = roll(&plan, 3);
         if (call % FREED_EVERY == FREED_EVERY - 1) {
