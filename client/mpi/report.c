@@ -40,6 +40,6 @@ void report_print(void)
     if (shim.rank != 0)
         return;
     fprintf(stderr, "tca-mpi: messages of %d ranks\n", shim.size);
-    for (int i = 0; i < COUNTED; i++)
+    for (int i = 0; i < (shim.collectives ? COUNTED : COUNTED_COLLECTIVE); i++)
         fprintf(stderr, "  %-50s %20" PRIu64 "\n", labels[i], sum[i]);
 }
