@@ -82,7 +82,7 @@ const struct config_key config_keys[] = {
     {KEY(memory, base, base), .type = CONFIG_POINTER, .min = 64 * GIB, .max = 0x7e0000000000,
      .multiple = 2 * MIB, .initial = "0x200000000000",
      .help = "The start of the address range reserved for regions, the same in every process."},
-    {KEY(memory, reserved, reserved_bytes), .type = CONFIG_BYTES, .min = GIB, .max = 96 * TIB,
+    {KEY(memory, reserved, reserved_bytes), .type = CONFIG_BYTES, .min = 16 * MIB, .max = 96 * TIB,
      .multiple = 2 * MIB, .initial = "32T",
      .help = "The length of that range: addresses, not memory."},
     {KEY(memory, region_bytes, region_bytes), .type = CONFIG_BYTES, .min = MIB, .max = 64 * TIB,

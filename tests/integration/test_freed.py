@@ -44,7 +44,7 @@ class Freed(harness.Case):
     times = 13
 
     def make_cluster(self):
-        return self.cluster(2, options=self.options)
+        return self.cluster(2, options={"memory.reserved": "128M", **(self.options or {})})  # so addresses are soon used again
 
     def setUp(self):
         super().setUp()

@@ -28,7 +28,7 @@ const struct verb verbs[] = {
      .options = OPTION_INTERVAL | OPTION_COUNT},
     {"ping", "NODE | --all [-c COUNT]", "the round-trip time to another node's daemon",
      .max_arguments = 1, .run = run_ping, .options = OPTION_COUNT | OPTION_ALL},
-    {"why", "NODE", "what keeps this node from another one, and the remedy", .min_arguments = 1,
+    {"why", "NODE", "why a node cannot be reached, and the remedy", .min_arguments = 1,
      .max_arguments = 1, .run = run_why},
     {"reload", "", "reload the configuration", .run = run_reload},
     {"drain", "on [--wait SECONDS] | off", "refuse new sessions, or accept them again",
