@@ -90,11 +90,11 @@ uint64_t session_wire_timeout(int64_t timeout_ns)
 }
 
 /* The daemon does not count late replies as events. As long as one is owed, pretends that there are
- * events, so that the socket is read; likewise for a session that has lost events, so that every
- * call reports it. */
+ * events, so that the socket is read; likewise while events may be held for replies that have come,
+ * and for a session that has lost events, so that every call reports it. */
 static void expect_owed(struct tca *session)
 {
-    if (session->control.owed > 0 || session->events_lost)
+    if (session->control.owed > 0 || session->control.arrived > 0 || session->events_lost)
         session->events_seen =
             atomic_load_explicit(&session->segment->events, memory_order_relaxed) - 1;
 }

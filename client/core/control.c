@@ -38,12 +38,31 @@ int control_open(struct control *control, const char *socket, uint64_t end_ns,
 {
     *control = (struct control){.fd = -1, .pid = getpid(), .ops = ops, .context = context};
     control->early_end = &control->early;
+    control->held_end = &control->held;
     return socket_connect(socket, end_ns, &control->fd, control->path);
+}
+
+/* The events that were held are the next messages. */
+static void release_held(struct control *control)
+{
+    if (!control->held)
+        return;
+    for (const struct early_message *it = control->held; it; it = it->next) {
+        control->early_count++;
+        control->early_fds += (unsigned)it->reply.frame->fd_count;
+    }
+    *control->held_end = control->early;
+    if (!control->early)
+        control->early_end = control->held_end;
+    control->early = control->held;
+    control->held = NULL;
+    control->held_end = &control->held;
 }
 
 void control_close(struct control *control)
 {
     struct reply reply;
+    release_held(control);
     while (take_early(control, &reply))
         reply_free(&reply);
     if (control->fd >= 0)
@@ -207,6 +226,19 @@ static struct control_asked *take_asked(struct control *control, uint32_t tag)
     return asked;
 }
 
+/* An event may be about an object that a reply before it has made, which the program does not know
+ * until it takes that reply. False: out of memory. */
+static bool hold(struct control *control, const struct reply *reply)
+{
+    struct early_message *held = malloc(sizeof(*held));
+    if (!held)
+        return false;
+    *held = (struct early_message){.reply = *reply};
+    *control->held_end = held;
+    control->held_end = &held->next;
+    return true;
+}
+
 /* Handles an event, a late reply, or the reply to control_post(); keeps a reply that is awaited. */
 static void dispatch(struct control *control, struct reply *reply)
 {
@@ -214,8 +246,11 @@ static void dispatch(struct control *control, struct reply *reply)
     struct control_asked *asked = take_asked(control, reply->frame->header.tag);
     if (asked) {
         asked->reply = *reply;
+        control->arrived++;
         return;
     }
+    if (reply->frame->header.tag == 0 && control->arrived > 0 && hold(control, reply))
+        return;
     if (reply->frame->header.tag & TAG_POSTED) {
         const uint32_t done =
             reply->message->body_case == TCA__MESSAGE__BODY_DONE ? reply->message->done->also : 0;
@@ -371,6 +406,8 @@ int control_take(struct control *control, struct control_asked *asked, const Tca
         control->owed += r == -EAGAIN;
         return r == -EAGAIN ? control_overdue(control, request) : r;
     }
+    if (--control->arrived == 0)
+        release_held(control);
     if (asked->reply.message->body_case == TCA__MESSAGE__BODY_FAILURE)
         r = error_wire(asked->reply.message->failure);
     else if (asked->reply.message->body_case != expected)

@@ -50,12 +50,14 @@ struct control {
     int lost; /* 0, -EHOSTDOWN (daemon ended), -EPROTO (invalid message), -EPROTONOSUPPORT, -EMFILE,
                  -ENOMEM */
     int fd;
-    uint32_t tag;                /* of the last request */
-    struct control_asked *asked; /* the program waits for their replies */
-    uint64_t received;           /* messages */
-    bool heard;                  /* a reply or event was received */
-    uint16_t version;            /* of the daemon, for -EPROTONOSUPPORT */
-    uint32_t owed;               /* late replies still to come: their requests timed out */
+    uint32_t tag;                           /* of the last request */
+    struct control_asked *asked;            /* the program waits for their replies */
+    unsigned arrived;                       /* replies that control_take() has yet to take */
+    struct early_message *held, **held_end; /* events that came meanwhile, for afterwards */
+    uint64_t received;                      /* messages */
+    bool heard;                             /* a reply or event was received */
+    uint16_t version;                       /* of the daemon, for -EPROTONOSUPPORT */
+    uint32_t owed; /* late replies still to come: their requests timed out */
     struct early_message *early, **early_end; /* received by control_hear(), for the program */
     unsigned early_count, early_fds;
     int early_error; /* 0, or why nothing comes after them */

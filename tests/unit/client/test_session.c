@@ -298,3 +298,21 @@ Test(session, commits_under_way_when_tcad_ends)
     kit.fake.go = true;
     cr_assert_eq(tca_plan_commit(plans[0], TCA_DEFAULT), -EHOSTDOWN);
 }
+
+/* What is said of a plan before its reply is taken, which has come, is handled then. */
+Test(session, an_event_between_replies)
+{
+    struct tca_plan *plans[3];
+    kit_init(&kit, FAKE_HONEST);
+    begin_plans(plans, 2);
+    cr_assert_eq(plan_commit_end(plans[1]), 0); /* the reply of the first has come before it */
+    fake_event(&kit.fake, TCA__EVENT__KIND__PLAN_BROKEN, 0, -ESTALE);
+    begin_plans(plans + 2, 1);
+    cr_assert_eq(plan_commit_end(plans[2]), 0);
+    cr_assert_eq(plan_commit_end(plans[0]), 0);
+    cr_assert_eq(tca_dispatch(kit.session), 0);
+    cr_assert_eq(tca_start(plans[0]), -ESTALE);
+    cr_assert_eq(tca_start(plans[1]), 0);
+    for (unsigned i = 0; i < 3; i++)
+        tca_plan_free(plans[i]);
+}
