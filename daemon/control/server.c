@@ -235,7 +235,7 @@ static void tick(void *context)
 {
     struct server *server = context;
     uint64_t now = clock_now_ns(), patience_ns = server->tcad->conf->control.request_timeout_ns;
-    bool more = false;
+    bool more = server->parked != NULL; /* it is silent if its hello is refused */
     for (struct client *client = server->clients, *next; client; client = next) {
         next = client->next;
         if (!is_silent(client))
