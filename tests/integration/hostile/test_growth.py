@@ -135,7 +135,7 @@ class Growth(counted.CountedCase):
 
 def patient_plans(node):
     """Under valgrind, on a busy machine, a daemon with many plans takes long to describe them."""
-    return node.tcactl("--timeout", "50s", "plans")["plans"]
+    return node.tcactl("--timeout", "50", "plans")["plans"]
 
 
 class Beside(counted.CountedCase):
