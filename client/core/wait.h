@@ -68,8 +68,8 @@ bool session_is_quiet(struct tca *session, struct session_slot *slot);
  * -EPROTO: no committed plan waits for the slot, or notifies it. */
 int session_grant(const struct session_slot *slot);
 
-/* Another process copies for this one, and does not wake it: until as many calls with false, waits
- * sleep for a tenth of a millisecond at a time. */
+/* Another process has to copy before this one can go on, and does not wake it: until as many calls
+ * with false, waits sleep for a tenth of a millisecond at a time. */
 void session_expect_help(struct tca *session, bool begins);
 
 /* Of a plan that runs, for messages: "it waits for rank 1 to notify slot 6, ...". */

@@ -40,8 +40,8 @@ extern "C" {
  * is complete only when a receive has got its message, or has failed because it was too long.
  * Within a node, unless a rail or the daemon's seat is requested, messages of up to 64 KiB, and
  * longer ones that are sent from a place for the first time or are not in a region, need no plan:
- * where the receive was made first, the sender copies into its memory, and is complete at once;
- * otherwise the receiver copies.
+ * where the receive was made first and its memory is in a region, the sender copies into it, and is
+ * complete at once; otherwise the receiver copies.
  *
  * *Persistent* messages. tca_msg_send_init() and tca_msg_recv_init() of two ranks form a *pair*:
  * the first send of a tag with the first receive of that tag, and so on; they never match one-shot

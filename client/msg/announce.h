@@ -4,8 +4,8 @@
  * A receive from a known rank that is posted is *announced* in memory of that rank (struct
  * announce_page), in the order in which receives were posted. The sender works out from the
  * announcements, and from the messages that it has sent, which receive its next message will
- * match, without asking: its *forecast*. It then copies the data straight to the receive, and its
- * packet names the announcement.
+ * match, without asking: its *forecast*. If the receive is in a region, it then copies the data
+ * straight there, and its packet names the announcement.
  *
  * Why the forecast is exact. All messages from one rank to another are numbered, and are processed
  * in that order. The receiver announces only receives before which no other one stands that takes

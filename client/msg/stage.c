@@ -55,7 +55,7 @@ static int pack(struct tca_msg_request *request)
     struct msg_stage *stage = request->stage;
 
     while (request->moved < request->room) {
-        /* acquire: pairs with the release in unpack() */
+        /* acquire: pairs with the release in advance() */
         const uint64_t unpacked = atomic_load_explicit(&stage->unpacked, memory_order_acquire);
         if (unpacked > request->moved && unpacked <= request->room) {
             request->moved = unpacked; /* the receiver has read it itself */

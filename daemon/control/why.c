@@ -34,23 +34,14 @@ struct why {
 };
 
 /* The first one counts. */
-__attribute__((format(printf, 2, 3))) static void problem(struct why *why, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void say(char text[TEXT_BYTES], const char *format,
+                                                      ...)
 {
     va_list arguments;
-    if (why->problem[0])
+    if (text[0])
         return;
     va_start(arguments, format);
-    vsnprintf(why->problem, sizeof(why->problem), format, arguments);
-    va_end(arguments);
-}
-
-__attribute__((format(printf, 2, 3))) static void remedy(struct why *why, const char *format, ...)
-{
-    va_list arguments;
-    if (why->remedy[0])
-        return;
-    va_start(arguments, format);
-    vsnprintf(why->remedy, sizeof(why->remedy), format, arguments);
+    vsnprintf(text, TEXT_BYTES, format, arguments);
     va_end(arguments);
 }
 
@@ -153,12 +144,12 @@ static json_t *rails(struct why *why)
 
 static void judge_name(struct why *why)
 {
-    problem(why, "%s does not resolve on this node: %s", why->node->address,
-            gai_strerror(why->reach.name_error));
-    remedy(why,
-           "Make \"getent hosts %s\" work on this node, or write a numeric address=... for %s into "
-           "the cluster file and run tcactl reload.",
-           why->node->address, why->node->name);
+    say(why->problem, "%s does not resolve on this node: %s", why->node->address,
+        gai_strerror(why->reach.name_error));
+    say(why->remedy,
+        "Make \"getent hosts %s\" work on this node, or write a numeric address=... for %s into "
+        "the cluster file and run tcactl reload.",
+        why->node->address, why->node->name);
 }
 
 /* No connection: what the addresses have said, of which one that refuses is nearest. */
@@ -170,46 +161,48 @@ static void judge_dial(struct why *why)
         silent |= why->reach.addresses[i].result == -EINPROGRESS ||
                   why->reach.addresses[i].result == -ETIMEDOUT;
     }
-    problem(why, "no connection to %s: %s", why->node->name,
-            *why->info.last_error ? why->info.last_error : "no answer");
+    say(why->problem, "no connection to %s: %s", why->node->name,
+        *why->info.last_error ? why->info.last_error : "no answer");
     if (why->reach.status == -ENOKEY)
-        remedy(why, "Give this node the cluster key (control.key_file) and restart its tcad.");
+        say(why->remedy, "Give this node the cluster key (control.key_file) and restart its tcad.");
     else if (refused)
-        remedy(why,
-               "Start tcad on %s (systemctl start tcad), and check there that it listens on port "
-               "%u.",
-               why->node->name, why->node->port);
+        say(why->remedy,
+            "Start tcad on %s (systemctl start tcad), and check there that it listens on port "
+            "%u.",
+            why->node->name, why->node->port);
     else if (silent)
-        remedy(why, "Check that %s is on, and that firewalls let TCP and UDP of port %u pass.",
-               why->node->name, why->node->port);
+        say(why->remedy, "Check that %s is on, and that firewalls let TCP and UDP of port %u pass.",
+            why->node->name, why->node->port);
     else
-        remedy(why,
-               "Check the route from this node to %s (ip route get), and its address in the "
-               "cluster file.",
-               why->node->name);
+        say(why->remedy,
+            "Check the route from this node to %s (ip route get), and its address in the "
+            "cluster file.",
+            why->node->name);
 }
 
 /* The node answers, but the daemons do not agree. */
 static void judge_greeting(struct why *why)
 {
     const char *name = why->node->name;
-    problem(why, "%s", *why->info.last_error ? why->info.last_error : "its daemon does not answer");
+    say(why->problem, "%s",
+        *why->info.last_error ? why->info.last_error : "its daemon does not answer");
     switch (why->reach.status) {
     case -EACCES:
-        remedy(why, "Copy the same key file to both nodes (control.key_file) and restart the tcad "
-                    "whose key was wrong.");
+        say(why->remedy,
+            "Copy the same key file to both nodes (control.key_file) and restart the tcad "
+            "whose key was wrong.");
         break;
     case -EPROTONOSUPPORT:
-        remedy(why, "Install the same release of tcad on this node and on %s.", name);
+        say(why->remedy, "Install the same release of tcad on this node and on %s.", name);
         break;
     case -EINVAL:
     case -ENOENT:
     case -EEXIST:
-        remedy(why, "Give this node and %s the same cluster file, and run tcactl reload on both.",
-               name);
+        say(why->remedy,
+            "Give this node and %s the same cluster file, and run tcactl reload on both.", name);
         break;
     default:
-        remedy(why, "Look at the journal of tcad on %s (journalctl -u tcad).", name);
+        say(why->remedy, "Look at the journal of tcad on %s (journalctl -u tcad).", name);
     }
 }
 
@@ -224,9 +217,9 @@ static void judge_connection(struct why *why)
             judge_name(why);
         else if (*why->info.last_error)
             judge_dial(why);
-        problem(why, "the name server has not answered for %s", why->node->address);
-        remedy(why, "Check the name servers of this node (resolvectl query %s).",
-               why->node->address);
+        say(why->problem, "the name server has not answered for %s", why->node->address);
+        say(why->remedy, "Check the name servers of this node (resolvectl query %s).",
+            why->node->address);
         return;
     case PEER_STEP_DIAL:
         judge_dial(why);
@@ -236,11 +229,11 @@ static void judge_connection(struct why *why)
         judge_greeting(why);
         return;
     case PEER_STEP_UP:
-        problem(why, "%s", why->info.last_error);
-        remedy(why,
-               "Start tcad on %s (systemctl start tcad), or look there why it ended "
-               "(journalctl -u tcad).",
-               why->node->name);
+        say(why->problem, "%s", why->info.last_error);
+        say(why->remedy,
+            "Start tcad on %s (systemctl start tcad), or look there why it ended "
+            "(journalctl -u tcad).",
+            why->node->name);
     }
 }
 
@@ -266,28 +259,29 @@ static void judge_rest(struct why *why, const json_t *rail_list)
     size_t i;
     if (strcmp(cluster_file(why), "different") == 0) {
         why->degraded = true;
-        problem(why, "%s has another cluster file than this node", why->node->name);
-        remedy(why, "Give all nodes the same cluster file, and run tcactl reload on each.");
+        say(why->problem, "%s has another cluster file than this node", why->node->name);
+        say(why->remedy, "Give all nodes the same cluster file, and run tcactl reload on each.");
     }
     if (why->rails_up == 0) {
-        problem(why, "no rail leads to %s", why->node->name);
-        remedy(why, "Enable a rail of the same driver on both nodes (rails.enable), as the reasons "
-                    "above say.");
+        say(why->problem, "no rail leads to %s", why->node->name);
+        say(why->remedy,
+            "Enable a rail of the same driver on both nodes (rails.enable), as the reasons "
+            "above say.");
     }
     json_array_foreach(rail_list, i, rail)
     {
         const char *name = json_string_value(json_object_get(rail, "rail")),
                    *state = json_string_value(json_object_get(rail, "state"));
         if (strcmp(state, "up") != 0 && strcmp(state, "off") != 0) {
-            problem(why, "rail %s is %s: %s", name, state,
-                    json_string_value(json_object_get(rail, "why")));
-            remedy(why,
-                   "Data takes the other rails meanwhile; check the device of rail %s on both "
-                   "nodes.",
-                   name);
+            say(why->problem, "rail %s is %s: %s", name, state,
+                json_string_value(json_object_get(rail, "why")));
+            say(why->remedy,
+                "Data takes the other rails meanwhile; check the device of rail %s on both "
+                "nodes.",
+                name);
         } else if (strcmp(state, "up") == 0 && !json_is_true(json_object_get(rail, "calibrated"))) {
-            remedy(why, "Rail %s was never calibrated: run tcactl calibrate on a quiet node.",
-                   name);
+            say(why->remedy, "Rail %s was never calibrated: run tcactl calibrate on a quiet node.",
+                name);
         }
     }
 }
@@ -304,7 +298,7 @@ static void answer(struct tcad *tcad, struct admin_reply *reply, const struct cl
     if (why.is_up)
         judge_rest(&why, rail_list);
     if (!why.problem[0] && !why.remedy[0])
-        remedy(&why, "Nothing to do: %s answers.", node->name);
+        say(why.remedy, "Nothing to do: %s answers.", node->name);
     json_t *there = why.reach.protocol ? json_integer(why.reach.protocol) : json_null();
     json_t *document = json_pack(
         "{s:I, s:s, s:s, s:f, s:f, s:{s:s, s:o, s:o}, s:o, s:b, s:i, s:o, s:s, s:{s:i, s:o, s:s, "
